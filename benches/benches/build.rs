@@ -18,7 +18,7 @@ use jasper::bench::synthetic::Clusters;
 use jasper::{Index, IndexBuilder, Key, MatrixView, Metric};
 use jasper_core::VectorId;
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Linker, Links};
+use jasper_vamana::{ChunkEdges, CpuExecutor, Executor};
 
 const ROWS: usize = 10_000;
 /// Vectors per insert: 1%.
@@ -62,19 +62,19 @@ fn time_change(
 fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let open = || Graph::<f32>::open(path, &mut jasper::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());
-    let executor = CpuExecutor::new(0).expect("a process may start threads");
+    let executor = CpuExecutor::new(None).expect("a process may start threads");
     let batch: Vec<VectorId> = graph.keys().live_slots().take(PRUNED).collect();
     let search = || {
-        let Ok(candidates) = Linker::<f32>::search(&executor, &graph, &batch);
+        let Ok(candidates) = executor.search(&graph, &batch);
         candidates
     };
     let prune = |candidates| {
-        let Ok(links) = Linker::<f32>::prune(&executor, &graph, candidates);
-        links
+        let Ok(pruned) = executor.prune(&graph, candidates);
+        pruned
     };
-    let links = prune(search());
-    assert!(links.identical().is_empty() && links.cost().prune_distances > 0);
-    let Ok(()) = Linker::<f32>::publish_links(&executor, &mut pruned, &links);
+    let ChunkEdges { edges, duplicates, cost } = prune(search());
+    assert!(duplicates.is_empty() && cost.prune_distances > 0);
+    let Ok(()) = executor.publish_edges(&mut pruned, &[edges]);
     batch.iter().for_each(|&vertex| check_row(&pruned, vertex));
 
     group.bench_function("prune", |bencher| bencher.iter_batched(search, prune, BatchSize::PerIteration));
@@ -111,7 +111,9 @@ fn every_change(criterion: &mut Criterion) {
     group.bench_function("bulk", |bencher| bencher.iter_with_large_drop(build));
 
     group.throughput(Throughput::Elements(INSERTED as u64));
-    let insert = |index: &mut Index<f32>| assert_eq!(index.insert_auto(&new).ok(), Some(ROWS as Key));
+    let insert = |index: &mut Index<f32>| {
+        assert_eq!(index.insert_auto(&new).map(|(first, _)| first).ok(), Some(ROWS as Key))
+    };
     time_change(&mut group, "insert", &path, |_| (), insert, queries);
 
     let gone: Vec<Key> = (0..ROWS as Key).step_by(DELETED_EACH).collect();

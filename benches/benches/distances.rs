@@ -1,8 +1,8 @@
 //! Distances of each level against the crate `diskann-vector`: rows in the first cache, and random rows from memory.
 //!
-//! Names are `MEMORY/ELEMENT/DIMENSION/FUNCTION/IMPLEMENTATION`. In L1, a call is one pair. From memory, a call is a hop:
-//! one query against 64 rows in random order, as in a search. `diskann-vector` has no function of many rows, so it is
-//! measured in a plain loop and, to separate its kernels from our prefetches, in a loop with the same prefetches.
+//! Names are `MEMORY/ELEMENT/DIMENSION/FUNCTION/IMPLEMENTATION`. In L1, a call is one pair. From memory, a call is a
+//! hop: one query against 64 rows in random order, as in a search. `diskann-vector` has no function of many rows, so it
+//! is measured in a plain loop and, to separate its kernels from our prefetches, in a loop with the same prefetches.
 //!
 //! All results are checked before anything is timed.
 
@@ -61,7 +61,8 @@ impl Function {
         }
     }
 
-    /// The peer's fastest function, specialized for the dimension if it has such a function. Its dot product is negated.
+    /// The peer's fastest function, specialized for the dimension if it has such a function. Its dot product is
+    /// negated.
     fn peer<T: DistanceProvider<T>>(self, dimension: usize) -> Distance<T, T> {
         let metric = match self {
             Self::Dot => PeerMetric::InnerProduct,

@@ -1,7 +1,7 @@
 //! Searches through the public API: batches on all threads, and single queries on one.
 //!
-//! Names are `SET/BEAM_WIDTH/MODE`; throughput counts queries. Before a set is timed, its recall is checked at each beam
-//! width, and that single queries return the hits of batches, and sketches those of the full vectors.
+//! Names are `SET/BEAM_WIDTH/MODE`; throughput counts queries. Before a set is timed, its recall is checked at each
+//! beam width, and that single queries return the hits of batches, and sketches those of the full vectors.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the macros of criterion make undocumented functions")]
@@ -34,7 +34,7 @@ fn make<T: Element>() -> (Index<T>, Vec<T>) {
 }
 
 /// The hits at every beam width, checked.
-fn answers<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Vec<Vec<Hit>> {
+fn checked_hits<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Vec<Vec<Hit>> {
     let exact = Exact::new(index, queries);
     let at = |(beam_width, floor)| {
         let hits = search(index, queries, beam_width);
@@ -74,14 +74,14 @@ fn every_set(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("search");
     let (index, queries) = make::<f32>();
     let queries = view(&queries);
-    let plain = answers(&index, queries);
+    let plain = checked_hits(&index, queries);
     time(&mut group, "f32", &index, queries);
     index.sketch().expect("memory for a byte a coordinate");
-    assert!(answers(&index, queries) == plain, "sketches change answers");
+    assert!(checked_hits(&index, queries) == plain, "sketches change hits");
     time(&mut group, "f32-sketched", &index, queries);
 
     let (index, queries) = make::<u8>();
-    answers(&index, view(&queries));
+    checked_hits(&index, view(&queries));
     time(&mut group, "u8", &index, view(&queries));
     group.finish();
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Do DiskANN and hnswlib search the graph files that Jasper writes, and does Jasper read DiskANN's? By hand:
+"""Checks that DiskANN and hnswlib can search the graph files that Jasper writes, and that Jasper reads DiskANN's. Run by hand:
 
     python check_graph_files.py --diskann-python OTHER/bin/python
 
-Needs hnswlib 0.8.0 in this Python and diskannpy 0.7.0, which asks for numpy 1.25 and so for another Python, in the
+Needs hnswlib 0.8.0 in this Python and diskannpy 0.7.0, which needs numpy 1.25 and therefore another Python, in the
 other. For each metric and element: diskannpy builds a graph; Jasper's example `convert_graph` reads it, and writes it
 for hnswlib and for DiskANN again. Then
-  - diskannpy must give the same answers from both of its graphs: nothing was lost on the way through Jasper;
+  - diskannpy must give the same results for both of its graphs;
   - hnswlib must find on that graph what diskannpy finds, within 0.02 of recall@10, and return rows under their keys.
 """
 import argparse, os, subprocess, sys, tempfile
@@ -21,8 +21,8 @@ DISKANN = {"l2": "l2", "ip": "mips", "cosine": "cosine"}
 def make(element):
     """Base rows and queries in 50 clusters; the means are not zero, so that inner products differ from angles."""
     rng = np.random.default_rng(7)
-    centres = rng.normal(0, 25, (50, DIMENSION))
-    rows = centres[rng.integers(0, 50, ROWS + QUERIES)] + rng.normal(0, 9, (ROWS + QUERIES, DIMENSION))
+    centers = rng.normal(0, 25, (50, DIMENSION))
+    rows = centers[rng.integers(0, 50, ROWS + QUERIES)] + rng.normal(0, 9, (ROWS + QUERIES, DIMENSION))
     if element == "u8":
         rows = np.clip(rows + 128, 0, 255)
     if element == "i8":
@@ -41,7 +41,7 @@ def distances(base, queries, metric):
 
 
 def recall(found, metric, base, queries):
-    """Share of answers that are no farther than the true K-th, within rounding."""
+    """Share of results that are no farther than the true K-th, within rounding."""
     exact = distances(base, queries, metric)
     bound = np.sort(exact, axis=1)[:, K - 1]
     hits = np.take_along_axis(exact, found.astype(np.int64), axis=1) <= (bound + 1e-5 * np.abs(bound))[:, None]
@@ -103,7 +103,7 @@ def main():
             scores = [recall(found, metric, base, queries) for found in (theirs, ours, labels)]
             print(f"{metric:6} {element:3}  diskannpy {scores[0]:.4f}, through Jasper {scores[1]:.4f} "
                   f"({same:.2%} the same ids), hnswlib {scores[2]:.4f}")
-            assert same > 0.999, "diskannpy answers otherwise"
+            assert same > 0.999, "diskannpy gives other results"
             assert scores[2] >= scores[0] - 0.02, "hnswlib finds less"
     print("all of them do")
 

@@ -21,7 +21,7 @@ def parse():
 
 
 def in_environment(args):
-    """Goes on in the main environment, since this program needs numpy too."""
+    """Restarts this program in the main environment, which has numpy."""
     from environments import PACKAGES, environment_of, python_of
 
     pythons = dict(pair.split("=", 1) for pair in args.python)

@@ -1,9 +1,9 @@
-"""Virtual environments with the peers, each at one version, installed from PyPI."""
+"""Virtual environments with the other libraries, pinned to one version each, installed from PyPI."""
 import os, shutil, subprocess, sys
 
 PACKAGES = {
     "main": ["numpy==2.4.6", "hnswlib==0.8.0", "faiss-cpu==1.15.1", "usearch==2.26.6", "scann==1.4.2"],
-    # diskannpy 0.7.0 asks for this numpy, which asks for Python 3.9 to 3.11.
+    # diskannpy 0.7.0 needs this numpy, which needs Python 3.9 to 3.11.
     "diskannpy": ["numpy==1.25.0", "diskannpy==0.7.0"],
 }
 PYTHONS = {"main": ["python3.12", "python3.11", "python3.13"], "diskannpy": ["python3.10", "python3.11"]}
@@ -20,7 +20,7 @@ def version_of(system):
 
 
 def python_of(environment, folder):
-    """The interpreter of an environment, made in `folder` if it is not there yet."""
+    """The interpreter of an environment, created in `folder` if it does not exist."""
     path = os.path.join(folder, environment)
     interpreter = os.path.join(path, "bin", "python")
     stamp = os.path.join(path, "installed")

@@ -1,15 +1,15 @@
-"""From measured settings to a table: queries per second at equal recall, and ratios to the best graph index.
+"""Makes tables of measured settings: queries per second at equal recall, and ratios to the best graph index.
 
     python figures.py results.jsonl      prints the tables of an earlier run
 """
 import json, math, sys
 
 RECALLS = [0.90, 0.95, 0.99]
-NOT_A_GRAPH = {"scann"}  # printed with its ratio, but not what Jasper is compared with
+NOT_A_GRAPH = {"scann"}  # listed, but not part of the ratio
 
 
 def front(points):
-    """The (recall, speed) pairs that no other pair beats in both, by rising recall."""
+    """The (recall, speed) pairs that no other pair beats in both, by ascending recall."""
     kept = []
     for recall, speed in sorted(points, reverse=True):
         if not kept or speed > kept[-1][1]:

@@ -43,10 +43,10 @@ class Set:
     def path(self, which):
         return os.path.join(self.folder, f"{which}.{EXTENSION[self.dtype.name]}")
 
-    def recall(self, answers, k):
-        """Share of the first `k` distinct answers that are no farther than the true k-th."""
+    def recall(self, results, k):
+        """Share of the first `k` distinct results that are no farther than the true k-th."""
         hits = 0
-        for query, ids, truth in zip(self.queries, answers, self.truth):
+        for query, ids, truth in zip(self.queries, results, self.truth):
             found = [i for i in dict.fromkeys(ids[:k]) if 0 <= i < len(self.base)]
             bound = self.distances(query, truth[k - 1 : k])[0]
             slack = 1e-9 * abs(bound) if self.dtype == np.float32 else 0

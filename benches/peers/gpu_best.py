@@ -1,4 +1,4 @@
-"""The best that other systems reach on an NVIDIA H200, for the ratios of the program `gpu_search`.
+"""Best results of other systems on an NVIDIA H200, for the ratios printed by `gpu_search`.
 
     python gpu_best.py peers-h200.jsonl original-h200.jsonl > h200.json
 
@@ -11,7 +11,7 @@ import json, sys
 from figures import front, speed_at
 
 RECALLS = [0.90, 0.95, 0.98, 0.99]
-LATENCY_RECALL = 0.945  # what a setting must reach to be asked for its latency
+LATENCY_RECALL = 0.945  # minimum recall of a setting whose latency is used
 QUERIES = 10_000  # of a batch
 
 

@@ -1,4 +1,4 @@
-"""Jasper, measured through its command, as the peers are through their libraries."""
+"""Measures Jasper through its command."""
 import json, os, subprocess, tempfile
 import numpy as np
 from files import read_rows, write_rows
@@ -39,12 +39,12 @@ class Jasper:
             seconds = len(self.data.queries) / line["queries_per_second"]
             measured.append(dict(seconds=seconds, cpu_seconds=line["cpu_seconds"]))
             if first:
-                measured[-1]["ids"] = self.answers(width)
+                measured[-1]["ids"] = self.results(width)
         return measured
 
-    def answers(self, width):
+    def results(self, width):
         """The ids returned by `jasper search`, so that recall is computed as for the peers."""
-        output = os.path.join(self.folder.name, "answers.ibin")
+        output = os.path.join(self.folder.name, "results.ibin")
         self.run("search", self.index, "--queries", self.queries, "-k", str(K), "--beam-width", str(width), "--device", "cpu", "--output", output)
         return read_rows(output, np.uint32).astype(np.int64).tolist()
 

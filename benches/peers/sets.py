@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes two sets to compare on, with exact answers. Needs numpy.
+"""Makes two sets with exact neighbors. Needs numpy.
 
     python sets.py --out FOLDER [clustered] [fashion-mnist]
 
@@ -7,7 +7,7 @@ clustered      100,000 x 96 float32, squared L2: 1,000 clusters of local dimensi
 fashion-mnist  60,000 x 784 uint8, squared L2: the training images; queries are the 10,000 test images. From the Debian
                package dataset-fashion-mnist (MIT licence, Zalando SE), fetched by `apt-get download`
 
-Any folder of the form that files.py describes will do as well.
+compare.py accepts any folder of the form that files.py describes.
 """
 import argparse, glob, gzip, json, os, struct, subprocess, tempfile
 import numpy as np
@@ -17,13 +17,13 @@ K = 100
 
 
 def clustered(rows=100_000, queries=5_000, dimension=96, clusters=1_000, latent=12, seed=1):
-    """Rows and queries drawn from the same clusters, each a centre and a few random directions."""
+    """Rows and queries drawn from the same clusters, each a center and a few random directions."""
     random = np.random.default_rng(seed)
-    centres = random.normal(size=(clusters, dimension))
+    centers = random.normal(size=(clusters, dimension))
     directions = random.normal(scale=0.35, size=(clusters, latent, dimension)).astype(np.float32)
     labels = random.integers(clusters, size=rows + queries)
     weights = random.normal(size=(rows + queries, latent)).astype(np.float32)
-    out = centres[labels].astype(np.float32)
+    out = centers[labels].astype(np.float32)
     for cluster in range(clusters):
         own = labels == cluster
         out[own] += weights[own] @ directions[cluster]

@@ -1,9 +1,9 @@
-"""The peers, each in a process of its own: build once, then answer a round of every setting at a time.
+"""Builds and searches one of the other libraries in a process of its own, in rounds over all settings.
 
     python systems.py SYSTEM SET_FOLDER --threads 2 --queries 2000      (started by compare.py)
 
 Prints one JSON object when the index is built; then, for every line on standard input, one object with a list of what
-was measured at each setting, with the ids of the answers the first time.
+was measured at each setting, with the result ids in the first round.
 """
 import argparse, json, os, resource, statistics, sys, tempfile, time
 import numpy as np
@@ -146,7 +146,7 @@ def timed(work):
 
 def measure(search):
     """As `jasper eval` measures: once to warm up, then at least three times and half a second; the median wall clock,
-    the mean processor time, and the answers."""
+    the mean CPU time, and the results."""
     ids, runs, begun = search(), [], time.perf_counter()
     while len(runs) < 3 or time.perf_counter() - begun < 0.5:
         runs.append(timed(search)[1:])

@@ -14,12 +14,13 @@ use crate::DevicePtr;
 pub struct CodeArgs {
     /// `[slots][shape.words]`: a code for each row, at a multiple of their length up to 64 bytes, and of 16 at least.
     pub rows: DevicePtr<u32>,
-    /// `[queries][limbs][shape.dimensions]`: int8 levels in natural order, four a word, most significant limb first.
+    /// `[queries][level_bytes][shape.dimensions]`: levels, which are the coordinates of the query rounded to integers,
+    /// in natural order, four bytes a word, most significant byte first.
     pub levels: DevicePtr<u32>,
     /// `[queries]`: the numbers beside the levels.
     pub terms: DevicePtr<QueryTerms>,
-    /// int8 numbers a coordinate of a query, 1 or 2.
-    pub limbs: u32,
+    /// Bytes of the level of a query in a coordinate: 1 or 2.
+    pub level_bytes: u32,
     /// Where the bits of a row lie.
     pub shape: CodeShape,
 }
@@ -31,15 +32,15 @@ pub struct CodeArgs {
 pub struct QueryTerms {
     /// Added to every estimate.
     pub add: f32,
-    /// Unit of a row's `add`.
+    /// What the `add` of a row is multiplied with.
     pub add_unit: f32,
     /// Half-width of the bound of the error, for a row whose `error` is 1.
     pub error: f32,
-    /// int8 numbers a coordinate.
-    pub limbs: u32,
-    /// Scale of each limb, with the unit of a row's `rescale`; 0 where there is none.
+    /// Bytes of a level: 1 or 2.
+    pub level_bytes: u32,
+    /// Scale of each byte of the levels, times what the `rescale` of a row is multiplied with; 0 where there is none.
     pub scale: [f32; 2],
-    /// Offset of each limb.
+    /// Offset of each byte of the levels.
     pub offset: [f32; 2],
 }
 
@@ -57,10 +58,10 @@ pub struct CodeShape {
     pub one: PlaneShape,
     /// Words of a row, a multiple of four.
     pub words: u32,
-    /// Coded dimensions: int8 numbers of a limb of a query, a multiple of 8.
+    /// Coded dimensions: int8 numbers of a query per byte of a level, a multiple of 8.
     pub dimensions: u32,
     /// f16 factors at the end of a row: 2 (`add`, `rescale`), or 4 (those, `error`, `add_low`).
-    pub halves: u32,
+    pub factors_len: u32,
 }
 
 /// Some bits of some dimensions.
@@ -108,7 +109,7 @@ impl PlaneShape {
 }
 
 impl CodeShape {
-    /// Words of a limb of a query, in whole chunks of every plane.
+    /// Words of a query per byte of a level, in whole chunks of every plane.
     #[inline(always)]
     pub(crate) const fn levels_words(&self) -> u32 {
         self.eight.levels_words(8)
@@ -124,7 +125,7 @@ impl CodeShape {
 
     /// The word in which factors begin.
     pub const fn factor_word(&self) -> u32 {
-        self.words - self.halves / 2
+        self.words - self.factors_len / 2
     }
 }
 
@@ -147,7 +148,7 @@ impl From<&Layout> for CodeShape {
             one: plane(1),
             words: layout.words() as u32,
             dimensions: layout.dimensions() as u32,
-            halves: layout.factors() as u32,
+            factors_len: layout.factors() as u32,
         }
     }
 }
@@ -155,7 +156,7 @@ impl From<&Layout> for CodeShape {
 #[cfg(not(target_arch = "nvptx64"))]
 impl From<jasper_quant::QueryTerms> for QueryTerms {
     fn from(terms: jasper_quant::QueryTerms) -> Self {
-        let jasper_quant::QueryTerms { add, add_unit, error, limbs, scale, offset } = terms;
-        Self { add, add_unit, error, limbs, scale, offset }
+        let jasper_quant::QueryTerms { add, add_unit, error, level_bytes, scale, offset } = terms;
+        Self { add, add_unit, error, level_bytes, scale, offset }
     }
 }

@@ -1,6 +1,13 @@
-//! What the lanes of a warp do together: compaction, a minimum, and strided loops.
+//! What the threads of a warp or a block do together: numbering, compaction, a minimum, and strided loops.
 
 use cuda_std::prelude::*;
+
+/// The number of this warp in the launch, which is that of its row.
+#[inline(always)]
+pub(crate) fn row_of_warp() -> usize {
+    let warps = thread::block_dim_x() / warp::WARP_SIZE;
+    thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
+}
 
 /// The mask of the lanes below this one.
 #[inline(always)]
@@ -24,7 +31,7 @@ pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kep
     unsafe {
         let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
         if is_kept {
-            to.add((lanes & lanes_below()).count_ones()).store(value);
+            to.add(rank_in(lanes)).store(value);
         }
         lanes.count_ones()
     }
@@ -61,22 +68,22 @@ pub(crate) unsafe fn warp_min(key: u64) -> u64 {
     }
 }
 
-/// Calls `work` with every 32nd index below `len`, from this lane's number on.
+/// Calls `body` with every 32nd index below `len`, from this lane's number on.
 #[inline(always)]
-pub(crate) fn warp_stride(len: u32, mut work: impl FnMut(u32)) {
+pub(crate) fn warp_stride(len: u32, mut body: impl FnMut(u32)) {
     let mut i = warp::lane_id();
     while i < len {
-        work(i);
+        body(i);
         i += warp::WARP_SIZE;
     }
 }
 
-/// Calls `work` with the indices below `len` that fall to this thread of the block: from its number on, a block apart.
+/// Calls `body` with the indices below `len` that fall to this thread of the block: from its number on, a block apart.
 #[inline(always)]
-pub(crate) fn block_stride(len: u32, mut work: impl FnMut(u32)) {
+pub(crate) fn block_stride(len: u32, mut body: impl FnMut(u32)) {
     let mut i = thread::thread_idx_x();
     while i < len {
-        work(i);
+        body(i);
         i += thread::block_dim_x();
     }
 }

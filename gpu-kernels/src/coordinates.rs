@@ -3,8 +3,8 @@
 use cuda_std::warp::Summand;
 use cuda_std::{math, mma};
 
-/// An element type as packed words: one f32, two f16 or four bytes per word. Unused coordinates of a word are zero, and add
-/// nothing.
+/// An element type as packed words: one f32, two f16 or four bytes per word. Unused coordinates of a word are zero, and
+/// add nothing.
 pub(crate) trait Coordinates: 'static {
     /// The type of sums.
     type Sum: Summand;

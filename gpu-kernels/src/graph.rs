@@ -5,8 +5,8 @@ use cuda_std::math;
 
 use crate::DevicePtr;
 
-/// An id that names no row.
-pub const NO_ROW: u32 = u32::MAX;
+/// No vertex, where a slot stands.
+pub const NO_SLOT: u32 = u32::MAX;
 
 /// The parts of a graph. Slots are numbered as on the host.
 #[repr(C)]
@@ -14,20 +14,20 @@ pub const NO_ROW: u32 = u32::MAX;
 pub struct GraphArgs {
     /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
     pub rows: DevicePtr<u8>,
-    /// `[slots][links_stride]`: the neighbors of each slot, then [`NO_ROW`]. At a multiple of 128.
-    pub links: DevicePtr<u32>,
+    /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. At a multiple of 128.
+    pub edges: DevicePtr<u32>,
     /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
     pub squared_norms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live slot.
     pub keys: DevicePtr<u64>,
-    /// `[starts_len]`: start points of searches, distinct.
-    pub starts: DevicePtr<u32>,
-    /// Start points.
-    pub starts_len: u32,
+    /// `[start_points_len]`: start points of searches, distinct.
+    pub start_points: DevicePtr<u32>,
+    /// Number of start points.
+    pub start_points_len: u32,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
     /// Places for neighbors of each slot, a multiple of 32.
-    pub links_stride: u32,
+    pub edges_stride: u32,
     /// The largest squared norm: for inner products, whose prune measures its slack from it.
     pub largest_squared_norm: f32,
 }
@@ -54,20 +54,6 @@ pub enum Measure {
     SquaredL2,
     /// Products.
     Dot,
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl Measure {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::SquaredL2, Self::Dot];
-
-    /// Its name inside the names of kernels.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::SquaredL2 => "l2",
-            Self::Dot => "dot",
-        }
-    }
 }
 
 impl DistanceForm {

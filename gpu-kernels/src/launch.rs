@@ -2,6 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::WARP_SIZE;
+
+/// Shared memory that a block of every device has without opting in, in bytes.
+pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
+
 /// The threads of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -26,7 +31,8 @@ impl Launch {
     }
 }
 
-/// A kernel, or one of a family, which the value selects. A launch with the arguments of another kernel does not compile.
+/// A kernel, or one of a family, which the value selects. A launch with the arguments of another kernel does not
+/// compile.
 pub trait Kernel {
     /// The one parameter of the entry, `#[repr(C)]`: device and host compile the same type.
     type Args: Copy + Send + Sync + 'static;
@@ -40,4 +46,51 @@ pub trait Kernel {
     /// The kernel as a function, for the emulator.
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(Self::Args);
+}
+
+/// Declares kernels of one entry each: `Kernel(Args) = module::entry, |args| launch;`.
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $Kernel:ident($Args:ty) = $module:ident::$entry:ident, |$args:ident| $launch:expr;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $Kernel;
+
+        impl $crate::Kernel for $Kernel {
+            type Args = $Args;
+
+            fn entry(&self) -> std::borrow::Cow<'static, str> {
+                stringify!($entry).into()
+            }
+
+            fn launch(&self, $args: &$Args) -> $crate::Launch {
+                $launch
+            }
+
+            #[cfg(feature = "kernels")]
+            fn body(&self) -> unsafe fn($Args) {
+                $module::$entry
+            }
+        }
+    )* };
+}
+pub(crate) use kernels;
+
+/// Warps of a block with a warp per row.
+const WARPS_PER_BLOCK: u32 = 8;
+
+impl Launch {
+    /// A warp for each of `rows`.
+    pub(crate) const fn warp_per_row(rows: u32) -> Self {
+        Self::linear(rows.div_ceil(WARPS_PER_BLOCK), WARPS_PER_BLOCK * WARP_SIZE)
+    }
+
+    /// A warp for each of `rows`, which needs `bytes` of shared memory.
+    ///
+    /// # Panics
+    /// If that is more than a block has without opting in.
+    pub(crate) fn warp_per_row_with_shared(rows: u32, bytes: u32) -> Self {
+        let warps = WARPS_PER_BLOCK.min(MAX_SHARED_BYTES / bytes);
+        assert!(warps > 0, "rows of {bytes} bytes in {MAX_SHARED_BYTES} of shared memory");
+        Self::linear(rows.div_ceil(warps), warps * WARP_SIZE).with_shared(warps * bytes)
+    }
 }

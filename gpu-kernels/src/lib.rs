@@ -13,12 +13,12 @@
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`bits`] | sets of slots |
 //! | [`codes`] | codes of rows and queries in device memory, as kernels read them |
+//! | [`edges`] | traversals of the adjacency table: reachability, rows to repair, rows with a free place |
 //! | [`encode`] | codes of rows and of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbors |
-//! | [`links`] | where links lead: what can be reached, what deletes have touched, and where there is room |
 //! | [`project`] | products of rows with a matrix, in one order |
-//! | [`prune`] | robust prune: links of new vertices, and rows that new edges lead to |
+//! | [`prune`] | robust prune: the rows of new vertices, and back edges merged into rows |
 //! | [`residuals`] | residuals of rows, and the fast rotation |
 //! | [`rows`] | rows of tables, copied and moved |
 //! | [`scan`] | decoupled look-back, and selections |
@@ -26,6 +26,9 @@
 //! | [`sort`] | pairs sorted by some bits of their keys |
 //! | [`groups`] | where runs of equal keys begin |
 //! | `suite` | the tests, as functions over a stream |
+//!
+//! The docs of device functions say who calls them. *Whole warp*, or *whole block*: all its threads call the function
+//! together, with the same arguments unless they are per lane. *A barrier*: the function contains one for the block.
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
@@ -35,6 +38,7 @@ pub mod codes;
 mod collectives;
 #[cfg(feature = "kernels")]
 mod coordinates;
+pub mod edges;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
 pub mod encode;
@@ -43,13 +47,14 @@ pub mod groups;
 pub mod knn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod launch;
-pub mod links;
 #[cfg(feature = "kernels")]
 mod neighbor;
 pub mod pointer;
 pub mod project;
 pub mod prune;
 pub mod residuals;
+#[cfg(not(target_arch = "nvptx64"))]
+mod row_kind;
 pub mod rows;
 pub mod scan;
 pub mod search;
@@ -70,7 +75,9 @@ pub use pointer::{DevicePtr, DevicePtrMut};
 pub use stream::{Buffer, Stream};
 
 /// Lanes of a warp.
-pub(crate) const WARP: u32 = 32;
+pub(crate) const WARP_SIZE: u32 = 32;
+#[cfg(feature = "kernels")]
+const _: () = assert!(WARP_SIZE == cuda_std::warp::WARP_SIZE);
 
 /// The kernels as an archive of PTX (crate `jasper-ptx`): written by `cargo xtask ptx build`, compiled for a GPU by its
 /// driver.

@@ -1,39 +1,41 @@
-//! Keys: neighbors packed into 64 bits, as `jasper_core::Neighbor`.
+//! Entries: a neighbor packed into 64 bits, as `jasper_core::Neighbor`. Frontiers and lists of candidates hold them.
 //!
-//! From the top: 32 bits of the distance in an order-preserving form, 31 bits of the id, and the unvisited bit.
+//! From the top: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and the unexpanded bit.
+//! Entries compare by distance, then by vertex.
 
-/// The lowest bit: set while a search has not visited the vertex.
-pub(crate) const UNVISITED: u64 = 1;
+/// The lowest bit: set until a search expands the vertex. A prune clears it for entries that need no comparison with
+/// each other.
+pub(crate) const UNEXPANDED: u64 = 1;
 
-/// The key of an unvisited vertex.
+/// The entry of an unexpanded vertex.
 #[inline(always)]
-pub(crate) fn key(distance: f32, id: u32) -> u64 {
+pub(crate) fn entry(distance: f32, id: u32) -> u64 {
     let bits = (distance + 0.0).to_bits();
-    let orderable = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
-    edge(orderable, id)
+    let ordered_bits = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
+    entry_of_bits(ordered_bits, id)
 }
 
-/// The key of an unvisited vertex, from the upper half of a key and an id.
+/// The entry of an unexpanded vertex, from the [`ordered_bits`] of its distance.
 #[inline(always)]
-pub(crate) fn edge(orderable: u32, id: u32) -> u64 {
-    u64::from(orderable) << 32 | u64::from(id << 1) | UNVISITED
+pub(crate) fn entry_of_bits(ordered_bits: u32, id: u32) -> u64 {
+    u64::from(ordered_bits) << 32 | u64::from(id << 1) | UNEXPANDED
 }
 
-/// The upper half of a key: its distance, in the order-preserving form.
+/// The upper half of an entry: the bits of its distance, changed so that they compare like distances.
 #[inline(always)]
-pub(crate) fn orderable(key: u64) -> u32 {
-    (key >> 32) as u32
+pub(crate) fn ordered_bits(entry: u64) -> u32 {
+    (entry >> 32) as u32
 }
 
-/// The vertex of a key.
+/// The vertex of an entry.
 #[inline(always)]
-pub(crate) fn id(key: u64) -> u32 {
-    key as u32 >> 1
+pub(crate) fn id(entry: u64) -> u32 {
+    entry as u32 >> 1
 }
 
-/// The distance of a key.
+/// The distance of an entry.
 #[inline(always)]
-pub(crate) fn distance(key: u64) -> f32 {
-    let bits = orderable(key);
+pub(crate) fn distance(entry: u64) -> f32 {
+    let bits = ordered_bits(entry);
     f32::from_bits(bits ^ ((!bits as i32 >> 31) as u32 | 1 << 31))
 }

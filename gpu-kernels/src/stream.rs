@@ -11,8 +11,8 @@ const PIECE: usize = 1 << 12;
 
 /// An ordered queue of work on one device.
 ///
-/// Operations are written once over this trait: a GPU runs the same launches as the emulator. Work runs in the order of the
-/// calls; only downloads and `synchronize` wait for it.
+/// Operations are written once over this trait: a GPU runs the same launches as the emulator. Work runs in the order of
+/// the calls; only downloads and `synchronize` wait for it.
 pub trait Stream {
     /// What can go wrong on the device.
     type Error: std::error::Error + Send + Sync + 'static;
@@ -24,14 +24,14 @@ pub trait Stream {
     /// Multiprocessors of the device: how many blocks it takes to fill it.
     fn multiprocessors(&self) -> u32;
 
-    /// Allocates an array of `len` uninitialised elements: a kernel must write them before one reads them.
+    /// Allocates an array of `len` uninitialized elements: a kernel must write them before one reads them.
     ///
     /// # Errors
     /// When there is not that much memory.
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// The same in host memory, which kernels access over the bus: for large arrays that are seldom read. A stream with one
-    /// kind of memory allocates that.
+    /// The same in host memory, which kernels access over the bus: for large arrays that are seldom read. A stream with
+    /// one kind of memory allocates that.
     ///
     /// # Errors
     /// When there is not that much memory.
@@ -45,9 +45,10 @@ pub trait Stream {
     /// When there is not that much memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// Writes the elements `within` of `buffer`, in pieces. `fill` gets a range of elements, a multiple of `granule`, and host
-    /// memory to write them to, which is copied to the device while the next piece is filled. An array on the host may be
-    /// written in place, once all work of this stream is done.
+    /// Writes the elements `within` of `buffer`, in pieces. `fill` gets a range of elements, and host memory to write
+    /// them to, which is copied to the device while the next piece is filled. The length of the range is a multiple of
+    /// `granule`: the elements that must not be split, such as those of a row. An array on the host may be written in
+    /// place, once all work of this stream is done.
     ///
     /// Returns when the last piece is filled; it is copied in the order of this stream.
     ///
@@ -92,8 +93,8 @@ pub trait Stream {
         len: usize,
     ) -> Result<(), Self::Error>;
 
-    /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays on the host or on
-    /// the device. New elements are uninitialised.
+    /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays on the
+    /// host or on the device. New elements are uninitialized.
     ///
     /// # Errors
     /// When there is not that much memory; the buffer is as it was.
@@ -144,8 +145,8 @@ pub trait Stream {
         within: Range<usize>,
     ) -> Result<Vec<T>, Self::Error>;
 
-    /// Reads the elements `within` of `buffer`, after all work before, in pieces. `take` gets a range of elements, a multiple
-    /// of `granule`, and their values, while the next piece is copied.
+    /// Reads the elements `within` of `buffer`, after all work before, in pieces. `take` gets a range of elements, a
+    /// multiple of `granule`, and their values, while the next piece is copied.
     ///
     /// # Errors
     /// Of the device, those of the launches before included.
@@ -189,7 +190,7 @@ pub trait Stream {
 
 /// An array in memory that the device reaches.
 pub trait Buffer<T> {
-    /// Elements.
+    /// Number of elements.
     fn len(&self) -> usize;
 
     /// Whether there are none.

@@ -36,15 +36,15 @@ impl Sum {
     }
 }
 
-/// Calls `work` with the first and second coordinate of this lane in each block of the first `len`, and which of the two
-/// it is. Behind `len` there may be coordinates.
+/// Calls `work` with the first and second coordinate of this lane in each block of the first `len`, and which of the
+/// two it is. Behind `len` there may be coordinates.
 #[inline(always)]
-pub(crate) fn for_coordinates(len: u32, mut work: impl FnMut(usize, u32)) {
+pub(crate) fn for_coordinates(len: u32, mut visit: impl FnMut(usize, u32)) {
     let mut at = warp::lane_id();
     let end = len.next_multiple_of(BLOCK);
     while at < end {
-        work(0, at);
-        work(1, at + warp::WARP_SIZE);
+        visit(0, at);
+        visit(1, at + warp::WARP_SIZE);
         at += BLOCK;
     }
 }

@@ -1,4 +1,4 @@
-//! Tiles: 1 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes, which the lanes of a
+//! Tiles: 4 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes, which the lanes of a
 //! tile read in turn.
 //!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
@@ -47,20 +47,20 @@ where
     pub(crate) const ONE_ROUND: bool = UNITS != 0 && UNITS.div_ceil(WIDTH) as usize == STEPS;
 
     /// Whether the query, the row that others are compared with, stays in registers.
-    pub(crate) const KEEPS: bool = stays_in_registers(UNITS, WIDTH, STEPS);
+    pub(crate) const IN_REGISTERS: bool = stays_in_registers(UNITS, WIDTH, STEPS);
 
     /// This lane's units of the query if it stays in registers, else zeros.
     ///
     /// # Safety
     /// The row is that long, at a multiple of 16 in global memory that is not written during the launch.
     #[inline(always)]
-    pub(crate) unsafe fn kept(&self, row: DevicePtr<u8>) -> [Unit; STEPS] {
+    pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> [Unit; STEPS] {
         let mut own = [ZERO; STEPS];
-        if Self::KEEPS {
+        if Self::IN_REGISTERS {
             for s in 0..STEPS {
                 let at = self.offset(s as u32) as usize;
                 // SAFETY: within the row.
-                own[s] = self.keep(unsafe { load_unit(row.at(at)) }, s as u32);
+                own[s] = self.zero_past_end(unsafe { load_unit(row.at(at)) }, s as u32);
             }
         }
         own
@@ -87,7 +87,7 @@ where
     }
 
     /// The offset of this lane's unit of a step, in bytes. Past the end of the row it is that of the last unit, which
-    /// [`Self::keep`] replaces by zeros.
+    /// [`Self::zero_past_end`] replaces by zeros.
     #[inline(always)]
     pub(crate) fn offset(&self, step: u32) -> u32 {
         let unit = step * WIDTH + Self::lane();
@@ -97,7 +97,7 @@ where
 
     /// The unit; zeros if the row has none for this lane in this step.
     #[inline(always)]
-    pub(crate) fn keep(&self, unit: Unit, step: u32) -> Unit {
+    pub(crate) fn zero_past_end(&self, unit: Unit, step: u32) -> Unit {
         let inside = Self::always_inside() || step * WIDTH + Self::lane() < self.units;
         if inside { unit } else { ZERO }
     }
@@ -106,8 +106,8 @@ where
         UNITS != 0 && UNITS.is_multiple_of(WIDTH * STEPS as u32)
     }
 
-    /// The sums over a query and some rows, in every lane of their tile. `query` returns this lane's unit of a step, zeros
-    /// past the end. The bits of a sum depend on the width of the tile alone. Whole warp.
+    /// The sums over a query and some rows, in every lane of their tile. `query` returns this lane's unit of a step,
+    /// zeros past the end. The bits of a sum depend on the width of the tile alone. Whole warp.
     ///
     /// # Safety
     /// The rows are that long, at multiples of 16 in global memory that is not written during the launch.
@@ -131,7 +131,7 @@ where
                 let wanted = query(step + s as u32);
                 for r in 0..ROWS {
                     // Rows may hold anything past their end; zeros of the query do not undo differences.
-                    sums[r] = add::<E, T>(sums[r], wanted, self.keep(read[r][s], step + s as u32));
+                    sums[r] = add::<E, T>(sums[r], wanted, self.zero_past_end(read[r][s], step + s as u32));
                 }
             }
             step += STEPS as u32;

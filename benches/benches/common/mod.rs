@@ -38,7 +38,7 @@ impl Exact {
     pub fn recall(&self, hits: &[Hit]) -> f64 {
         let recalls = hits.chunks_exact(K).enumerate().map(|(query, hits)| {
             let row =
-                |hit: &Hit| self.keys.binary_search(&hit.key).expect("answers are keys of the index") as u64;
+                |hit: &Hit| self.keys.binary_search(&hit.key).expect("hits have keys of the index") as u64;
             recall_at(K, &hits.iter().map(row).collect::<Vec<_>>(), self.truth.truth(query))
         });
         recalls.sum::<f64>() / self.truth.len() as f64

@@ -78,15 +78,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     for dimension in [128, 960] {
         let clusters = Clusters::new(dimension, 1);
         let (base, queries): (Vec<f32>, Vec<f32>) = (clusters.rows(20_000, 0), clusters.rows(200, 1));
-        table(&Set::of(format!("clusters in {dimension} dimensions"), dimension, &base, &queries)?, &pool)?;
+        table(&Set::new(format!("clusters in {dimension} dimensions"), dimension, &base, &queries)?, &pool)?;
     }
     let (base, queries) = (gaussian(20_000, 384, 1), gaussian(200, 384, 2));
-    table(&Set::of("a flat spectrum in 384 dimensions".into(), 384, &base, &queries)?, &pool)?;
+    table(&Set::new("a flat spectrum in 384 dimensions".into(), 384, &base, &queries)?, &pool)?;
     Ok(())
 }
 
 impl<'a> Set<'a> {
-    fn of(
+    fn new(
         name: String,
         dimension: usize,
         base: &'a [f32],
@@ -256,8 +256,8 @@ fn plot(set: &Set<'_>, rows: &[Row]) -> Result<String, Box<dyn Error>> {
     Ok(svg("Quantized codes", &subtitle, &charts)?)
 }
 
-/// Prints the standard deviation of the error of `<r, p> / (‖r‖ ‖p‖)`, for unrelated Gaussian residuals r and queries p,
-/// times the root of the dimension.
+/// Prints the standard deviation of the error of `<r, p> / (‖r‖ ‖p‖)`, for unrelated Gaussian residuals r and queries
+/// p, times the root of the dimension.
 fn rabitq_errors(pool: &ThreadPool) -> Result<(), Box<dyn Error>> {
     println!("\nError of the product of unit vectors, times sqrt(D)\n");
     println!("| D | m = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |");
@@ -283,7 +283,7 @@ fn rabitq_error(
     // A rotation that pads would show the error of more dimensions.
     let rotation = if dimension.is_multiple_of(64) { RotationKind::Hadamard } else { RotationKind::Haar };
     let params = RabitqParams { rotation, ..RabitqParams::new(Metric::InnerProduct, bits) };
-    // Rows and their mirror images have the origin as their centre: residuals are the rows.
+    // Rows and their mirror images have the origin as their center: residuals are the rows.
     let mirrored: Vec<f32> = rows.iter().copied().chain(rows.iter().map(|x| -x)).collect();
     let both = MatrixView::new(&mirrored, dimension)?;
     let quantizer = Rabitq::train(both, &params)?;
@@ -292,7 +292,7 @@ fn rabitq_error(
     let mut estimates = vec![0.0; count];
     let mut errors = Vec::new();
     for query in queries.chunks_exact(dimension) {
-        quantizer.query(query).estimate_range(&codes, 0..count, &mut estimates);
+        quantizer.query(query).estimate_rows(|i| codes.row(i), &mut estimates);
         errors.extend(rows.chunks_exact(dimension).zip(&estimates).map(|(row, estimate)| {
             (-f64::from(*estimate) - dot(row, query)) / (dot(row, row) * dot(query, query)).sqrt()
         }));

@@ -1,5 +1,5 @@
-//! Sorts the rows of a vector file by cluster, and writes a runbook that inserts one cluster after another and searches after
-//! each. This is the hardest stream for a graph, since each insert is far from all vectors in it.
+//! Sorts the rows of a vector file by cluster, and writes a runbook that inserts one cluster after another and searches
+//! after each. This is the hardest stream for a graph, since each insert is far from all vectors in it.
 //!
 //! `cargo run --release -p jasper-benches --bin sort_by_cluster -- BASE CLUSTERS SORTED RUNBOOK`
 //!
@@ -7,8 +7,9 @@
 
 use std::error::Error;
 
+use jasper_benches::with_element;
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, ElementKind, MatrixView, Metric, f16, no_progress};
+use jasper_core::{Element, MatrixView, Metric, no_progress};
 use jasper_data::{Operation, Runbook, ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};
 
 const ROUNDS: usize = 8;
@@ -22,12 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let labels = labels(file.load_as::<f32>()?.view(), clusters.parse()?)?;
     let mut order: Vec<usize> = (0..file.len()).collect();
     order.sort_by_key(|&row| labels[row]);
-    match file.element() {
-        ElementKind::F32 => write::<f32>(&file, &order, sorted),
-        ElementKind::F16 => write::<f16>(&file, &order, sorted),
-        ElementKind::U8 => write::<u8>(&file, &order, sorted),
-        ElementKind::I8 => write::<i8>(&file, &order, sorted),
-    }?;
+    with_element!(file.element(), T => write::<T>(&file, &order, sorted))?;
     let mut start = 0;
     let steps = order.chunk_by(|&a, &b| labels[a] == labels[b]).flat_map(|cluster| {
         let ids = start..start + cluster.len() as u32;
@@ -42,22 +38,22 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn labels(rows: MatrixView<'_, f32>, clusters: usize) -> Result<Vec<u32>, Box<dyn Error>> {
     let (pool, dimension) = (ThreadPoolBuilder::new().build()?, rows.dimension());
     let seeds = permutation(rows.len(), 1).into_iter().take(clusters);
-    let mut centres: Vec<f32> = seeds.flat_map(|row| rows.row(row as usize)).copied().collect();
+    let mut centers: Vec<f32> = seeds.flat_map(|row| rows.row(row as usize)).copied().collect();
     let mut labels = Vec::new();
     for _ in 0..ROUNDS {
         let nearest =
-            exact_knn(MatrixView::new(&centres, dimension)?, rows, 1, Metric::L2, &pool, &mut no_progress)?;
+            exact_knn(MatrixView::new(&centers, dimension)?, rows, 1, Metric::L2, &pool, &mut no_progress)?;
         labels = nearest.ids().to_vec();
-        let (mut sums, mut counts) = (vec![0.0; centres.len()], vec![0_u32; clusters]);
+        let (mut sums, mut counts) = (vec![0.0; centers.len()], vec![0_u32; clusters]);
         for (row, &label) in rows.rows().zip(&labels) {
             counts[label as usize] += 1;
             let sum = &mut sums[label as usize * dimension..][..dimension];
             sum.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
         }
-        // A centre without rows keeps its position.
-        let means = centres.chunks_exact_mut(dimension).zip(sums.chunks_exact(dimension)).zip(counts);
-        for ((centre, sum), count) in means.filter(|(_, count)| *count > 0) {
-            centre.iter_mut().zip(sum).for_each(|(x, sum)| *x = (sum / f64::from(count)) as f32);
+        // A center without rows keeps its position.
+        let means = centers.chunks_exact_mut(dimension).zip(sums.chunks_exact(dimension)).zip(counts);
+        for ((center, sum), count) in means.filter(|(_, count)| *count > 0) {
+            center.iter_mut().zip(sum).for_each(|(x, sum)| *x = (sum / f64::from(count)) as f32);
         }
     }
     Ok(labels)

@@ -10,16 +10,16 @@ use crate::bounds;
 use crate::compiler::{Compiler, Compilers};
 use crate::entries::entries;
 use crate::error::BuildError;
+use crate::flags::{ARCH, BuildFlags, PROFILE, TARGET};
 use crate::header::{Difference, Header};
-use crate::recipe::{Arch, PROFILE, Recipe, TARGET};
-use crate::refusal::refusals;
 use crate::sources::{Source, listed};
+use crate::violation::violations;
 
 /// Compiles one crate of kernels. See the [crate docs](crate).
 #[derive(Clone, Debug)]
 pub struct CudaBuilder {
     package: PathBuf,
-    recipe: Recipe,
+    flags: BuildFlags,
     compiler: Option<Compiler>,
     canary: Option<String>,
     target_dir: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub struct CudaBuilder {
 
 /// The result of a build.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub struct BuildOutput {
     /// The PTX, with its header.
     pub ptx: String,
     /// Compiler, flags and sources.
@@ -41,24 +41,17 @@ impl CudaBuilder {
     pub fn new(package: impl Into<PathBuf>) -> Self {
         Self {
             package: package.into(),
-            recipe: Recipe::default(),
+            flags: BuildFlags::default(),
             compiler: None,
             canary: None,
             target_dir: None,
         }
     }
 
-    /// Sets the lowest GPU architecture. Default: [`Arch::Sm80`].
-    #[must_use]
-    pub fn arch(mut self, arch: Arch) -> Self {
-        self.recipe.arch = arch;
-        self
-    }
-
     /// Enables a feature of the crate.
     #[must_use]
     pub fn feature(mut self, feature: impl Into<String>) -> Self {
-        self.recipe.features.push(feature.into());
+        self.flags.features.push(feature.into());
         self
     }
 
@@ -66,7 +59,7 @@ impl CudaBuilder {
     /// machine.
     #[must_use]
     pub fn generate_line_info(mut self, line_info: bool) -> Self {
-        self.recipe.line_info = line_info;
+        self.flags.line_info = line_info;
         self
     }
 
@@ -78,7 +71,8 @@ impl CudaBuilder {
     }
 
     /// Names a kernel of the form *if c { write }; barrier; if c { write }*. The build is refused unless its PTX has
-    /// exactly one barrier: compilers have copied barriers into both branches, which hangs or corrupts on some launches.
+    /// exactly one barrier: compilers have copied barriers into both branches, which hangs or corrupts on some
+    /// launches.
     #[must_use]
     pub fn canary(mut self, kernel: impl Into<String>) -> Self {
         self.canary = Some(kernel.into());
@@ -96,9 +90,9 @@ impl CudaBuilder {
     /// Compiles, inserts launch bounds, checks the PTX and writes the header. Output of cargo goes to standard error.
     ///
     /// # Errors
-    /// When there is no compiler, the crate does not compile, the PTX is refused ([`Refusal`](crate::Refusal)), or
-    /// files cannot be read.
-    pub fn build(&self) -> Result<Built, BuildError> {
+    /// When there is no compiler, the crate does not compile, the PTX is refused
+    /// ([`PtxViolation`](crate::PtxViolation)), or files cannot be read.
+    pub fn build(&self) -> Result<BuildOutput, BuildError> {
         let compiler = match &self.compiler {
             Some(chosen) => chosen.clone(),
             None => Compilers::find().first()?.clone(),
@@ -115,28 +109,28 @@ impl CudaBuilder {
         self.compile(&compiler, &folder)?;
         let ptx = bounds::insert(&read(&assembly(&release.join("deps"))?)?)?;
         let ptx = without_function_numbers(&without_comments(&ptx));
-        let refusals = refusals(&ptx, self.canary.as_deref());
-        if !refusals.is_empty() {
-            return Err(BuildError::Refused { refusals });
+        let violations = violations(&ptx, self.canary.as_deref());
+        if !violations.is_empty() {
+            return Err(BuildError::Refused { violations });
         }
         let header = Header {
             compiler: compiler.version,
-            recipe: self.recipe.to_string(),
+            flags: self.flags.to_string(),
             sources: sources(&release, &root)?,
         };
         let ptx = format!("{header}{ptx}");
         let lines: Vec<&str> = ptx.lines().collect();
         let kernels = entries(&lines).into_iter().map(|entry| entry.name.to_owned()).collect();
-        Ok(Built { kernels, header, ptx })
+        Ok(BuildOutput { kernels, header, ptx })
     }
 
-    /// Differences since `ptx` was built: files, flags, features. Empty if a build with the same compiler would give the
-    /// same bytes. Needs no device compiler.
+    /// Differences since `ptx` was built: files, flags, features. Empty if a build with the same compiler would give
+    /// the same bytes. Needs no device compiler.
     ///
     /// # Errors
     /// When `ptx` has no header, or the crate is in no workspace.
     pub fn differences(&self, ptx: &str) -> Result<Vec<Difference>, BuildError> {
-        Ok(Header::read(ptx)?.differences(&self.recipe.to_string(), &self.root()?))
+        Ok(Header::read(ptx)?.differences(&self.flags.to_string(), &self.root()?))
     }
 
     /// The folder of the workspace that the crate is in.
@@ -154,16 +148,16 @@ impl CudaBuilder {
     /// One folder for each compiler and set of flags, so that neither builds `core` again for the other.
     fn folder(&self, root: &Path, compiler: &Compiler) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        (self.recipe.flags(), &compiler.version).hash(&mut hasher);
+        (self.flags.flags(), &compiler.version).hash(&mut hasher);
         let folder = self.target_dir.clone().unwrap_or_else(|| root.join("target/ptx"));
-        folder.join(format!("{}-{:016x}", self.recipe.arch, hasher.finish()))
+        folder.join(format!("{}-{:016x}", ARCH, hasher.finish()))
     }
 
     fn compile(&self, compiler: &Compiler, folder: &Path) -> Result<(), BuildError> {
         let mut cargo = self.cargo();
         cargo
             .args(["rustc", "--quiet", "--release", "--lib", "--crate-type", "cdylib", "-Zbuild-std=core"])
-            .args(["--target", TARGET, "--features", &self.recipe.features.join(",")])
+            .args(["--target", TARGET, "--features", &self.flags.features.join(",")])
             .arg("--target-dir")
             .arg(folder)
             .args(["--", "--emit=asm"])
@@ -171,7 +165,7 @@ impl CudaBuilder {
             .env("RUSTC", &compiler.rustc)
             // Lets a stable compiler take the unstable flags and features.
             .env("RUSTC_BOOTSTRAP", "1")
-            .env("CARGO_ENCODED_RUSTFLAGS", self.recipe.flags().join("\x1f"))
+            .env("CARGO_ENCODED_RUSTFLAGS", self.flags.flags().join("\x1f"))
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTC_WORKSPACE_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
@@ -198,8 +192,8 @@ fn without_comments(ptx: &str) -> String {
     ptx.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The text with labels `$L__BB_3` in place of `$L__BB155_3`: labels are local to a kernel, and its text must not depend
-/// on how many kernels come before it.
+/// The text with labels `$L__BB_3` in place of `$L__BB155_3`: labels are local to a kernel, and its text must not
+/// depend on how many kernels come before it.
 fn without_function_numbers(ptx: &str) -> String {
     const LABEL: &str = "$L__BB";
     let mut parts = ptx.split(LABEL);

@@ -5,11 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::error::BuildError;
+
 /// The environment variable that names the one rustc to use.
 pub const RUSTC_VARIABLE: &str = "CUDA_BUILDER_RUSTC";
 
-/// How to get a compiler that will do.
-pub const HOW_TO_GET: &str = "with rustup: `rustup component add rust-src`; \
+/// How to install a compiler that will do.
+pub const INSTALL_HINT: &str = "with rustup: `rustup component add rust-src`; \
     on Debian 12: `apt-get install --no-install-recommends rustc-web rust-web-src`; \
     or name a rustc that has its library sources in CUDA_BUILDER_RUSTC";
 
@@ -31,48 +33,12 @@ impl fmt::Display for Compiler {
     }
 }
 
-/// A rustc that cannot, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// The program.
-    pub rustc: PathBuf,
-    /// In words.
-    pub why: String,
-}
-
-/// Why there is no [`Compiler`].
-#[derive(Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CompilerError {
-    /// None of those looked at will do.
-    #[error("no rustc with its library sources{}; {HOW_TO_GET}", looked_at(rejected))]
-    None {
-        /// Each of them.
-        rejected: Vec<Rejected>,
-    },
-    /// Some will do, but not the one asked for.
-    #[error("`{wanted}` is not installed with its library sources; there is {}", versions(found))]
-    Other {
-        /// The line by which it would name itself.
-        wanted: String,
-        /// Those that will do.
-        found: Vec<Compiler>,
-    },
-}
-
-fn looked_at(rejected: &[Rejected]) -> String {
-    rejected.iter().map(|Rejected { rustc, why }| format!("; {}: {why}", rustc.display())).collect()
-}
-
-fn versions(found: &[Compiler]) -> String {
-    found.iter().map(|compiler| format!("`{}`", compiler.version)).collect::<Vec<_>>().join(", ")
-}
-
 /// The compilers of this machine, best first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compilers {
     usable: Vec<Compiler>,
-    rejected: Vec<Rejected>,
+    /// The programs that will not do, and why.
+    rejected: Vec<(PathBuf, String)>,
 }
 
 impl Compilers {
@@ -88,7 +54,7 @@ impl Compilers {
             match probe(&rustc) {
                 Ok(found) if compilers.usable.contains(&found) => {}
                 Ok(found) => compilers.usable.push(found),
-                Err(why) => compilers.rejected.push(Rejected { rustc, why }),
+                Err(why) => compilers.rejected.push((rustc, why)),
             }
         }
         compilers
@@ -98,18 +64,21 @@ impl Compilers {
     ///
     /// # Errors
     /// When none will; says what was looked at and how to get one.
-    pub fn first(&self) -> Result<&Compiler, CompilerError> {
-        self.usable.first().ok_or_else(|| CompilerError::None { rejected: self.rejected.clone() })
+    pub fn first(&self) -> Result<&Compiler, BuildError> {
+        self.usable.first().ok_or_else(|| BuildError::NoCompiler { rejected: self.rejected.clone() })
     }
 
     /// The one that names itself `version`, since other compilers write other bytes.
     ///
     /// # Errors
     /// When it is not among them.
-    pub fn version(&self, version: &str) -> Result<&Compiler, CompilerError> {
+    pub fn version(&self, version: &str) -> Result<&Compiler, BuildError> {
         self.first()?;
         let same = self.usable.iter().find(|compiler| compiler.version == version);
-        same.ok_or_else(|| CompilerError::Other { wanted: version.to_owned(), found: self.usable.clone() })
+        same.ok_or_else(|| BuildError::OtherCompilers {
+            wanted: version.to_owned(),
+            found: self.usable.clone(),
+        })
     }
 }
 
@@ -188,8 +157,8 @@ mod tests {
     #[test]
     fn the_first_that_will_do_is_taken() {
         let compilers = among(&[("a", Err("no sources")), ("b", Ok("rustc 2")), ("c", Ok("rustc 3"))]);
-        assert_eq!(compilers.first(), Ok(&compiler("b", "rustc 2")));
-        assert_eq!(compilers.version("rustc 3"), Ok(&compiler("c", "rustc 3")));
+        assert_eq!(compilers.first().unwrap(), &compiler("b", "rustc 2"));
+        assert_eq!(compilers.version("rustc 3").unwrap(), &compiler("c", "rustc 3"));
         let error = compilers.version("rustc 1").unwrap_err().to_string();
         assert_eq!(
             error,
@@ -200,12 +169,15 @@ mod tests {
     #[test]
     fn without_any_the_way_to_one_is_told() {
         let compilers = among(&[("a", Err("no sources")), ("b", Err("ended with 1"))]);
-        assert_eq!(compilers.version("rustc 1"), Err(compilers.first().unwrap_err()));
+        assert_eq!(
+            compilers.version("rustc 1").unwrap_err().to_string(),
+            compilers.first().unwrap_err().to_string()
+        );
         let error = compilers.first().unwrap_err().to_string();
         for part in ["a: no sources; b: ended with 1; ", "rustup component add rust-src", "rust-web-src"] {
             assert!(error.contains(part), "{error}");
         }
-        assert!(HOW_TO_GET.contains(RUSTC_VARIABLE));
+        assert!(INSTALL_HINT.contains(RUSTC_VARIABLE));
     }
 
     #[test]

@@ -4,17 +4,27 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use crate::compiler::CompilerError;
-use crate::header::HeaderError;
-use crate::refusal::Refusal;
+use crate::compiler::{Compiler, INSTALL_HINT};
+use crate::violation::PtxViolation;
 
 /// Why there is no PTX.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// No rustc that can compile for GPUs.
-    #[error(transparent)]
-    Compiler(#[from] CompilerError),
+    /// None of the compilers looked at has its library sources.
+    #[error("no rustc with its library sources{}; {INSTALL_HINT}", list_rejected(rejected))]
+    NoCompiler {
+        /// Each of them, and why it will not do.
+        rejected: Vec<(PathBuf, String)>,
+    },
+    /// Some compilers will do, but not the one asked for.
+    #[error("`{wanted}` is not installed with its library sources; there is {}", list_versions(found))]
+    OtherCompilers {
+        /// The line by which it would name itself.
+        wanted: String,
+        /// Those that will do.
+        found: Vec<Compiler>,
+    },
     /// A program cannot be started.
     #[error("{program} does not start; is it installed and on the search path?")]
     Start {
@@ -62,17 +72,28 @@ pub enum BuildError {
         name: String,
     },
     /// The PTX holds what it must not.
-    #[error("the PTX is refused:{}", list(refusals))]
+    #[error("the PTX is refused:{}", list(violations))]
     Refused {
         /// Each reason.
-        refusals: Vec<Refusal>,
+        violations: Vec<PtxViolation>,
     },
     /// A PTX text without a header.
-    #[error(transparent)]
-    Header(#[from] HeaderError),
+    #[error("the PTX does not say its {missing} in a header; build it again")]
+    NoHeader {
+        /// What the header would say.
+        missing: &'static str,
+    },
+}
+
+fn list_rejected(rejected: &[(PathBuf, String)]) -> String {
+    rejected.iter().map(|(rustc, why)| format!("; {}: {why}", rustc.display())).collect()
+}
+
+fn list_versions(found: &[Compiler]) -> String {
+    found.iter().map(|compiler| format!("`{}`", compiler.version)).collect::<Vec<_>>().join(", ")
 }
 
 /// One line each.
-fn list(refusals: &[Refusal]) -> String {
-    refusals.iter().map(|refusal| format!("\n  {refusal}")).collect()
+fn list(violations: &[PtxViolation]) -> String {
+    violations.iter().map(|violation| format!("\n  {violation}")).collect()
 }

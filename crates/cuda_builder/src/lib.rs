@@ -1,33 +1,32 @@
 //! Compiles a crate of GPU kernels, written in Rust, to PTX.
 //!
 //! ```no_run
-//! use cuda_builder::{Arch, CudaBuilder};
+//! use cuda_builder::CudaBuilder;
 //!
 //! let built = CudaBuilder::new("gpu-kernels")
 //!     .feature("kernels")
-//!     .arch(Arch::Sm80)
 //!     .build()?;
 //! println!("{} kernels by {}", built.kernels.len(), built.header.compiler);
 //! # Ok::<(), cuda_builder::BuildError>(())
 //! ```
 //!
-//! It needs a rustc with its library sources, and nothing from NVIDIA: rustc contains LLVM's NVPTX backend, and `core` is
-//! compiled for the target along with the crate. This is not the `cuda_builder` of the Rust-CUDA
-//! project, whose code generator needs a nightly compiler of its own; the shape of its API is kept.
+//! It needs a rustc with its library sources, and nothing from NVIDIA: rustc contains LLVM's NVPTX backend, and `core`
+//! is compiled for the target along with the crate. This is not the `cuda_builder` of the Rust-CUDA project, whose code
+//! generator needs a nightly compiler of its own; the shape of its API is kept.
 //!
-//! Builds are deterministic: the same sources, compiler and recipe give the same bytes in any folder. The PTX begins with
-//! a [`Header`] of these, so that committed PTX can be compared with its sources where the compiler is not installed
-//! ([`CudaBuilder::differences`]).
+//! Builds are deterministic: the same sources, compiler and flags give the same bytes in any folder. The PTX begins
+//! with a [`Header`] of these, so that committed PTX can be compared with its sources where the compiler is not
+//! installed ([`CudaBuilder::differences`]).
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `compiler` | finds a rustc with its library sources, or says how to get one |
-//! | `recipe` | the flags, each with its reason |
+//! | `flags` | the flags, each with its reason |
 //! | `sources` | which files were compiled, and a hash of each |
 //! | `header` | the comment lines before the PTX |
 //! | `entries` | the kernels in a PTX text |
 //! | `bounds` | launch bounds, which Rust has no attribute for |
-//! | `refusal` | checks for local memory, calls and duplicated barriers |
+//! | `violation` | checks for local memory, calls and duplicated barriers |
 
 #![forbid(unsafe_code)]
 
@@ -36,15 +35,15 @@ mod builder;
 mod compiler;
 mod entries;
 mod error;
+mod flags;
 mod header;
-mod recipe;
-mod refusal;
-mod sources;
 
-pub use builder::{Built, CudaBuilder};
-pub use compiler::{Compiler, CompilerError, Compilers, HOW_TO_GET, RUSTC_VARIABLE, Rejected};
+mod sources;
+mod violation;
+
+pub use builder::{BuildOutput, CudaBuilder};
+pub use compiler::{Compiler, Compilers, INSTALL_HINT, RUSTC_VARIABLE};
 pub use error::BuildError;
-pub use header::{Difference, Header, HeaderError};
-pub use recipe::Arch;
-pub use refusal::Refusal;
+pub use header::{Difference, Header};
 pub use sources::Source;
+pub use violation::PtxViolation;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use cuda_builder::{Arch, BuildError, Built, Compilers, CudaBuilder, Difference, Header, Refusal};
+use cuda_builder::{BuildError, BuildOutput, Compilers, CudaBuilder, Difference, Header, PtxViolation};
 
 const MANIFEST: &str = "\
 [package]
@@ -99,14 +99,10 @@ fn a_crate_becomes_ptx() {
     println!("compiled by {compiler}");
     // In the folder that cargo keeps for tests, so that `core` is compiled once.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-    let builder = CudaBuilder::new(&folder)
-        .compiler(compiler.clone())
-        .feature("kernels")
-        .arch(Arch::Sm80)
-        .canary("canary");
+    let builder = CudaBuilder::new(&folder).compiler(compiler.clone()).feature("kernels").canary("canary");
     write(&folder, SCALE);
 
-    let Built { ptx: text, header, kernels } = builder.build().unwrap();
+    let BuildOutput { ptx: text, header, kernels } = builder.build().unwrap();
     assert_eq!(Header::read(&text).unwrap(), header);
     assert_eq!(header.compiler, compiler.version);
     let files: Vec<&str> = header.sources.iter().map(|source| &*source.file).collect();
@@ -122,7 +118,7 @@ fn a_crate_becomes_ptx() {
     // Again, and in another folder: the same bytes.
     assert_eq!(builder.build().unwrap().ptx, text);
     assert_eq!(builder.differences(&text).unwrap(), []);
-    assert_eq!(CudaBuilder::new(&folder).differences(&text).unwrap().len(), 1, "another recipe");
+    assert_eq!(CudaBuilder::new(&folder).differences(&text).unwrap().len(), 1, "other flags");
 
     // A comment changes nothing, code does.
     write(&folder, &SCALE.replace("//! Rows", "//! All rows"));
@@ -134,10 +130,10 @@ fn a_crate_becomes_ptx() {
 
     write(&folder, LOCAL);
     match builder.build() {
-        Err(BuildError::Refused { refusals }) => {
+        Err(BuildError::Refused { violations }) => {
             assert!(
-                matches!(&refusals[..], [Refusal::Local { kernel, .. }] if kernel == "local"),
-                "{refusals:?}"
+                matches!(&violations[..], [PtxViolation::Local { kernel, .. }] if kernel == "local"),
+                "{violations:?}"
             );
         }
         other => panic!("{other:?}"),
@@ -151,9 +147,9 @@ fn a_crate_becomes_ptx() {
 #[test]
 fn a_crate_that_is_not_there_is_an_error() {
     let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere");
-    let header = "// compiler: rustc\n// recipe: -O\n// source: 0 lib.rs\n";
+    let header = "// compiler: rustc\n// flags: -O\n// source: 0 lib.rs\n";
     let error = CudaBuilder::new(&nowhere).differences(header).unwrap_err();
     assert!(matches!(error, BuildError::Start { .. }), "{error}");
     let error = CudaBuilder::new(&nowhere).differences("// by hand\n.version 8.0\n").unwrap_err();
-    assert!(matches!(error, BuildError::Header(_)), "{error}");
+    assert!(matches!(error, BuildError::NoHeader { .. }), "{error}");
 }

@@ -12,49 +12,39 @@
 use crate::primitive::Load;
 use crate::{Value, Word, imp};
 
-/// Reads (`ld.global`).
-///
-/// # Safety
-/// `p` points to a `T` in global memory, aligned to its size; no write of another thread races with this.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load<T: Value>(p: *const T) -> T {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::load(Load::Weak, p) }
+macro_rules! loads {
+    ($($(#[$doc:meta])* $name:ident<T: $Bound:ident>, $kind:ident;)*) => { $(
+        $(#[$doc])*
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name<T: $Bound>(p: *const T) -> T {
+            // SAFETY: the caller's promise is the back end's.
+            unsafe { imp::load(Load::$kind, p) }
+        }
+    )* };
 }
-
-/// Reads data that is constant during the launch (`ld.global.nc`).
-///
-/// # Safety
-/// `p` points to a `T` in global memory, aligned to its size, that is not written during the launch.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load_readonly<T: Value>(p: *const T) -> T {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::load(Load::ReadOnly, p) }
-}
-
-/// Reads data that is constant during the launch, without allocating in L1 (`ld.global.nc.L1::no_allocate`).
-///
-/// # Safety
-/// As [`load_readonly`].
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load_streaming<T: Value>(p: *const T) -> T {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::load(Load::Streaming, p) }
-}
-
-/// Reads a word that other threads may write concurrently; orders nothing else (`ld.relaxed.gpu.global`).
-///
-/// # Safety
-/// `p` points to a `T` in global memory, aligned to its size; other threads write it by [`atomic`](crate::atomic)
-/// updates only.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load_relaxed<T: Word>(p: *const T) -> T {
-    // SAFETY: the caller's promise is the back end's.
-    unsafe { imp::load(Load::Relaxed, p) }
+loads! {
+    /// Reads (`ld.global`).
+    ///
+    /// # Safety
+    /// `p` points to a `T` in global memory, aligned to its size; no write of another thread races with this.
+    load<T: Value>, Weak;
+    /// Reads data that is constant during the launch (`ld.global.nc`).
+    ///
+    /// # Safety
+    /// `p` points to a `T` in global memory, aligned to its size, that is not written during the launch.
+    load_readonly<T: Value>, ReadOnly;
+    /// Reads data that is constant during the launch, without allocating in L1 (`ld.global.nc.L1::no_allocate`).
+    ///
+    /// # Safety
+    /// As [`load_readonly`].
+    load_streaming<T: Value>, Streaming;
+    /// Reads a word that other threads may write concurrently; orders nothing else (`ld.relaxed.gpu.global`).
+    ///
+    /// # Safety
+    /// `p` points to a `T` in global memory, aligned to its size; other threads write it by [`atomic`](crate::atomic)
+    /// updates only.
+    load_relaxed<T: Word>, Relaxed;
 }
 
 /// Writes (`st.global`).

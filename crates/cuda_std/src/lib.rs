@@ -50,8 +50,8 @@
 //! the device: this crate has the panic handler.
 //!
 //! # What is unsafe
-//! Functions that access memory, and those that several threads must call together. The emulator checks both, the device
-//! neither. Pointers are addresses of global memory; a pointer to anything else is a fault.
+//! Functions that access memory, and those that several threads must call together. The emulator checks both, the
+//! device neither. Pointers are addresses of global memory; a pointer to anything else is a fault.
 //!
 //! # Back ends
 //! The public modules call a back end, which has these functions, with the types of `primitive`:
@@ -66,8 +66,8 @@
 //! | `update<T: Word>(*mut T, Update<T>) -> T`, `update_shared<T: Word>(u32, Update<T>) -> T` | [`atomic`], [`shared`] |
 //! | `mma(Mma, [u32; 4], [u32; 2], [u32; 4]) -> [u32; 4]` | [`mma`] |
 //!
-//! On the host it is `emulator::back_end`. Every function on the way there is `#[track_caller]`, so that a fault names the
-//! line of the kernel. `math` needs no emulator: it has a plain implementation.
+//! On the host it is `emulator::back_end`. Every function on the way there is `#[track_caller]`, so that a fault names
+//! the line of the kernel. `math` needs no emulator.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(

@@ -73,8 +73,8 @@ impl<T: Value> Shared<T> {
     /// Reads (`ld.shared`).
     ///
     /// # Safety
-    /// The address is within the shared memory of the launch and aligned to the size of `T`; the value was written, and no
-    /// write of another thread races with this.
+    /// The address is within the shared memory of the launch and aligned to the size of `T`; the value was written, and
+    /// no write of another thread races with this.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load(self) -> T {
@@ -85,8 +85,8 @@ impl<T: Value> Shared<T> {
     /// Writes (`st.shared`).
     ///
     /// # Safety
-    /// The address is within the shared memory of the launch and aligned to the size of `T`; no access of another thread
-    /// races with this.
+    /// The address is within the shared memory of the launch and aligned to the size of `T`; no access of another
+    /// thread races with this.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store(self, value: T) {
@@ -100,8 +100,8 @@ impl<T: Word> Shared<T> {
     /// [`block_fence`](crate::thread::block_fence), it acquires what the writer released.
     ///
     /// # Safety
-    /// As [`load`](Self::load), but other threads may write the place by [`store_relaxed`](Self::store_relaxed) or update
-    /// it atomically at the same time.
+    /// As [`load`](Self::load), but other threads may write the place by [`store_relaxed`](Self::store_relaxed) or
+    /// update it atomically at the same time.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_relaxed(self) -> T {

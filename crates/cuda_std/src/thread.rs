@@ -3,46 +3,29 @@
 use crate::imp;
 use crate::primitive::{Barrier, Special};
 
-/// The index of this thread in its block (`%tid.x`).
-#[inline(always)]
-#[track_caller]
-pub fn thread_idx_x() -> u32 {
-    imp::special(Special::ThreadIdxX)
+macro_rules! special_registers {
+    ($($(#[$doc:meta])* $name:ident, $register:ident;)*) => { $(
+        $(#[$doc])*
+        #[inline(always)]
+        #[track_caller]
+        pub fn $name() -> u32 {
+            imp::special(Special::$register)
+        }
+    )* };
 }
-
-/// The index of this block in x (`%ctaid.x`).
-#[inline(always)]
-#[track_caller]
-pub fn block_idx_x() -> u32 {
-    imp::special(Special::BlockIdxX)
-}
-
-/// The index of this block in y (`%ctaid.y`).
-#[inline(always)]
-#[track_caller]
-pub fn block_idx_y() -> u32 {
-    imp::special(Special::BlockIdxY)
-}
-
-/// Threads per block (`%ntid.x`). Blocks have one dimension here.
-#[inline(always)]
-#[track_caller]
-pub fn block_dim_x() -> u32 {
-    imp::special(Special::BlockDimX)
-}
-
-/// Blocks of the grid in x (`%nctaid.x`).
-#[inline(always)]
-#[track_caller]
-pub fn grid_dim_x() -> u32 {
-    imp::special(Special::GridDimX)
-}
-
-/// Blocks of the grid in y (`%nctaid.y`).
-#[inline(always)]
-#[track_caller]
-pub fn grid_dim_y() -> u32 {
-    imp::special(Special::GridDimY)
+special_registers! {
+    /// The index of this thread in its block (`%tid.x`).
+    thread_idx_x, ThreadIdxX;
+    /// The index of this block in x (`%ctaid.x`).
+    block_idx_x, BlockIdxX;
+    /// The index of this block in y (`%ctaid.y`).
+    block_idx_y, BlockIdxY;
+    /// Threads per block (`%ntid.x`). Blocks have one dimension here.
+    block_dim_x, BlockDimX;
+    /// Blocks of the grid in x (`%nctaid.x`).
+    grid_dim_x, GridDimX;
+    /// Blocks of the grid in y (`%nctaid.y`).
+    grid_dim_y, GridDimY;
 }
 
 /// The index of this thread in x in the grid: `block_idx_x * block_dim_x + thread_idx_x`.

@@ -1,7 +1,7 @@
 //! Warp collectives: shuffles, votes, matches and reductions.
 //!
-//! Bit `i` of `mask` says whether lane `i` participates. Only [`sync_warp`] orders memory; the other collectives exchange
-//! values.
+//! Bit `i` of `mask` says whether lane `i` participates. Only [`sync_warp`] orders memory; the other collectives
+//! exchange values.
 
 use crate::primitive::{Collective, Special};
 use crate::{Word, imp};

@@ -2,24 +2,26 @@
 
 #![forbid(unsafe_code)]
 
-mod bounds;
 mod function;
+mod options;
 mod token;
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
+use options::Options;
 use token::{Misuse, Token};
 
-/// Makes a function an entry point of the PTX, under its own name.
+/// Makes a function an entry point of the PTX, under its own name or another: `name = WORDS`, which are concatenated,
+/// so that macros can compose names.
 ///
-/// On the device the function gets the kernel ABI and is exported; on the host it is unchanged and runs in the emulator. It
-/// must be an `unsafe fn` without generics or result, and its arguments plain data: usually one `#[repr(C)]` struct, which
-/// the host passes byte for byte.
+/// On the device the function gets the kernel ABI and is exported; on the host it is unchanged and runs in the
+/// emulator. It must be an `unsafe fn` without generics or result, and its arguments plain data: usually one
+/// `#[repr(C)]` struct, which the host passes byte for byte.
 ///
-/// `max_threads` is the largest number of threads per block (1 to 1024, PTX's `.maxntid`), and `min_blocks` the number of
-/// blocks that should fit on a multiprocessor (1 to 32, `.minnctapersm`): both bound the registers that the assembler may
-/// use. They are passed in the PTX as a comment, `//@kernel NAME max_threads=128,min_blocks=8`, which the build tool
-/// replaces by the directives.
+/// `max_threads` is the largest number of threads per block (1 to 1024, PTX's `.maxntid`), and `min_blocks` the number
+/// of blocks that should fit on a multiprocessor (1 to 32, `.minnctapersm`): both bound the registers that the
+/// assembler may use. They are passed in the PTX as a comment, `//@kernel NAME max_threads=128,min_blocks=8`, which the
+/// build tool replaces by the directives.
 ///
 /// ```
 /// use cuda_std_macros::kernel;
@@ -63,8 +65,8 @@ use token::{Misuse, Token};
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options: Vec<TokenTree> = attribute.into_iter().collect();
     let item: Vec<TokenTree> = item.into_iter().collect();
-    let bounds = match bounds::read(&describe(&options)) {
-        Ok(bounds) => bounds,
+    let Options { name, bounds } = match options::read(&describe(&options)) {
+        Ok(options) => options,
         Err(misuse) => return compile_error(&options, misuse),
     };
     let function = match function::read(&describe(&item)) {
@@ -72,13 +74,13 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Err(misuse) => return compile_error(&item, misuse),
     };
     let (before, from_fn) = item.split_at(function.keyword);
-    let name = &from_fn[1];
+    let name = name.unwrap_or_else(|| from_fn[1].to_string());
     let comment = bounds.map_or_else(String::new, |bounds| {
         format!("#[cfg(target_arch = \"nvptx64\")] ::core::arch::global_asm!(\"//@kernel {name} {bounds}\");")
     });
     [
         code(&comment),
-        code("#[cfg(target_arch = \"nvptx64\")] #[unsafe(no_mangle)]"),
+        code(&format!("#[cfg(target_arch = \"nvptx64\")] #[unsafe(export_name = \"{name}\")]")),
         before.iter().cloned().collect(),
         code("extern \"ptx-kernel\""),
         from_fn.iter().cloned().collect(),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jasper::bench::recall::{Truth, mean_recall};
-use jasper::{Key, Matches, SearchError, SearchParams, SearchReport};
+use jasper::report::SearchReport;
+use jasper::{Key, Matches, SearchError, SearchParams};
 use serde::Serialize;
 
 use crate::{process, units};
@@ -15,7 +16,7 @@ use crate::{process, units};
 pub struct Point {
     /// Beam width of the searches.
     pub beam_width: usize,
-    /// Answers a query.
+    /// Hits per query.
     pub k: usize,
     /// Mean recall@k; ties with the k-th true neighbor count as found.
     pub recall: f64,
@@ -40,8 +41,8 @@ pub struct Point {
 const ROUNDS: usize = 3;
 const TIMED: Duration = Duration::from_millis(500);
 
-/// Runs `search` on a batch of `queries` queries: a warm-up round, then timed rounds. `truth` returns the true keys of a
-/// query.
+/// Runs `search` on a batch of `queries` queries: a warm-up round, then timed rounds. `truth` returns the true keys of
+/// a query.
 ///
 /// # Errors
 /// Those of `search`.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use jasper::tune::TuneError;
+use jasper::error::TuneError;
 use jasper::{BuildError, SearchError};
 
 /// The command line is invalid, whatever the files contain.
@@ -53,7 +53,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || matches!(error.downcast_ref(), Some(TuneError::Recall(_)))
         || matches!(
             search,
-            Some(SearchError::NoAnswers | SearchError::BeamWidth { .. } | SearchError::Widest { .. })
+            Some(SearchError::ZeroK | SearchError::BeamWidth { .. } | SearchError::BeamWidthLimit { .. })
         )
 }
 
@@ -80,7 +80,7 @@ mod tests {
     fn impossible_parameters_are_invalid_usage() {
         let params = BuildError::from(jasper::BuildParams::builder().alpha(0.1).build().unwrap_err());
         assert!(anyhow::Error::from(params).chain().any(is_usage));
-        let k = anyhow::Error::from(SearchError::NoAnswers).context("searching");
+        let k = anyhow::Error::from(SearchError::ZeroK).context("searching");
         assert!(k.chain().any(is_usage));
         assert!(!anyhow::anyhow!("no such file").chain().any(is_usage));
     }

@@ -1,41 +1,44 @@
-//! Vector and ground-truth files that match an index.
+//! Index, vector and ground-truth files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::{Element, Index};
-use jasper_data::{GroundTruth, Rows, VectorFile};
+use jasper::{AnyIndex, AnyRows, ElementKind, OpenOptions};
+use jasper_data::{GroundTruth, VectorFile};
 
 use crate::terminal::Terminal;
 
 /// Opens an index file, with `threads` threads for the index.
-pub fn open_index<T: Element>(path: &Path, threads: usize, terminal: Terminal) -> Result<Index<T>> {
-    Ok(Index::open_with(path, threads, &mut terminal.progress())?)
+pub fn open_index(path: &Path, threads: Option<usize>, terminal: Terminal) -> Result<AnyIndex> {
+    Ok(OpenOptions::new().threads(threads).open_any_with_progress(path, &mut terminal.progress())?)
 }
 
-/// Opens a vector file with elements of type `T` and this dimension.
-pub fn open_vectors<T: Element>(path: &Path, dimension: usize) -> Result<VectorFile> {
+/// Opens a vector file of this element type and dimension.
+pub fn open_vectors(path: &Path, element: ElementKind, dimension: usize) -> Result<VectorFile> {
     let file = VectorFile::open(path)?;
-    let (name, held) = (path.display(), file.element());
+    let (name, held, given) = (path.display(), file.element(), file.dimension());
     ensure!(
-        held == T::KIND,
-        "{name}: contains {held} values, expected {}; convert it with `jasper convert`",
-        T::KIND
+        held == element,
+        "{name}: contains {held} values, expected {element}; convert it with `jasper convert`"
     );
-    let given = file.dimension();
     ensure!(given == dimension, "{name}: contains vectors of dimension {given}, expected {dimension}");
     Ok(file)
 }
 
-/// Reads queries for an index into memory.
-pub fn read_queries<T: Element>(path: &Path, dimension: usize) -> Result<Rows<T>> {
-    let file = open_vectors::<T>(path, dimension)?;
+/// Opens a file of queries of this element type and dimension.
+pub fn open_queries(path: &Path, element: ElementKind, dimension: usize) -> Result<VectorFile> {
+    let file = open_vectors(path, element, dimension)?;
     ensure!(!file.is_empty(), "{}: contains no queries", path.display());
-    Ok(file.load()?)
+    Ok(file)
+}
+
+/// Reads queries for an index into memory.
+pub fn read_queries(path: &Path, index: &AnyIndex) -> Result<AnyRows> {
+    Ok(AnyRows::load(&open_queries(path, index.element(), index.dimension())?)?)
 }
 
 /// Reads the ground truth of `queries` queries with at least `k` neighbors each.
-pub fn read_truth(path: &PathBuf, queries: usize, k: usize) -> Result<GroundTruth> {
+pub fn read_truth(path: &Path, queries: usize, k: usize) -> Result<GroundTruth> {
     let truth = GroundTruth::read(path)?;
     let check = || {
         ensure!(

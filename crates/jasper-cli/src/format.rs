@@ -5,7 +5,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use jasper_data::VectorFormat;
-use serde::{Serialize, Serializer};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ impl Format {
         let is_truth = path
             .extension()
             .is_some_and(|ending| ["ibin", "ivecs"].iter().any(|known| ending.eq_ignore_ascii_case(known)));
-        match VectorFormat::of(path) {
+        match VectorFormat::from_path(path) {
             Some(format) => Self::Vectors(format),
             None if is_truth => Self::Truth,
             None => Self::Index,
@@ -68,12 +67,6 @@ impl fmt::Display for Format {
                 f.write_str(NAMED.iter().find(|(_, format)| format == other).map_or("", |(name, _)| name))
             }
         }
-    }
-}
-
-impl Serialize for Format {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -5,7 +5,6 @@
 //! | `commands` | the commands, one file each |
 //! | `args` | options that several commands share: device, graph, distances, quantization, vector storage |
 //! | `update` | opening, updating and saving an index |
-//! | `element` | dispatch from the element type of a file to a Rust type |
 //! | `files` | vector and ground-truth files that match an index |
 //! | `format` | file formats of `convert` |
 //! | `curve` | measuring recall and queries per second |
@@ -22,7 +21,6 @@
 mod args;
 mod commands;
 mod curve;
-mod element;
 mod error;
 mod files;
 mod format;

@@ -20,10 +20,7 @@ pub fn cpu_seconds() -> Option<f64> {
     Some(nanoseconds as f64 * 1e-9)
 }
 
-/// The number of threads for the option `--threads`: 0 means one per CPU.
-pub fn threads(threads: usize) -> usize {
-    match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    }
+/// The number of threads for the option `--threads`, one per CPU by default.
+pub fn threads(threads: Option<usize>) -> usize {
+    threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

@@ -1,91 +1,65 @@
 //! The cost of queries, as quantiles.
 
-use std::fmt;
+use std::fmt::Write;
 
+use anyhow::Result;
 use jasper::bench::{DevicePeaks, Profile};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::units;
 
-/// The profile of one beam width.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    beam_width: usize,
-    /// Vertices expanded per query.
-    hops: Quantiles,
-    /// Distances computed per query.
-    distances: Quantiles,
-    /// Bytes of vectors and edges read per query.
-    bytes: Quantiles,
-    /// Bytes read per second by all queries.
-    bytes_per_second: f64,
-    operations_per_second: f64,
-    /// Bytes per second of a device-to-device copy, on a GPU.
-    copy_bytes_per_second: Option<f64>,
+/// The quantiles that are reported, by name.
+const QUANTILES: [(&str, f64); 5] =
+    [("least", 0.0), ("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0)];
+
+/// [`QUANTILES`] of at least one number, and the mean.
+fn quantiles(numbers: impl Iterator<Item = u64>) -> ([u64; QUANTILES.len()], f64) {
+    let mut sorted: Vec<u64> = numbers.collect();
+    sorted.sort_unstable();
+    let last = (sorted.len() - 1) as f64;
+    let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
+    (QUANTILES.map(|(_, share)| sorted[(share * last).round() as usize]), mean)
 }
 
-/// Quantiles of a number over the queries.
-#[derive(Debug, Serialize)]
-struct Quantiles {
-    least: u64,
-    median: u64,
-    p90: u64,
-    p99: u64,
-    most: u64,
-    mean: f64,
-}
-
-impl Quantiles {
-    /// Of at least one number.
-    fn new(numbers: impl Iterator<Item = u64>) -> Self {
-        let mut sorted: Vec<u64> = numbers.collect();
-        sorted.sort_unstable();
-        let last = sorted.len() - 1;
-        let at = |share: f64| sorted[(share * last as f64).round() as usize];
-        let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
-        Self { least: at(0.0), median: at(0.5), p90: at(0.9), p99: at(0.99), most: at(1.0), mean }
-    }
-}
-
-impl Report {
-    /// From the profile of at least one query.
-    pub fn new(beam_width: usize, profile: &Profile, peaks: Option<DevicePeaks>) -> Self {
-        let cost = || profile.costs.iter();
-        Self {
-            beam_width,
-            hops: Quantiles::new(cost().map(|cost| cost.hops)),
-            distances: Quantiles::new(cost().map(|cost| cost.distances)),
-            bytes: Quantiles::new(cost().map(|&cost| profile.bytes(cost))),
-            bytes_per_second: profile.bytes_per_second(),
-            operations_per_second: profile.operations_per_second(),
-            copy_bytes_per_second: peaks.map(|peaks| peaks.bytes_per_second),
+/// The profile of one beam width, of at least one query, as JSON and as text.
+pub fn report(beam_width: usize, profile: &Profile, peaks: Option<DevicePeaks>) -> Result<(Value, String)> {
+    let copy = peaks.map(|peaks| peaks.bytes_per_second);
+    let rate = profile.bytes_per_second();
+    let mut json = json!({
+        "beam_width": beam_width,
+        // Bytes read per second by all queries.
+        "bytes_per_second": rate,
+        "operations_per_second": profile.operations_per_second(),
+        // Bytes per second of a device-to-device copy, on a GPU.
+        "copy_bytes_per_second": copy,
+    });
+    let title = format!("beam width {beam_width}");
+    let [least, median, p90, p99, most, mean] = ["least", "median", "90%", "99%", "most", "mean"];
+    let mut text = format!("\n{title:<16}{least:>11}{median:>11}{p90:>11}{p99:>11}{most:>11}{mean:>13}\n");
+    let cost = || profile.costs.iter();
+    for (key, name, (numbers, mean)) in [
+        // Vertices expanded, distances computed, and bytes of vectors and edges read per query.
+        ("hops", "hops", quantiles(cost().map(|cost| cost.hops))),
+        ("distances", "distances", quantiles(cost().map(|cost| cost.distances))),
+        ("bytes", "bytes read", quantiles(cost().map(|&cost| profile.bytes(cost)))),
+    ] {
+        json[key] = json!({ "mean": mean });
+        write!(text, "{name:<16}")?;
+        for ((quantile, _), number) in QUANTILES.iter().zip(numbers) {
+            json[key][*quantile] = number.into();
+            write!(text, "{:>11}", units::count(number as usize))?;
         }
+        writeln!(text, "{:>13}", units::rate(mean))?;
     }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = format!("beam width {}", self.beam_width);
-        writeln!(
-            f,
-            "\n{title:<16}{:>11}{:>11}{:>11}{:>11}{:>11}{:>13}",
-            "least", "median", "90%", "99%", "most", "mean"
-        )?;
-        for (name, of) in [("hops", &self.hops), ("distances", &self.distances), ("bytes read", &self.bytes)]
-        {
-            write!(f, "{name:<16}")?;
-            for number in [of.least, of.median, of.p90, of.p99, of.most] {
-                write!(f, "{:>11}", units::count(number as usize))?;
-            }
-            writeln!(f, "{:>13}", units::count(of.mean.round() as usize))?;
+    let read = units::bytes(rate as u64);
+    match copy {
+        Some(copy) => {
+            let (share, copy) = (100.0 * rate / copy, units::bytes(copy as u64));
+            write!(text, "{read}/s read: {share:.0}% of the {copy}/s of a copy")?;
         }
-        let rate = units::bytes(self.bytes_per_second as u64);
-        let Some(copy) = self.copy_bytes_per_second else {
-            return write!(f, "{rate}/s read by all threads");
-        };
-        let (share, copy) = (100.0 * self.bytes_per_second / copy, units::bytes(copy as u64));
-        write!(f, "{rate}/s read: {share:.0}% of the {copy}/s of a copy")
+        None => write!(text, "{read}/s read by all threads")?,
     }
+    Ok((json, text))
 }
 
 #[cfg(test)]
@@ -94,10 +68,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_numbers() {
-        let of = Quantiles::new((0..=100).rev());
-        assert_eq!([of.least, of.median, of.p90, of.p99, of.most], [0, 50, 90, 99, 100]);
-        assert_eq!(of.mean, 50.0);
-        let one = Quantiles::new([7].into_iter());
-        assert_eq!((one.least, one.p99, one.mean), (7, 7, 7.0));
+        assert_eq!(quantiles((0..=100).rev()), ([0, 50, 90, 99, 100], 50.0));
+        assert_eq!(quantiles([7].into_iter()), ([7; 5], 7.0));
     }
 }

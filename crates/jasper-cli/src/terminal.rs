@@ -9,6 +9,7 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use jasper::{Progress, Stage};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::units;
 
@@ -27,9 +28,9 @@ pub struct Terminal {
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Terminal {
-    /// Writes a report as a line of JSON or as text.
-    pub fn report(self, report: &(impl Serialize + Display)) -> Result<()> {
-        if self.json { self.object(report) } else { self.text(report) }
+    /// Writes a report, as a line of JSON or as text.
+    pub fn report(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+        if self.json { self.object(json) } else { self.text(text) }
     }
 
     /// Writes a line of JSON, with or without `--json`.
@@ -66,6 +67,14 @@ impl Terminal {
             ControlFlow::Continue(())
         }
     }
+}
+
+/// A JSON object with the fields of another after its own.
+pub fn merge(mut object: Value, fields: &impl Serialize) -> Result<Value> {
+    if let (Value::Object(object), Value::Object(fields)) = (&mut object, serde_json::to_value(fields)?) {
+        object.extend(fields);
+    }
+    Ok(object)
 }
 
 /// The progress bar of a stage, shown after [`PATIENCE`] until it is dropped.

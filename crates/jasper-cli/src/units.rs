@@ -45,6 +45,11 @@ pub fn seconds(seconds: f64) -> String {
     format!("{seconds:.decimals$} s")
 }
 
+/// The f64 with the same decimal digits as an f32, for JSON: 1.2, not 1.2000000476837158.
+pub fn decimal(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or(f64::NAN)
+}
+
 /// `text` in at most `width` characters; what is cut shows as an ellipsis.
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

@@ -4,34 +4,35 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::{Device, Element, Index};
+use jasper::{AnyIndex, Device};
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::args::VectorStorageArgs;
+use crate::args::{VectorStorageArgs, threads};
 use crate::files::open_index;
 use crate::process;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, merge};
 
 /// The index to update, and where to save it. The file is replaced atomically at the end.
 #[derive(Debug, clap::Args)]
 pub struct OutputArgs {
     /// The index file
-    pub index: PathBuf,
+    index: PathBuf,
     /// Write the updated index to this file and leave the index file unchanged
     #[arg(long, value_name = "INDEX", display_order = 90)]
     output: Option<PathBuf>,
-    /// CPU threads; 0 means one per CPU
-    #[arg(long, value_name = "N", default_value_t = 0, display_order = 91)]
-    threads: usize,
+    /// CPU threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = threads, display_order = 91)]
+    threads: Option<usize>,
 }
 
 /// [`OutputArgs`], and where to compute the update.
 #[derive(Debug, clap::Args)]
 pub struct UpdateArgs {
     #[command(flatten)]
-    pub output: OutputArgs,
-    /// Where to compute the update: auto, cpu, cuda or cuda:N. A GPU is worth it for large updates only, because the whole
-    /// index is copied there and back
+    output: OutputArgs,
+    /// Where to compute the update: auto, cpu, cuda or cuda:N. A GPU is worth it for large updates only, because the
+    /// whole index is copied there and back
     #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
     device: Device,
     #[command(flatten)]
@@ -42,9 +43,9 @@ pub struct UpdateArgs {
 #[derive(Debug, Serialize)]
 pub struct Updated {
     /// Keys that searches can return.
-    pub vectors: usize,
+    vectors: usize,
     /// Deleted keys that can be restored.
-    pub deleted: usize,
+    deleted: usize,
     /// Time of the update without opening and saving.
     pub seconds: f64,
     save_seconds: f64,
@@ -56,38 +57,44 @@ pub struct Updated {
 
 impl UpdateArgs {
     /// Opens the index, calls `update` on it, and saves it; if `update` fails, the file stays unchanged.
-    pub fn update<T: Element, R>(
+    pub fn update<R>(
         self,
         terminal: Terminal,
-        update: impl FnOnce(&Index<T>) -> Result<R>,
+        update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        self.device.find()?;
-        self.output.update(terminal, |index| {
-            self.vectors.apply(&index);
-            let index = index.to_device(self.device)?;
-            let start = Instant::now();
-            let result = update(&index)?;
-            let seconds = start.elapsed().as_secs_f64();
-            Ok((result, seconds, index.to_host()?))
-        })
+        self.output.update_on(self.device, self.vectors, terminal, update)
     }
 }
 
 impl OutputArgs {
-    /// Opens the index, calls `update` on it, which returns its result, its time in seconds and the index, and saves it; if
-    /// `update` fails, the file stays unchanged.
-    pub fn update<T: Element, R>(
+    /// [`UpdateArgs::update`] on the CPU.
+    pub fn update<R>(
         self,
         terminal: Terminal,
-        update: impl FnOnce(Index<T>) -> Result<(R, f64, Index<T>)>,
+        update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let (result, seconds, index) = update(open_index::<T>(&self.index, self.threads, terminal)?)?;
+        self.update_on(Device::Cpu, VectorStorageArgs::default(), terminal, update)
+    }
+
+    fn update_on<R>(
+        self,
+        device: Device,
+        vectors: VectorStorageArgs,
+        terminal: Terminal,
+        update: impl FnOnce(&AnyIndex) -> Result<R>,
+    ) -> Result<(R, Updated)> {
+        device.check()?;
+        let index = vectors.to_device(open_index(&self.index, self.threads, terminal)?, device)?;
+        let start = Instant::now();
+        let result = update(&index)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let index = index.to_host()?;
         let output = self.output.unwrap_or(self.index);
         let start = Instant::now();
-        let saved = index.save_with(&output, &mut terminal.progress())?;
+        let saved = index.save_with_progress(&output, &mut terminal.progress())?;
         let updated = Updated {
             vectors: index.len(),
-            deleted: index.read_graph(|graph| graph.keys().deleted().len())?,
+            deleted: index.stats().deleted_keys,
             seconds,
             save_seconds: start.elapsed().as_secs_f64(),
             bytes: saved.bytes,
@@ -95,6 +102,13 @@ impl OutputArgs {
             output,
         };
         Ok((result, updated))
+    }
+}
+
+impl Updated {
+    /// Reports an update: `json` and `text` describe it, and are followed by the index.
+    pub fn report(&self, terminal: Terminal, json: Value, text: impl std::fmt::Display) -> Result<()> {
+        terminal.report(&merge(json, self)?, format_args!("{text}\n{self}"))
     }
 }
 

@@ -9,8 +9,8 @@ use crate::distance::{Kernels, Level, select};
 
 /// A coordinate type: f32, [`f16`](struct@f16), u8 or i8.
 ///
-/// Vectors are stored in this type on the host and on the device; kernels widen in registers. The trait is sealed, since
-/// distance kernels exist for these four types only.
+/// Vectors are stored in this type on the host and on the device; kernels widen in registers. The trait is sealed,
+/// since distance kernels exist for these four types only.
 pub trait Element:
     Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + sealed::Sealed + 'static
 {

@@ -10,31 +10,31 @@ use crate::VectorId;
 /// bit 0          1 if no search has expanded the vertex yet
 /// ```
 ///
-/// Sorting, merging and equality are single integer comparisons, on the CPU and in kernels. A visited entry sorts right
-/// before an unvisited one of the same vertex. The order is total, so ties never depend on threads or platforms.
+/// Sorting, merging and equality are single integer comparisons, on the CPU and in kernels. An expanded entry sorts
+/// right before an unexpanded one of the same vertex. The order is total, so ties never depend on threads or platforms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Neighbor(u64);
 
-const UNVISITED: u64 = 1;
+const UNEXPANDED: u64 = 1;
 
 impl Neighbor {
     /// No neighbor; sorts after every real one.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// Creates an unvisited entry.
+    /// Creates an unexpanded entry.
     ///
-    /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal distances
-    /// have equal bits.
+    /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal
+    /// distances have equal bits.
     #[inline]
     pub fn new(distance: f32, id: VectorId) -> Self {
         debug_assert!(!distance.is_nan());
-        Self(u64::from(orderable(distance)) << 32 | u64::from(id.get()) << 1 | UNVISITED)
+        Self(u64::from(ordered_bits(distance)) << 32 | u64::from(id.get()) << 1 | UNEXPANDED)
     }
 
     /// The distance, with -0.0 replaced by 0.0.
     #[inline]
     pub fn distance(self) -> f32 {
-        from_orderable((self.0 >> 32) as u32)
+        from_ordered_bits((self.0 >> 32) as u32)
     }
 
     /// The vertex.
@@ -45,18 +45,18 @@ impl Neighbor {
 
     /// Whether no search has expanded the vertex yet.
     #[inline]
-    pub const fn is_unvisited(self) -> bool {
-        self.0 & UNVISITED != 0
+    pub const fn is_unexpanded(self) -> bool {
+        self.0 & UNEXPANDED != 0
     }
 
-    /// The entry marked as visited.
+    /// The entry marked as expanded.
     #[inline]
     #[must_use]
-    pub const fn visited(self) -> Self {
-        Self(self.0 & !UNVISITED)
+    pub const fn expanded(self) -> Self {
+        Self(self.0 & !UNEXPANDED)
     }
 
-    /// Whether both are the same vertex at the same distance, ignoring the visited bit.
+    /// Whether both are the same vertex at the same distance, ignoring the bit for expanded.
     #[inline]
     pub const fn is_same(self, other: Self) -> bool {
         (self.0 ^ other.0) >> 1 == 0
@@ -75,15 +75,16 @@ impl Neighbor {
     }
 }
 
-/// Maps floats to integers of the same order: sets the sign bit of non-negative numbers, inverts all bits of negative ones.
+/// Maps floats to integers of the same order: sets the sign bit of non-negative numbers, inverts all bits of negative
+/// ones.
 #[inline]
-fn orderable(distance: f32) -> u32 {
+fn ordered_bits(distance: f32) -> u32 {
     let bits = (distance + 0.0).to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 
 #[inline]
-fn from_orderable(bits: u32) -> f32 {
+fn from_ordered_bits(bits: u32) -> f32 {
     f32::from_bits(if bits >> 31 == 1 { bits & !(1 << 31) } else { !bits })
 }
 
@@ -92,7 +93,7 @@ impl std::fmt::Debug for Neighbor {
         if *self == Self::NONE {
             return f.write_str("none");
         }
-        let mark = if self.is_unvisited() { "" } else { " visited" };
+        let mark = if self.is_unexpanded() { "" } else { " expanded" };
         write!(f, "{}@{}{mark}", self.id().get(), self.distance())
     }
 }
@@ -117,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn visiting_keeps_place_and_identity() {
+    fn expanding_keeps_place_and_identity() {
         let entry = Neighbor::new(-1.5, VectorId::new(7));
-        assert!(entry.is_unvisited() && !entry.visited().is_unvisited());
-        assert!(entry.is_same(entry.visited()));
-        assert!(entry.visited() < entry);
+        assert!(entry.is_unexpanded() && !entry.expanded().is_unexpanded());
+        assert!(entry.is_same(entry.expanded()));
+        assert!(entry.expanded() < entry);
         assert_eq!(Neighbor::new(0.0, VectorId::new(1)), Neighbor::new(-0.0, VectorId::new(1)));
     }
 }

@@ -5,16 +5,16 @@ pub mod defaults {
     /// Maximum out-degree (R). The paper and other libraries are measured with 64; an adjacency row is then 256 bytes,
     /// four cache lines.
     pub const MAX_DEGREE: usize = 64;
-    /// Beam width of the searches that find candidates for a new vertex (L). Twice the degree, as in the published scripts
-    /// of DiskANN and ParlayANN: less costs recall at every beam width, more costs build time in proportion.
+    /// Beam width of the searches that find candidates for a new vertex (L). Twice the degree, as in the published
+    /// scripts of DiskANN and ParlayANN: less costs recall at every beam width, more costs build time in proportion.
     pub const BUILD_BEAM_WIDTH: usize = 128;
-    /// Slack of the prune rule, on squared distances. 1.2 keeps enough edges to repair deletes without loss of recall; 1.0
-    /// loses recall after consolidation.
+    /// Slack of the prune rule, on squared distances. 1.2 keeps enough edges to repair deletes without loss of recall;
+    /// 1.0 loses recall after consolidation.
     pub const ALPHA: f32 = 1.2;
     /// Seed of the insertion order.
     pub const SEED: u64 = 0x_4A41_5350_4552;
-    /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not see each other: at
-    /// 2% recall is within noise of one-by-one insertion, at 16% it is not.
+    /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not see each other:
+    /// at 2% recall is within noise of one-by-one insertion, at 16% it is not.
     pub const MAX_BATCH_SHARE: f32 = 0.02;
     /// Maximum candidates of a prune, nearest first. Its cost grows with their square.
     pub const MAX_CANDIDATES: usize = 750;
@@ -75,8 +75,8 @@ impl BuildParams {
 
     /// Maximum expansions of a build search, 4 L + 128. It bounds the memory of a search on a device.
     ///
-    /// A search on data of average difficulty takes about 1.17 L expansions; past 4 L it finds nothing that a prune would
-    /// keep.
+    /// A search on data of average difficulty takes about 1.17 L expansions; past 4 L it finds nothing that a prune
+    /// would keep.
     pub fn max_hops(&self) -> usize {
         4 * self.build_beam_width + 128
     }
@@ -115,7 +115,8 @@ impl BuildParamsBuilder {
         self
     }
 
-    /// Sets the slack of the prune rule, 1 to 4. More slack keeps more edges: deletes cost less recall, searches take longer.
+    /// Sets the slack of the prune rule, 1 to 4. More slack keeps more edges: deletes cost less recall, searches take
+    /// longer.
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.0.alpha = alpha;
         self
@@ -127,8 +128,8 @@ impl BuildParamsBuilder {
         self
     }
 
-    /// Sets the maximum batch size as a fraction of the vertices already linked, up to 1. Larger batches are more parallel
-    /// and cost recall.
+    /// Sets the maximum batch size as a fraction of the vertices already linked, up to 1. Larger batches are more
+    /// parallel and cost recall.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.0.max_batch_share = share;
         self

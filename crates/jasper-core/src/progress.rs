@@ -20,12 +20,14 @@ pub enum Stage {
     Compacting,
     /// Writing the index file.
     Saving,
-    /// Verifying the checksums of an index file.
+    /// Verifying an index, or the checksums of its file.
     Checking,
     /// Computing exact distances.
     Scanning,
     /// Trying and timing searches.
     Tuning,
+    /// Training a quantizer and encoding vectors.
+    Quantizing,
 }
 
 impl std::fmt::Display for Stage {
@@ -40,6 +42,7 @@ impl std::fmt::Display for Stage {
             Self::Checking => "checking",
             Self::Scanning => "scanning",
             Self::Tuning => "tuning",
+            Self::Quantizing => "quantizing",
         })
     }
 }

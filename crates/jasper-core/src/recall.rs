@@ -1,7 +1,7 @@
 //! Recall@k, counting ties.
 //!
-//! As in big-ann-benchmarks: the fraction of the `k` results that are among the true `k` nearest *or tie with the k-th of
-//! them*. A repeated id counts once. Ground truth should therefore hold more than `k` neighbors.
+//! As in big-ann-benchmarks: the fraction of the `k` results that are among the true `k` nearest *or tie with the k-th
+//! of them*. A repeated id counts once. Ground truth should therefore hold more than `k` neighbors.
 
 /// The true neighbors of one query, nearest first. `I` is u32 as in ground-truth files, or [`Key`](crate::Key).
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ impl<I> Truth<'_, I> {
 
 /// Computes recall@k of one query, from 0 to 1.
 ///
-/// Only the first `k` of `answers` count. With fewer than `k` true neighbors, recall is relative to their number; with none
-/// it is 1.
+/// Only the first `k` of `found` count. With fewer than `k` true neighbors, recall is relative to their number; with
+/// none it is 1.
 ///
 /// ```
 /// use jasper_core::recall::{Truth, recall_at};
@@ -32,15 +32,15 @@ impl<I> Truth<'_, I> {
 /// assert_eq!(recall_at(2, &[4, 2], truth), 1.0); // 2 ties with 9
 /// assert_eq!(recall_at(2, &[4, 4], truth), 0.5); // a repeated id counts once
 /// ```
-pub fn recall_at<I: Copy + Into<u64>>(k: usize, answers: &[u64], truth: Truth<'_, I>) -> f64 {
-    let wanted = k.min(truth.ids.len());
-    if wanted == 0 {
+pub fn recall_at<I: Copy + Into<u64>>(k: usize, found: &[u64], truth: Truth<'_, I>) -> f64 {
+    let expected = k.min(truth.ids.len());
+    if expected == 0 {
         return 1.0;
     }
     let right = &truth.ids[..truth.accepted(k)];
-    let answers = &answers[..k.min(answers.len())];
-    let hits = right.iter().filter(|&&id| answers.contains(&id.into())).count();
-    hits.min(wanted) as f64 / wanted as f64
+    let found = &found[..k.min(found.len())];
+    let hits = right.iter().filter(|&&id| found.contains(&id.into())).count();
+    hits.min(expected) as f64 / expected as f64
 }
 
 #[cfg(test)]

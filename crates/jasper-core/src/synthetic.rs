@@ -20,8 +20,8 @@ pub fn permutation(n: usize, seed: u64) -> Vec<u32> {
 
 /// A distribution of clustered vectors.
 ///
-/// Each cluster is Gaussian around a centre, along `latent` random directions (its intrinsic dimension) plus unit noise.
-/// Values lie around [-100, 100], so that every element type represents them; u8 is shifted up by 128.
+/// Each cluster is Gaussian around a center, along `latent` random directions (its intrinsic dimension) plus unit
+/// noise. Values lie around [-100, 100], so that every element type represents them; u8 is shifted up by 128.
 #[derive(Clone, Copy, Debug)]
 pub struct Clusters {
     /// Coordinates per vector.
@@ -30,7 +30,7 @@ pub struct Clusters {
     pub clusters: usize,
     /// Intrinsic dimension of a cluster, at most `dimension`.
     pub latent: usize,
-    /// Seed of centres and directions.
+    /// Seed of centers and directions.
     pub seed: u64,
 }
 
@@ -58,7 +58,7 @@ impl Clusters {
                 x
             }
         };
-        let centres: Vec<f32> = (0..self.clusters * self.dimension).map(|_| normal(25.0)).collect();
+        let centers: Vec<f32> = (0..self.clusters * self.dimension).map(|_| normal(25.0)).collect();
         let bases: Vec<f32> = (0..self.clusters * self.latent * self.dimension)
             .map(|_| normal(20.0 / (self.latent as f32).sqrt()))
             .collect();
@@ -67,7 +67,7 @@ impl Clusters {
         let mut out = Vec::with_capacity(labels.len() * self.dimension);
         let mut row = vec![0.0_f32; self.dimension];
         for &label in labels {
-            row.copy_from_slice(&centres[label * self.dimension..][..self.dimension]);
+            row.copy_from_slice(&centers[label * self.dimension..][..self.dimension]);
             for direction in bases[label * self.latent * self.dimension..][..self.latent * self.dimension]
                 .chunks_exact(self.dimension)
             {

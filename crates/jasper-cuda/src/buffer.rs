@@ -13,9 +13,9 @@ use crate::pinned::PinnedPages;
 use crate::virtual_memory::VirtualAllocation;
 use crate::{MemoryPlan, MemorySpace};
 
-/// An array that kernels read and write by its address. The stream that allocated it frees it, in stream order: after the
-/// work that was queued there before the drop. Only that stream uploads, fills and downloads it; a launch in another stream
-/// must be ordered with [`Event`](crate::Event)s.
+/// An array that kernels read and write by its address. The stream that allocated it frees it, in stream order: after
+/// the work that was queued there before the drop. Only that stream uploads, fills and downloads it; a launch in
+/// another stream must be ordered with [`Event`](crate::Event)s.
 ///
 /// The array is in device memory or, when allocated by
 /// [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned host memory, which kernels access over PCIe. Reads
@@ -116,8 +116,8 @@ impl<T: Pod> Buffer<T> {
     }
 }
 
-/// Bytes of `len` elements, if that is at most the memory of the device. What the driver reports for larger sizes depends
-/// on its version.
+/// Bytes of `len` elements, if that is at most the memory of the device. What the driver reports for larger sizes
+/// depends on its version.
 fn checked_bytes<T>(stream: &Stream, len: usize) -> Result<usize> {
     let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
     let total = context.device().memory;

@@ -14,8 +14,8 @@ use crate::kernels::Kernels;
 use crate::memory_pool;
 use crate::{Bytes, Device};
 
-/// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device, share
-/// both.
+/// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device,
+/// share both.
 ///
 /// Methods may be called from any thread. Once a kernel has faulted, every call fails with [`Error::ContextLost`]: the
 /// driver cannot recover the context, so only a new process can use the device again.
@@ -85,8 +85,8 @@ impl Context {
         self.inner.driver
     }
 
-    /// The free memory of the device and of the host, in bytes. Synchronizes the device and trims its memory pool, whose
-    /// unused memory does not count as free otherwise.
+    /// The free memory of the device and of the host, in bytes. Synchronizes the device and trims its memory pool,
+    /// whose unused memory does not count as free otherwise.
     ///
     /// # Errors
     /// [`Error::ContextLost`].
@@ -115,8 +115,8 @@ impl Context {
         self.inner.kernels.prepare(self, &kernel.entry(), launch).map(drop)
     }
 
-    /// Searches a second archive for kernels, in the form of [`gpu_kernels::PTX`]: for kernels that the library does not
-    /// use itself.
+    /// Searches a second archive for kernels, in the form of [`gpu_kernels::PTX`]: for kernels that the library does
+    /// not use itself.
     pub fn add_kernels(&self, archive: &'static [u8]) {
         self.inner.kernels.add(archive);
     }
@@ -171,8 +171,8 @@ impl Context {
         if last.is_empty() { "nothing was launched".into() } else { format!("the last launch was {last}") }
     }
 
-    /// Calls a driver function that frees a resource, ignoring errors: they follow from the loss of the context, and the
-    /// process frees everything at its end.
+    /// Calls a driver function that frees a resource, ignoring errors: they follow from the loss of the context, and
+    /// the process frees everything at its end.
     pub(crate) fn release(&self, call: impl FnOnce() -> CUresult) {
         if CurrentContext::set_current(&self.inner.primary).is_ok() {
             let _ = call();

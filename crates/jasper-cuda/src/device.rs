@@ -19,7 +19,7 @@ pub struct Device {
     pub name: String,
     /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
     /// Highest clock rate of a multiprocessor, in Hz.
     pub clock: u64,

@@ -1,10 +1,10 @@
 //! Quantization of vectors in host memory.
 //!
-//! The kernels are [`gpu_kernels::encode`]. A [`Pipeline`] copies one tile of the vectors while the device encodes the one
-//! before; the codes are copied back.
+//! The kernels are [`gpu_kernels::encode`]. A [`Pipeline`] copies one tile of the vectors while the device encodes the
+//! one before; the codes are copied back.
 
 use gpu_kernels::Stream as _;
-use gpu_kernels::encode::{Chosen, DeviceQuantizer};
+use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
 use jasper_core::{Element, MatrixView, padded_len};
 use jasper_data::ThreadPool;
 use jasper_quant::{Codes, Quantizer};
@@ -15,8 +15,8 @@ use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, St
 
 /// Quantizes vectors with finite coordinates. The codes equal those of [`Codes::from_vectors`], bit for bit.
 ///
-/// The vectors may be a mapped file larger than device memory: they are read once, sequentially, by the threads of `pool`.
-/// Cost: less than that of copying them.
+/// The vectors may be a mapped file larger than device memory: they are read once, sequentially, by the threads of
+/// `pool`. Cost: less than that of copying them.
 ///
 /// # Errors
 /// [`Error::Plan`]: a tile does not fit into free memory. Otherwise those of the device.
@@ -32,7 +32,7 @@ pub fn encode_on_device<T: Element>(
     assert_eq!(rows.dimension(), quantizer.dimension());
     let (stride, words) = (padded_len::<T>(rows.dimension()), quantizer.layout().words());
     if rows.is_empty() {
-        return Ok(Codes::new(quantizer));
+        return Ok(Codes::from_words(quantizer, &[]));
     }
     let stream = Stream::new(context)?;
     let on_device = DeviceQuantizer::new(&stream, quantizer)?;
@@ -61,10 +61,10 @@ pub fn encode_on_device<T: Element>(
             Ok::<(), Error>(())
         },
         |range, tile| {
-            on_device.encode(&stream, tile, &Chosen::Range(0..range.len()), &mut codes)?;
+            on_device.encode(&stream, tile, &RowSelection::Range(0..range.len()), &mut codes)?;
             all.extend(stream.download_range(&codes, 0..range.len() * words)?);
             Ok(())
         },
     )?;
-    Ok(Codes::from_bytes(quantizer, bytemuck::cast_slice(&all)).expect("whole rows were coded"))
+    Ok(Codes::from_words(quantizer, &all))
 }

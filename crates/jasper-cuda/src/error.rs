@@ -56,7 +56,7 @@ pub enum Error {
     Plan(#[from] PlanError),
     /// Searches of rows of this length need more shared memory than a block has; nothing was started.
     #[error(
-        "searches of rows of {row_bytes} bytes need {needed} bytes of shared memory per block, and this device has {most}; \
+        "searches of rows of {row_bytes} bytes need {needed} bytes of shared memory per block, and this device has {available}; \
          use a smaller element type, or the cpu"
     )]
     RowTooLong {
@@ -65,17 +65,17 @@ pub enum Error {
         /// Bytes needed per block.
         needed: u32,
         /// Bytes available per block.
-        most: u32,
+        available: u32,
     },
     /// A build parameter is larger than the kernels support; nothing was started.
-    #[error("{name} ({value}) must be at most {most} on a device; lower it, or build on the cpu")]
+    #[error("{name} ({value}) must be at most {max} on a device; lower it, or build on the cpu")]
     BuildParam {
         /// Name of the parameter.
         name: &'static str,
         /// Its value.
         value: String,
         /// Its upper bound.
-        most: String,
+        max: String,
     },
     /// The driver cannot load the kernels.
     #[error("the driver cannot load the kernels ({name}, {code}): {requirement}{}", compiler_output(.log))]
@@ -176,8 +176,8 @@ impl From<Error> for UpdateError {
 }
 
 impl Error {
-    /// Whether no device is available, or it has too little memory, so that another device or the CPU can be used instead.
-    /// All other errors are invalid parameters, or defects of the device, its driver or the kernels.
+    /// Whether no device is available, or it has too little memory, so that another device or the CPU can be used
+    /// instead. All other errors are invalid parameters, or defects of the device, its driver or the kernels.
     pub fn is_unavailable(&self) -> bool {
         matches!(
             self,
@@ -264,18 +264,18 @@ mod tests {
         }
         assert!(matches!(error(1), Error::Call { code: 1, .. }));
         assert!(matches!(error(12_345), Error::Call { code: 12_345, .. }));
-        let told = error(2).with_purpose(|| "a buffer of 7 bytes".into()).to_string();
-        assert!(told.starts_with("no device memory for a buffer of 7 bytes: 5 of 9 bytes"), "{told}");
+        let message = error(2).with_purpose(|| "a buffer of 7 bytes".into()).to_string();
+        assert!(message.starts_with("no device memory for a buffer of 7 bytes: 5 of 9 bytes"), "{message}");
         assert_eq!(error(100).with_purpose(|| unreachable!()), Error::NoDevice);
     }
 
     #[test]
-    fn the_log_of_the_compiler_is_told() {
-        let told = |log: &str| {
+    fn the_log_of_the_compiler_is_shown() {
+        let message = |log: &str| {
             let requirement = Requirement::new(".version 7.4\n.target sm_80\n", (13, 0), (9, 0));
             Error::Ptx { name: "X".into(), code: 218, requirement, log: log.into() }.to_string()
         };
-        assert!(told("line 3: what?").ends_with("; its compiler says: line 3: what?"));
-        assert!(!told("").contains("compiler says"));
+        assert!(message("line 3: what?").ends_with("; its compiler says: line 3: what?"));
+        assert!(!message("").contains("compiler says"));
     }
 }

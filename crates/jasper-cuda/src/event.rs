@@ -7,8 +7,8 @@ use cust::sys::{self, CUevent};
 use crate::error::Result;
 use crate::{Context, Stream};
 
-/// A CUDA event: recorded in a stream, it completes when the work queued before it is complete. Other streams can wait for
-/// it, and two events measure the time between them.
+/// A CUDA event: recorded in a stream, it completes when the work queued before it is complete. Other streams can wait
+/// for it, and two events measure the time between them.
 #[derive(Debug)]
 pub struct Event {
     context: Context,
@@ -51,8 +51,8 @@ impl Event {
         self.context.call(|| unsafe { sys::cuEventSynchronize(self.raw) })
     }
 
-    /// The time from the completion of `earlier` to the completion of this event, with a resolution of half a microsecond.
-    /// Blocks until both are complete.
+    /// The time from the completion of `earlier` to the completion of this event, with a resolution of half a
+    /// microsecond. Blocks until both are complete.
     ///
     /// # Errors
     /// Those of the work before; an error of the driver if one of them was never recorded.

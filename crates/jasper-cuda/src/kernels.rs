@@ -13,7 +13,7 @@ use jasper_ptx::Archive;
 
 use crate::Context;
 use crate::error::{Error, Result};
-use crate::module::Loaded;
+use crate::module::LoadedModule;
 
 /// The kernels that were launched in a context.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Kernels {
 }
 
 /// A kernel's module, once it is loaded. Loading one blocks other callers of the same kernel only.
-type Kernel = Mutex<Option<Loaded>>;
+type Kernel = Mutex<Option<LoadedModule>>;
 
 impl Kernels {
     /// Searches `archive` for kernels too.
@@ -52,7 +52,7 @@ impl Kernels {
         self.with(context, entry, |_| ())
     }
 
-    fn with<R>(&self, context: &Context, entry: &str, work: impl FnOnce(&Loaded) -> R) -> Result<R> {
+    fn with<R>(&self, context: &Context, entry: &str, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {
         let kernel = {
             let mut kernels = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
             match kernels.get(entry) {
@@ -65,10 +65,10 @@ impl Kernels {
             Some(kernel) => kernel,
             none => {
                 let ptx = self.find(entry).ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
-                none.insert(Loaded::new(context, &ptx)?)
+                none.insert(LoadedModule::new(context, &ptx)?)
             }
         };
-        Ok(work(kernel))
+        Ok(read(kernel))
     }
 }
 

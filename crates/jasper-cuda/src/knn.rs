@@ -1,7 +1,7 @@
 //! Exact nearest neighbors of vectors in host memory, of any number.
 //!
-//! The kernels are [`gpu_kernels::knn`]. A [`Pipeline`] checks, pads and copies one tile of the base while the device searches
-//! the one before; a [`MemoryPlan`] determines the size of a tile.
+//! The kernels are [`gpu_kernels::knn`]. A [`Pipeline`] checks, pads and copies one tile of the base while the device
+//! searches the one before; a [`MemoryPlan`] determines the size of a tile.
 
 use gpu_kernels::Stream as _;
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub(crate) const TASK_BYTES: usize = 256 << 10;
 /// # Errors
 /// [`KnnError`]: input that [`jasper_data::exact_knn`] refuses, `k` above [`MAX_K`], queries that do not fit into device
 /// memory, or an error of the device.
-pub fn exact_knn<T: Element>(
+pub fn exact_knn_on_device<T: Element>(
     context: &Context,
     base: MatrixView<'_, T>,
     queries: MatrixView<'_, T>,
@@ -176,8 +176,8 @@ mod tests {
         assert!(take(&values, 100..490).unwrap() == values[100 * DIMENSION..490 * DIMENSION]);
         for row in [480, 300, 120] {
             values[row * DIMENSION + 7] = f32::NAN;
-            let told = take(&values, 100..490).unwrap_err().to_string();
-            assert!(told.starts_with(&format!("base row {row} ")), "{told}");
+            let message = take(&values, 100..490).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("base row {row} ")), "{message}");
         }
         assert!(take(&values, 0..100).is_ok());
     }

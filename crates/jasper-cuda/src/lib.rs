@@ -18,8 +18,8 @@
 //! }
 //! ```
 //!
-//! The kernels, and the sequences of launches that make up an operation, are in `gpu_kernels`; this crate runs them. The
-//! algorithms that the CPU shares are in `jasper_vamana`.
+//! The kernels, and the sequences of launches that make up an operation, are in `gpu_kernels`; this crate runs them.
+//! The algorithms that the CPU shares are in `jasper_vamana`.
 //!
 //! | item | for |
 //! | --- | --- |
@@ -28,18 +28,18 @@
 //! | [`Stream`], [`Event`], [`Buffer`] | streams, events, and arrays in device memory |
 //! | [`Pinned`], [`Pipeline`] | pinned memory, and copies that overlap with kernels |
 //! | [`Module`] | kernels from other PTX |
-//! | [`exact_knn`] | exact nearest neighbors of vectors in host memory |
+//! | [`exact_knn_on_device`] | exact nearest neighbors of vectors in host memory |
 //! | [`encode_on_device`] | quantization of vectors in host memory |
 //! | [`DeviceGraph`], [`Searcher`] | an immutable graph in device memory, and its search |
 //! | [`MutableDeviceGraph`], [`SearchContexts`] | a graph that is updated in device memory while it is searched |
-//! | [`link_on_device`], [`DeviceLinker`], [`KernelPreload`] | building graphs in device memory |
+//! | [`link_on_device`], [`DeviceExecutor`], [`KernelPreload`] | building graphs in device memory |
 //! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
 //! | [`PoolRetention`] | keeps freed device memory in the pool of the process |
 //! | [`median_time`], [`copy_bandwidth`], [`LaunchProfile`] | measurements |
 //! | [`Error`] | what failed, and what to do about it |
 //!
-//! Driver functions, the primary context and modules come from `cust`. Its streams synchronize with the null stream, and its
-//! device memory may outlive the context, so this crate has its own types for both.
+//! Driver functions, the primary context and modules come from `cust`. Its streams synchronize with the null stream,
+//! and its device memory may outlive the context, so this crate has its own types for both.
 
 mod buffer;
 mod build;
@@ -64,17 +64,17 @@ mod stream;
 mod virtual_memory;
 
 pub use buffer::Buffer;
-pub use build::{DeviceLinker, KernelPreload, link_on_device, plan_build};
+pub use build::{DeviceExecutor, KernelPreload, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use encode::encode_on_device;
 pub use error::{Error, LaunchLimit, Result};
 pub use event::Event;
-pub use gpu_kernels::search::{Answer, MAX_BEAM_WIDTH, NO_ANSWER};
+pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
 pub use graph::{DeviceGraph, MutableDeviceGraph};
 pub use jasper_driver::{Attempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError, VectorStorage};
-pub use knn::{KnnError, exact_knn};
+pub use knn::{KnnError, exact_knn_on_device};
 pub use measure::{copy_bandwidth, median_time};
 pub use memory_pool::{PeakMemory, PoolRetention};
 pub use module::Module;
@@ -82,7 +82,7 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use profile::LaunchProfile;
 pub use ptx::Requirement;
-pub use search::{DeviceBatch, GraphView, SearchContexts, Searcher, hit_from_answer};
+pub use search::{DeviceBatch, GraphView, SearchContexts, Searcher, hit_from_device};
 pub use stream::Stream;
 
 /// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.

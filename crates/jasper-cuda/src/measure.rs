@@ -6,8 +6,8 @@ use gpu_kernels::Stream as _;
 
 use crate::{Error, Event, Result, Stream};
 
-/// The median time of `work` on the device over `times` repetitions, after one warm-up. Both closures only queue work; that
-/// of `prepare` runs before each repetition and is not timed.
+/// The median time of `operation` on the device over `times` repetitions, after one warm-up. Both closures only queue
+/// work; that of `prepare` runs before each repetition and is not timed.
 ///
 /// # Errors
 /// Those of the closures and of their work.
@@ -18,16 +18,16 @@ pub fn median_time<E: From<Error>>(
     stream: &Stream,
     times: usize,
     mut prepare: impl FnMut() -> Result<(), E>,
-    mut work: impl FnMut() -> Result<(), E>,
+    mut operation: impl FnMut() -> Result<(), E>,
 ) -> Result<Duration, E> {
     let (begin, end) = (Event::new(stream.context())?, Event::new(stream.context())?);
     prepare()?;
-    work()?;
+    operation()?;
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         prepare()?;
         begin.record(stream)?;
-        work()?;
+        operation()?;
         end.record(stream)?;
         taken.push(end.since(&begin)?);
     }
@@ -35,8 +35,8 @@ pub fn median_time<E: From<Error>>(
     Ok(taken[times / 2])
 }
 
-/// The bandwidth of device memory in bytes per second: a copy of 2 GiB, or of an eighth of the free memory if that is less,
-/// counting bytes read and bytes written.
+/// The bandwidth of device memory in bytes per second: a copy of 2 GiB, or of an eighth of the free memory if that is
+/// less, counting bytes read and bytes written.
 ///
 /// Cost: device memory for both arrays, and some milliseconds.
 ///

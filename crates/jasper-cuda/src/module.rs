@@ -16,7 +16,7 @@ use crate::ptx::Requirement;
 #[derive(Debug)]
 pub struct Module {
     context: Context,
-    loaded: Loaded,
+    loaded: LoadedModule,
 }
 
 impl Module {
@@ -25,7 +25,7 @@ impl Module {
     /// # Errors
     /// [`Error::Ptx`] says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
-        Ok(Self { context: context.clone(), loaded: Loaded::new(context, ptx)? })
+        Ok(Self { context: context.clone(), loaded: LoadedModule::new(context, ptx)? })
     }
 
     /// The context that it is loaded in.
@@ -33,13 +33,13 @@ impl Module {
         &self.context
     }
 
-    pub(crate) fn loaded(&self) -> &Loaded {
+    pub(crate) fn loaded(&self) -> &LoadedModule {
         &self.loaded
     }
 }
 
 /// A loaded module and the attributes of the kernels that were launched from it. Belongs to one context.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedModule {
     module: cust::module::Module,
     functions: Mutex<HashMap<Box<str>, Function>>,
 }
@@ -61,7 +61,7 @@ unsafe impl Send for Function {}
 /// Shared memory per block that needs no opt-in.
 const DEFAULT_SHARED: u32 = 48 << 10;
 
-impl Loaded {
+impl LoadedModule {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
         context.enter()?;
         let module = cust::module::Module::from_ptx(ptx, &[]).map_err(|error| {
@@ -130,9 +130,9 @@ impl Loaded {
     }
 }
 
-impl std::fmt::Debug for Loaded {
+impl std::fmt::Debug for LoadedModule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded").field("module", &self.module).finish_non_exhaustive()
+        f.debug_struct("LoadedModule").field("module", &self.module).finish_non_exhaustive()
     }
 }
 

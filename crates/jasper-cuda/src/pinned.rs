@@ -90,8 +90,8 @@ impl<T: Pod> Pinned<T> {
     }
 }
 
-/// Kernels access it at its host address, over PCIe: suitable for what a kernel reads or writes once. The host synchronizes
-/// with the device before it reads.
+/// Kernels access it at its host address, over PCIe: suitable for what a kernel reads or writes once. The host
+/// synchronizes with the device before it reads.
 impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     fn len(&self) -> usize {
         self.len

@@ -32,7 +32,7 @@ pub struct Pipeline<T: Pod> {
     copies: Stream,
     tiles: [Tile<T>; 2],
     row: usize,
-    rows: usize,
+    max_rows: usize,
 }
 
 #[derive(Debug)]
@@ -45,39 +45,39 @@ struct Tile<T> {
 }
 
 impl<T: Pod + Send> Pipeline<T> {
-    /// Allocates two tiles of `rows` rows with `row` elements each.
+    /// Allocates two tiles of `max_rows` rows with `row` elements each.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
-    pub fn new(context: &Context, row: usize, rows: usize) -> Result<Self> {
+    pub fn new(context: &Context, row: usize, max_rows: usize) -> Result<Self> {
         let copies = Stream::new(context)?;
         let tile = || {
             Ok::<_, Error>(Tile {
-                buffer: Buffer::new(&copies, rows * row)?,
+                buffer: Buffer::new(&copies, max_rows * row)?,
                 filled: Event::new(context)?,
                 used: Event::new(context)?,
             })
         };
-        Ok(Self { tiles: [tile()?, tile()?], row, rows, copies })
+        Ok(Self { tiles: [tile()?, tile()?], row, max_rows, copies })
     }
 
     /// Processes `rows` rows, one tile at a time.
     ///
-    /// A separate thread calls `fill`, one tile ahead, with a range of rows and host memory to write them to. `work` gets the
-    /// range of a tile and its buffer, and queues launches in `stream`, which waits for the copy; it may also synchronize.
-    /// Each copy waits for the work on the tile's previous contents. Returns when all work is queued.
+    /// A separate thread calls `fill`, one tile ahead, with a range of rows and host memory to write them to. `process`
+    /// gets the range of a tile and its buffer, and queues launches in `stream`, which waits for the copy; it may also
+    /// synchronize. Each copy waits for the work on the tile's previous contents. Returns when all work is queued.
     ///
     /// # Errors
-    /// Those of the device, and the first of `fill` or `work`; work queued before still runs.
+    /// Those of the device, and the first of `fill` or `process`; work queued before still runs.
     pub fn run<E: From<Error> + Send>(
         &mut self,
         stream: &Stream,
         rows: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E> + Send,
-        mut work: impl FnMut(Range<usize>, &Buffer<T>) -> Result<(), E>,
+        mut process: impl FnMut(Range<usize>, &Buffer<T>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { copies, tiles, row, rows: most } = self;
-        let (copies, row, most) = (&*copies, *row, *most);
+        let Self { copies, tiles, row, max_rows } = self;
+        let (copies, row, max_rows) = (&*copies, *row, *max_rows);
         let (send_empty, empty) = mpsc::channel();
         let (send_full, full) = mpsc::channel();
         for tile in tiles {
@@ -94,8 +94,8 @@ impl<T: Pod + Send> Pipeline<T> {
         // Each side ends when the other has dropped its channels.
         std::thread::scope(move |scope| {
             scope.spawn(move || {
-                for first in (0..rows).step_by(most) {
-                    let range = first..rows.min(first + most);
+                for first in (0..rows).step_by(max_rows) {
+                    let range = first..rows.min(first + max_rows);
                     let Ok(tile) = empty.recv() else { return };
                     let filled = fill_tile(tile, range.clone());
                     let failed = filled.is_err();
@@ -107,10 +107,10 @@ impl<T: Pod + Send> Pipeline<T> {
             for filled in full {
                 let (range, tile) = filled?;
                 stream.wait(&tile.filled)?;
-                let worked = work(range, &tile.buffer);
+                let processed = process(range, &tile.buffer);
                 // After an error too: work queued before it still reads the tile.
                 tile.used.record(stream)?;
-                worked?;
+                processed?;
                 // Fails after the last tile, when the thread has ended.
                 let _ = send_empty.send(tile);
             }

@@ -23,7 +23,7 @@ pub struct LaunchProfile {
 
 impl<T: Element> SearchContexts<T> {
     /// Measures a search for `queries` with queries and results in device memory. Arguments are those of
-    /// [`Self::answer`].
+    /// [`Self::search`].
     ///
     /// # Errors
     /// [`SearchError`].
@@ -42,16 +42,16 @@ impl<T: Element> SearchContexts<T> {
         let stream = Stream::new(self.context())?;
         let count = queries.len();
         let queries = stream.upload(&prepared)?;
-        let (mut answers, mut work) = (stream.allocate(count * params.k)?, stream.allocate(count * 2)?);
+        let (mut results, mut costs) = (stream.allocate(count * params.k)?, stream.allocate(count * 2)?);
         let launch = || {
-            let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
+            let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
             self.launch(graph, pool, &stream, params, arrays)
         };
         let time = median_time(&stream, TIMES, || Ok(()), launch)?;
-        let work = stream.download(&work)?;
-        let costs = work.chunks_exact(2).map(|work| SearchCost {
-            hops: work[0].into(),
-            distances: work[1].into(),
+        let costs = stream.download(&costs)?;
+        let costs = costs.chunks_exact(2).map(|cost| SearchCost {
+            hops: cost[0].into(),
+            distances: cost[1].into(),
             ..SearchCost::default()
         });
         Ok(LaunchProfile { time, costs: costs.collect() })

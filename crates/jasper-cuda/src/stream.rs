@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module};
 
-/// An ordered queue of work on a device. Work in different streams may run concurrently; no stream synchronizes with the
-/// null stream. Clones refer to the same queue.
+/// An ordered queue of work on a device. Work in different streams may run concurrently; no stream synchronizes with
+/// the null stream. Clones refer to the same queue.
 ///
 /// Allocation, copies and typed launches are methods of the trait [`gpu_kernels::Stream`]: a launch takes a kernel and
 /// the arguments of that kernel.
@@ -93,8 +93,8 @@ impl Stream {
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
     }
 
-    /// Bytes per copy of a [write](gpu_kernels::Stream::write) or [read](gpu_kernels::Stream::read_range). A stream that
-    /// does either holds twice as much pinned memory.
+    /// Bytes per copy of a [write](gpu_kernels::Stream::write) or [read](gpu_kernels::Stream::read_range). A stream
+    /// that does either holds twice as much pinned memory.
     pub const PIECE_BYTES: usize = 8 << 20;
 
     /// Elements per copy: whole granules, at most [`Self::PIECE_BYTES`]. Checks that the range is within the buffer.
@@ -170,8 +170,8 @@ impl Stream {
         })
     }
 
-    /// Asserts that this stream allocated the buffer. Memory is freed in the order of the stream that allocated it, so only
-    /// that stream can use it without further synchronization.
+    /// Asserts that this stream allocated the buffer. Memory is freed in the order of the stream that allocated it, so
+    /// only that stream can use it without further synchronization.
     pub(crate) fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
         assert!(
             Arc::ptr_eq(&self.inner, &buffer.stream().inner),
@@ -229,8 +229,8 @@ impl gpu_kernels::Stream for Stream {
             fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
             let to = buffer.address() + (first * size_of::<T>()) as u64;
             let from = pinned.memory.as_ptr().cast::<c_void>();
-            // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next completes. The
-            // range is within the buffer, which this stream frees after the copy.
+            // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next completes.
+            // The range is within the buffer, which this stream frees after the copy.
             self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
             pinned.copied.record(self)?;
         }
@@ -299,8 +299,8 @@ impl gpu_kernels::Stream for Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both buffers have `bytes` bytes, are distinct, and are freed by this stream later. With unified addressing
-        // the driver finds the kind of memory from the address.
+        // SAFETY: both buffers have `bytes` bytes, are distinct, and are freed by this stream later. With unified
+        // addressing the driver finds the kind of memory from the address.
         self.context().call(|| unsafe { sys::cuMemcpyAsync(to.address(), from.address(), bytes, self.raw()) })
     }
 

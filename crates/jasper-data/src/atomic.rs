@@ -66,8 +66,8 @@ impl AtomicFile {
     }
 
     /// As [`create`](Self::create), under the temporary name `.NAME.tmp`. What a killed process left there is
-    /// overwritten, so that a file written again and again leaves at most one temporary file. Only one process may write
-    /// `path` at a time.
+    /// overwritten, so that a file written again and again leaves at most one temporary file. Only one process may
+    /// write `path` at a time.
     ///
     /// # Errors
     /// As [`create`](Self::create).

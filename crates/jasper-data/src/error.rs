@@ -1,35 +1,61 @@
 //! Errors of reading files.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use jasper_core::{ElementKind, MAX_DIMENSION};
 
-use crate::RunbookError;
+use crate::{RunbookError, WriteCause};
 
-/// A file could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {cause}", path.display())]
-pub struct ReadError {
+/// An operation on a file failed: the path of the file, and why.
+#[derive(Debug)]
+pub struct PathError<C> {
     path: PathBuf,
-    cause: ReadCause,
+    cause: C,
 }
 
-impl ReadError {
-    pub(crate) fn new(path: &Path, cause: impl Into<ReadCause>) -> Self {
+impl<C> PathError<C> {
+    /// Creates the error of the file at `path`.
+    pub fn new(path: &Path, cause: impl Into<C>) -> Self {
         Self { path: path.to_owned(), cause: cause.into() }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Why.
-    pub fn cause(&self) -> &ReadCause {
+    /// Returns the cause, without the path.
+    pub fn cause(&self) -> &C {
         &self.cause
     }
+
+    /// Returns the cause, without the path.
+    pub fn into_cause(self) -> C {
+        self.cause
+    }
 }
+
+impl<C: fmt::Display> fmt::Display for PathError<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.cause)
+    }
+}
+
+impl<C: Error> Error for PathError<C> {
+    /// The source of the cause, which itself is part of the message.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
+}
+
+/// A file could not be read.
+pub type ReadError = PathError<ReadCause>;
+
+/// A file could not be written. The old file, if any, is unchanged.
+pub type WriteError = PathError<WriteCause>;
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +102,7 @@ pub enum ReadCause {
     CutRecord {
         /// Bytes per record.
         record: u64,
-        /// Whole records.
+        /// Number of whole records.
         held: u64,
         /// Bytes after them.
         rest: u64,
@@ -95,12 +121,12 @@ pub enum ReadCause {
     #[error("{0} rows are more than this machine can address; read the first rows only (max_rows)")]
     TooManyRows(u64),
     /// The file holds another element than requested.
-    #[error("holds {held} values, not {asked}; read them as {held}, or convert while reading")]
+    #[error("holds {held} values, not {requested}; read them as {held}, or convert while reading")]
     Element {
         /// Element of the file.
         held: ElementKind,
         /// Requested element.
-        asked: ElementKind,
+        requested: ElementKind,
     },
     /// A range of rows is out of bounds.
     #[error("rows {start}..{end} are out of range, the file has {rows}")]
@@ -199,11 +225,11 @@ pub enum NpyError {
     #[error("numpy array is in Fortran order; save it with np.ascontiguousarray")]
     FortranOrder,
     /// The array has the wrong number of dimensions.
-    #[error("numpy array has {found} dimensions; {wanted}")]
+    #[error("numpy array has {found} dimensions; {expected}")]
     Shape {
         /// Dimensions of the array.
         found: usize,
         /// Supported numbers.
-        wanted: &'static str,
+        expected: &'static str,
     },
 }

@@ -14,14 +14,14 @@ use jasper_core::ElementKind;
 /// | `fbin`, `f16bin`, `u8bin`, `i8bin` | `fp16`, `hbin` for `f16bin` | u32 rows, u32 dimension, then all values |
 /// | `npy` | | numpy's header, then all values; `<f4 <f2 \|u1 \|i1`, and `<f8` converted to f32 |
 ///
-/// The element of a `bin` file follows from its name only. A suffix `.crop_nb_<n>`, which marks a subset of a benchmark set,
-/// is ignored.
+/// The element of a `bin` file follows from its name only. A suffix `.crop_nb_<n>`, which marks a subset of a benchmark
+/// set, is ignored.
 ///
 /// ```
 /// use jasper_data::VectorFormat;
 /// assert_eq!("hbin".parse(), Ok(VectorFormat::Bin(jasper_core::ElementKind::F16)));
-/// assert_eq!(VectorFormat::of("base.1B.u8bin.crop_nb_10000".as_ref()).unwrap().to_string(), "u8bin");
-/// assert_eq!(VectorFormat::of("base.bin".as_ref()), None);
+/// assert_eq!(VectorFormat::from_path("base.1B.u8bin.crop_nb_10000".as_ref()).unwrap().to_string(), "u8bin");
+/// assert_eq!(VectorFormat::from_path("base.bin".as_ref()), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -51,7 +51,7 @@ const ENDINGS: [(&str, VectorFormat); 9] = [
 
 impl VectorFormat {
     /// The format that the extension of a file name stands for, case-insensitively.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let name = match name.rsplit_once(".crop_nb_") {
             Some((whole, rows)) if rows.bytes().all(|byte| byte.is_ascii_digit()) => whole,
@@ -104,11 +104,14 @@ mod tests {
     #[test]
     fn names_say_the_format() {
         for (ending, format) in ENDINGS {
-            assert_eq!(VectorFormat::of(format!("a.b.{}", ending.to_uppercase()).as_ref()), Some(format));
+            assert_eq!(
+                VectorFormat::from_path(format!("a.b.{}", ending.to_uppercase()).as_ref()),
+                Some(format)
+            );
             assert_eq!(format.to_string().parse(), Ok(format));
         }
         for name in ["fbin", "base.ibin", "base", "base.fbin.crop_nb_1x", ""] {
-            assert_eq!(VectorFormat::of(name.as_ref()), None, "{name}");
+            assert_eq!(VectorFormat::from_path(name.as_ref()), None, "{name}");
         }
         assert!(VectorFormat::Npy.holds(ElementKind::I8));
         assert!(!VectorFormat::Bvecs.holds(ElementKind::I8));

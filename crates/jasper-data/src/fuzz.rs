@@ -1,12 +1,12 @@
 //! One body for each reader, called by the fuzz targets and, over damaged files, by the tests.
 //!
-//! Any bytes must give a typed error or rows that add up; a panic is a find.
+//! Any bytes must give a typed error or consistent rows; a panic is a bug.
 
 use std::fmt::Debug;
 
 use jasper_core::{Element, ElementKind, f16};
 
-use crate::{GroundTruth, OpenOptions, ReadError, Runbook, VectorFile, VectorFormat, keys_from_bytes};
+use crate::{GroundTruth, ReadError, Runbook, VectorFile, VectorFileOptions, VectorFormat, keys_from_bytes};
 
 /// A reader's name, and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -29,7 +29,7 @@ pub fn bin(bytes: &[u8]) {
 /// A numpy array, as rows and as keys.
 pub fn npy(bytes: &[u8]) {
     vectors(VectorFormat::Npy, bytes);
-    if let Ok(keys) = tell(keys_from_bytes("keys.npy", bytes)) {
+    if let Ok(keys) = checked(keys_from_bytes("keys.npy", bytes)) {
         assert!(8 * keys.len() < bytes.len());
     }
 }
@@ -37,7 +37,7 @@ pub fn npy(bytes: &[u8]) {
 /// Ground truth in both formats.
 pub fn truth(bytes: &[u8]) {
     for name in ["gt.ibin", "gt.ivecs"] {
-        let Ok(truth) = tell(GroundTruth::from_bytes(name, bytes)) else { continue };
+        let Ok(truth) = checked(GroundTruth::from_bytes(name, bytes)) else { continue };
         let entries = truth.len() * truth.k();
         assert_eq!(entries, truth.ids().len());
         assert!(4 * entries < bytes.len());
@@ -49,7 +49,7 @@ pub fn truth(bytes: &[u8]) {
 
 /// Keys as text.
 pub fn keys(bytes: &[u8]) {
-    if let Ok(keys) = tell(keys_from_bytes("keys.txt", bytes)) {
+    if let Ok(keys) = checked(keys_from_bytes("keys.txt", bytes)) {
         let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
         assert_eq!(keys_from_bytes("keys.txt", text.as_bytes()).ok(), Some(keys));
     }
@@ -58,7 +58,7 @@ pub fn keys(bytes: &[u8]) {
 /// The runbook of the only data set.
 pub fn runbook(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(runbook) = tell(Runbook::from_text("runbook.yaml", text, None)) {
+    if let Ok(runbook) = checked(Runbook::from_text("runbook.yaml", text, None)) {
         let again = Runbook::from_text("again.yaml", &runbook.to_string(), Some(runbook.dataset()));
         let steps = |runbook: &Runbook| {
             runbook.steps().iter().map(|step| (step.number, step.operation.clone())).collect::<Vec<_>>()
@@ -69,10 +69,11 @@ pub fn runbook(bytes: &[u8]) {
 }
 
 fn vectors(format: VectorFormat, bytes: &[u8]) {
-    let options = OpenOptions::new().format(format);
-    let whole = tell(options.from_bytes("rows", bytes));
+    let options = VectorFileOptions::new().format(format);
+    let whole = checked(options.from_bytes("rows", bytes));
     for rows in [0, 1, usize::MAX] {
-        if let (Ok(cropped), Ok(whole)) = (tell(options.max_rows(rows).from_bytes("rows", bytes)), &whole) {
+        if let (Ok(cropped), Ok(whole)) = (checked(options.max_rows(rows).from_bytes("rows", bytes)), &whole)
+        {
             assert_eq!(cropped.len(), whole.len().min(rows));
         }
     }
@@ -89,7 +90,7 @@ fn vectors(format: VectorFormat, bytes: &[u8]) {
 fn rows<T: Element>(file: &VectorFile<&[u8]>, bytes: &[u8]) {
     let dimension = file.dimension();
     assert!(file.len() * dimension * size_of::<T>() <= bytes.len());
-    let Ok(all) = tell(file.load::<T>()) else { return };
+    let Ok(all) = checked(file.load::<T>()) else { return };
     let mut one = vec![T::default(); dimension];
     let mut wide = vec![0.0; dimension];
     for (i, row) in all.view().rows().enumerate() {
@@ -101,7 +102,7 @@ fn rows<T: Element>(file: &VectorFile<&[u8]>, bytes: &[u8]) {
     }
 }
 
-/// Makes an error say its piece: messages are code too.
-fn tell<T: Debug>(result: Result<T, ReadError>) -> Result<T, ReadError> {
+/// Formats the message of an error, which must not be empty.
+fn checked<T: Debug>(result: Result<T, ReadError>) -> Result<T, ReadError> {
     result.inspect_err(|error| assert!(!error.to_string().is_empty()))
 }

@@ -7,10 +7,9 @@ use std::path::Path;
 use jasper_core::Key;
 
 use crate::atomic::AtomicFile;
-use crate::error::{NpyError, ReadCause, ReadError};
+use crate::error::{NpyError, ReadCause, ReadError, WriteError};
 use crate::npy;
 use crate::read_at::{ReadAt, read_values};
-use crate::write::WriteError;
 
 /// Reads the key file `path`: text with one unsigned decimal per line, or a one-dimensional `npy` array of `<u8`.
 ///
@@ -78,7 +77,7 @@ fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
         return Err(NpyError::Type { found: descr, known: "<u8 (numpy.uint64) for keys" }.into());
     }
     let &[claimed] = &shape[..] else {
-        return Err(NpyError::Shape { found: shape.len(), wanted: "keys take one" }.into());
+        return Err(NpyError::Shape { found: shape.len(), expected: "keys take one" }.into());
     };
     let (held, rest) = ((size - first) / 8, (size - first) % 8);
     if claimed != held || rest != 0 {
@@ -87,70 +86,31 @@ fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     read_values(source, first, held)
 }
 
-/// Bytes of text per read.
-const CHUNK_BYTES: u64 = 1 << 16;
-
 fn read_text(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
-    let size = source.size()?;
-    let mut text = Lines::default();
-    let mut chunk = vec![0; size.min(CHUNK_BYTES) as usize];
-    for offset in (0..size).step_by(CHUNK_BYTES as usize) {
-        let bytes = &mut chunk[..(size - offset).min(CHUNK_BYTES) as usize];
-        source.read_exact_at(bytes, offset)?;
-        bytes.iter().try_for_each(|&byte| text.take(byte))?;
-    }
-    text.finish()
-}
-
-/// A parser of keys, byte by byte: memory does not depend on the length of a line.
-#[derive(Default)]
-struct Lines {
-    keys: Vec<Key>,
-    line: Line,
-}
-
-/// The state of the current line.
-#[derive(Clone, Copy, Default)]
-enum Line {
-    /// Only blanks so far.
-    #[default]
-    Blank,
-    /// Digits of a key.
-    Digits(Key),
-    /// A key followed by blanks.
-    Done(Key),
-}
-
-impl Lines {
-    fn take(&mut self, byte: u8) -> Result<(), ReadCause> {
-        self.line = match (self.line, byte) {
-            (Line::Blank, b'\n') => return Err(self.error("the line is empty")),
-            (Line::Digits(key) | Line::Done(key), b'\n') => {
-                self.keys.push(key);
-                Line::Blank
-            }
-            (Line::Digits(key), byte) if byte.is_ascii_whitespace() => Line::Done(key),
-            (line, byte) if byte.is_ascii_whitespace() => line,
-            (Line::Done(_), _) => return Err(self.error("there is more than a key")),
-            (Line::Blank, b'0'..=b'9') => Line::Digits(Key::from(byte - b'0')),
-            (Line::Digits(key), b'0'..=b'9') => {
-                let longer = key.checked_mul(10).and_then(|key| key.checked_add(Key::from(byte - b'0')));
-                Line::Digits(longer.ok_or_else(|| self.error("the number is too large"))?)
-            }
-            _ => return Err(self.error("a byte is no digit")),
-        };
-        Ok(())
-    }
-
-    /// Ends the text. The last line may lack its line feed.
-    fn finish(mut self) -> Result<Vec<Key>, ReadCause> {
-        if let Line::Digits(key) | Line::Done(key) = self.line {
-            self.keys.push(key);
+    let bytes: Vec<u8> = read_values(source, 0, source.size()?)?;
+    let mut keys = Vec::new();
+    let mut lines = bytes.split(|&byte| byte == b'\n').zip(1..).peekable();
+    while let Some((text, line)) = lines.next() {
+        // The last line may lack its line feed.
+        if lines.peek().is_none() && text.trim_ascii().is_empty() {
+            break;
         }
-        Ok(self.keys)
+        keys.push(parse_key(text).map_err(|problem| ReadCause::Key { line, problem })?);
     }
+    Ok(keys)
+}
 
-    fn error(&self, problem: &'static str) -> ReadCause {
-        ReadCause::Key { line: self.keys.len() as u64 + 1, problem }
+/// Parses a line that holds one key between blanks.
+fn parse_key(line: &[u8]) -> Result<Key, &'static str> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let word = words.next().ok_or("the line is empty")?;
+    let mut key: Key = 0;
+    for byte in word {
+        if !byte.is_ascii_digit() {
+            return Err("a byte is no digit");
+        }
+        let longer = key.checked_mul(10).and_then(|key| key.checked_add(Key::from(byte - b'0')));
+        key = longer.ok_or("the number is too large")?;
     }
+    if words.next().is_some() { Err("there is more than a key") } else { Ok(key) }
 }

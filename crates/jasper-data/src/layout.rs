@@ -118,7 +118,7 @@ impl Claim {
             _ => {
                 return Err(NpyError::Shape {
                     found: shape.len(),
-                    wanted: "rows take two, a single row one",
+                    expected: "rows take two, a single row one",
                 }
                 .into());
             }

@@ -31,9 +31,9 @@
 //! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal per line; npy of u64 |
 //! | streams | [`Runbook::read`] | [`Runbook::write`] | YAML of big-ann-benchmarks |
 //!
-//! All readers compute lengths in u64 and compare them with the length of the file before they allocate, accept bytes as well
-//! as paths, and name the file in their [`ReadError`]. All writers use [`AtomicFile`], so that a file is replaced as a whole
-//! or not at all.
+//! All readers compute lengths in u64 and compare them with the length of the file before they allocate, accept bytes
+//! as well as paths, and name the file in their [`ReadError`]. All writers use [`AtomicFile`], so that a file is
+//! replaced as a whole or not at all.
 //!
 //! [`exact_knn`] finds exact nearest neighbors by brute force, for all elements and metrics, on the caller's thread pool.
 
@@ -56,7 +56,7 @@ mod vectors;
 mod write;
 
 pub use atomic::{AtomicFile, CommitError};
-pub use error::{NpyError, ReadCause, ReadError};
+pub use error::{NpyError, PathError, ReadCause, ReadError, WriteError};
 pub use exact::{KnnError, Side, check_knn, check_knn_base, exact_knn};
 pub use format::{ParseFormatError, VectorFormat};
 pub use keys::{keys_from_bytes, read_keys, write_keys};
@@ -64,8 +64,8 @@ pub use read_at::ReadAt;
 pub use rows::Rows;
 pub use runbook::{Operation, Runbook, RunbookError, Step, StepError};
 pub use truth::{GroundTruth, TruthError};
-pub use vectors::{OpenOptions, VectorFile};
-pub use write::{VectorWriter, WriteCause, WriteError, write_vectors};
+pub use vectors::{VectorFile, VectorFileOptions};
+pub use write::{VectorWriter, WriteCause, write_vectors};
 
 /// The thread pool of [`exact_knn`].
 pub use rayon::{ThreadPool, ThreadPoolBuilder};

@@ -71,8 +71,9 @@ impl<S: ReadAt> VectorFile<S> {
 impl VectorFile<File> {
     /// Maps all rows if the format allows (`bin` and `npy` of the element itself), else reads them into memory.
     ///
-    /// Pages are read on demand and evicted under memory pressure, so the file may be larger than memory. The file must not be
-    /// written to or truncated while it is mapped: values would change, and access to a missing page kills the process.
+    /// Pages are read on demand and evicted under memory pressure, so the file may be larger than memory. The file must
+    /// not be written to or truncated while it is mapped: values would change, and access to a missing page kills the
+    /// process.
     ///
     /// # Errors
     /// As for [`Self::load`].

@@ -7,16 +7,16 @@ use std::path::Path;
 use jasper_core::recall::Truth;
 
 use crate::atomic::AtomicFile;
-use crate::error::{ReadCause, ReadError};
+use crate::error::{ReadCause, ReadError, WriteError};
 use crate::read_at::{ReadAt, read_values, read_words};
-use crate::write::{WriteCause, WriteError};
+use crate::write::WriteCause;
 
 /// The `k` true neighbors of each query of a set, nearest first.
 ///
 /// Ids are row numbers of the base file. There are two file formats, distinguished by extension:
 ///
-/// - `ibin`, or `gt100` for runbooks: u32 queries, u32 k, all ids as u32, and optionally all distances as f32. The length of
-///   the file tells whether there are distances.
+/// - `ibin`, or `gt100` for runbooks: u32 queries, u32 k, all ids as u32, and optionally all distances as f32. The
+///   length of the file determines whether there are distances.
 /// - `ivecs`: one record per query, i32 k followed by i32 ids.
 ///
 /// ```

@@ -16,10 +16,10 @@ use crate::read_at::ReadAt;
 /// Options for opening a vector file of an unknown extension, or only its first rows.
 ///
 /// ```
-/// use jasper_data::{OpenOptions, VectorFormat};
+/// use jasper_data::{VectorFileOptions, VectorFormat};
 /// // The header claims three rows of two bytes, the file holds two: a truncated download.
 /// let bytes = [3, 0, 0, 0, 2, 0, 0, 0, 10, 11, 20, 21];
-/// let options = OpenOptions::new().format("u8bin".parse()?);
+/// let options = VectorFileOptions::new().format("u8bin".parse()?);
 /// let error = options.from_bytes("base.data", &bytes).unwrap_err();
 /// assert!(error.to_string().starts_with("base.data: header says 3 rows, file holds 2"));
 /// assert_eq!(options.max_rows(2).from_bytes("base.data", &bytes)?.len(), 2);
@@ -27,12 +27,12 @@ use crate::read_at::ReadAt;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "options do nothing until `open`"]
-pub struct OpenOptions {
+pub struct VectorFileOptions {
     format: Option<VectorFormat>,
     max_rows: Option<usize>,
 }
 
-impl OpenOptions {
+impl VectorFileOptions {
     /// The defaults: the format of the extension, and all rows.
     pub fn new() -> Self {
         Self::default()
@@ -74,7 +74,7 @@ impl OpenOptions {
     /// As for [`Self::open`].
     pub fn from_source<S: ReadAt>(self, source: S, name: &Path) -> Result<VectorFile<S>, ReadError> {
         let unknown = ReadCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
-        let format = self.format.or_else(|| VectorFormat::of(name)).ok_or(unknown);
+        let format = self.format.or_else(|| VectorFormat::from_path(name)).ok_or(unknown);
         let layout = format.and_then(|format| Layout::read(&source, format, self.max_rows));
         let layout = layout.map_err(|cause| ReadError::new(name, cause))?;
         Ok(VectorFile { source, path: name.to_owned(), layout })
@@ -83,7 +83,8 @@ impl OpenOptions {
 
 /// An open vector file: a `len x dimension` matrix of one element.
 ///
-/// Rows are read by positioned reads, block by block and from several threads, so that a file may be larger than memory.
+/// Rows are read by positioned reads, block by block and from several threads, so that a file may be larger than
+/// memory.
 /// [`Self::map`] and [`Self::load`] return all of them at once.
 #[derive(Debug)]
 pub struct VectorFile<S = File> {
@@ -98,7 +99,7 @@ impl VectorFile {
     /// # Errors
     /// [`ReadError`] if the file cannot be opened, its extension is unknown, or its header and length disagree.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
-        OpenOptions::new().open(path)
+        VectorFileOptions::new().open(path)
     }
 }
 
@@ -108,7 +109,7 @@ impl<'a> VectorFile<&'a [u8]> {
     /// # Errors
     /// As for [`VectorFile::open`].
     pub fn from_bytes(name: impl AsRef<Path>, bytes: &'a [u8]) -> Result<Self, ReadError> {
-        OpenOptions::new().from_bytes(name, bytes)
+        VectorFileOptions::new().from_bytes(name, bytes)
     }
 }
 
@@ -165,7 +166,7 @@ impl<S: ReadAt> VectorFile<S> {
         if T::KIND == self.element() {
             return Ok(());
         }
-        Err(ReadError::new(&self.path, ReadCause::Element { held: self.element(), asked: T::KIND }))
+        Err(ReadError::new(&self.path, ReadCause::Element { held: self.element(), requested: T::KIND }))
     }
 
     fn try_read<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadCause> {

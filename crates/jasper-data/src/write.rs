@@ -7,32 +7,9 @@ use std::path::{Path, PathBuf};
 use jasper_core::{Element, ElementKind, MAX_DIMENSION, MatrixView};
 
 use crate::atomic::AtomicFile;
+use crate::error::WriteError;
 use crate::format::VectorFormat;
 use crate::npy;
-
-/// A file could not be written. The old file, if any, is unchanged.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {cause}", path.display())]
-pub struct WriteError {
-    path: PathBuf,
-    cause: WriteCause,
-}
-
-impl WriteError {
-    pub(crate) fn new(path: &Path, cause: impl Into<WriteCause>) -> Self {
-        Self { path: path.to_owned(), cause: cause.into() }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Why.
-    pub fn cause(&self) -> &WriteCause {
-        &self.cause
-    }
-}
 
 /// Why a file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +68,7 @@ fn bin_of(element: ElementKind) -> VectorFormat {
 pub fn write_vectors<T: Element>(path: impl AsRef<Path>, rows: MatrixView<'_, T>) -> Result<(), WriteError> {
     let path = path.as_ref();
     let unknown = WriteCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
-    let format = VectorFormat::of(path).ok_or_else(|| WriteError::new(path, unknown))?;
+    let format = VectorFormat::from_path(path).ok_or_else(|| WriteError::new(path, unknown))?;
     let mut writer = VectorWriter::create(path, format, rows.dimension())?;
     writer.push(rows)?;
     writer.finish()

@@ -19,7 +19,7 @@
 //! | `table` | the functions |
 //!
 //! Results are cleaned on their way. [`cust::sys::CUresult`] is a Rust enum of the codes of CUDA 11.4, and a code it
-//! does not know, from a newer driver, would be undefined behaviour: such a code becomes `CUDA_ERROR_UNKNOWN`, and
+//! does not know, from a newer driver, would be undefined behavior: such a code becomes `CUDA_ERROR_UNKNOWN`, and
 //! [`take_failure`] tells what it was.
 //!
 //! A call costs about one nanosecond more than a direct one.
@@ -53,9 +53,9 @@ mod tests {
             assert_eq!(missing(), Ok(Vec::new()));
             return;
         };
-        let told = error.to_string();
+        let message = error.to_string();
         for attempt in &error.attempts {
-            assert!(told.contains(&attempt.name) && told.contains(&attempt.reason), "{told}");
+            assert!(message.contains(&attempt.name) && message.contains(&attempt.reason), "{message}");
         }
         assert!(error.attempts.len() > 1 || cfg!(windows));
         // Past our door, calls fail and say so.

@@ -54,7 +54,7 @@ fn library() -> Result<&'static Library, &'static LoadError> {
 fn open() -> Result<Library, LoadError> {
     let mut attempts = Vec::new();
     for name in NAMES {
-        // SAFETY: opening a library runs its initialisers; that of the names above is the vendor's driver, made to be
+        // SAFETY: opening a library runs its initializers; that of the names above is the vendor's driver, made to be
         // opened so.
         match unsafe { Library::new(name) } {
             Ok(library) => return Ok(library),
@@ -66,8 +66,8 @@ fn open() -> Result<Library, LoadError> {
 
 /// What the operating system said, without the name that it begins with.
 fn reason(name: &str, error: &libloading::Error) -> String {
-    let told = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    told.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).map_or(told.clone(), str::to_owned)
+    let message = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).map_or(message.clone(), str::to_owned)
 }
 
 /// The codes for what can go wrong before the driver is reached: no library, and no such symbol in it.

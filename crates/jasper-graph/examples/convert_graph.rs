@@ -4,7 +4,8 @@
 //! cargo run --release -p jasper-graph --example convert_graph -- l2 u8 their-index vectors.bin hnsw.bin our-index
 //! ```
 //!
-//! `their-index` is the graph file, `vectors.bin` the vectors it was built from (u32 number, u32 dimension, then the vectors).
+//! `their-index` is the graph file, `vectors.bin` the vectors it was built from (u32 number, u32 dimension, then the
+//! vectors).
 
 use std::fs::File;
 use std::io::Read;

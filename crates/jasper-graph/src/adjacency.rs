@@ -21,14 +21,14 @@ pub struct Adjacency {
     pub(crate) unchecked: usize,
     /// Whether the start points were set since [`crate::Graph::take_changes`].
     pub(crate) start_points_changed: bool,
-    undo: Option<Undo>,
+    pub(crate) undo: Option<Undo>,
 }
 
 /// What [`Adjacency::rollback`] restores.
 ///
 /// Holds each changed row once, at its degree; rows of slots that were added since need no copy.
 #[derive(Debug)]
-struct Undo {
+pub(crate) struct Undo {
     slots: usize,
     start_points: Vec<VectorId>,
     unchecked: usize,
@@ -50,16 +50,14 @@ impl Undo {
 
 impl Adjacency {
     pub(crate) fn new(max_degree: usize) -> Self {
-        Self::from_parts(Segments::new(max_degree), Segments::new(1), Vec::new(), 0)
-    }
-
-    pub(crate) fn from_parts(
-        table: Segments<VectorId>,
-        degrees: Segments<u16>,
-        start_points: Vec<VectorId>,
-        unchecked: usize,
-    ) -> Self {
-        Self { table, degrees, start_points, unchecked, start_points_changed: false, undo: None }
+        Self {
+            table: Segments::new(max_degree),
+            degrees: Segments::new(1),
+            start_points: Vec::new(),
+            unchecked: 0,
+            start_points_changed: false,
+            undo: None,
+        }
     }
 
     /// Returns the out-neighbors of a vertex.
@@ -108,7 +106,8 @@ impl Adjacency {
         self.degrees.set(slot.index(), neighbors.len() as u16);
     }
 
-    /// Adds out-neighbors to a vertex. The ids must be new to it, distinct, in range and not `slot`, which is not checked.
+    /// Adds out-neighbors to a vertex. The ids must be new to it, distinct, in range and not `slot`, which is not
+    /// checked.
     ///
     /// # Panics
     /// If the vertex would have more than `max_degree`.
@@ -120,8 +119,8 @@ impl Adjacency {
     }
 
     /// Returns the tables in chunks of consecutive slots, to be written from several threads: the edges as
-    /// `(slots, max_degree)`, and the degrees. Ids must be distinct, in range and not the slot itself, and degrees at most
-    /// `max_degree`, which is not checked.
+    /// `(slots, max_degree)`, and the degrees. Ids must be distinct, in range and not the slot itself, and degrees at
+    /// most `max_degree`, which is not checked.
     ///
     /// # Panics
     /// Inside a transaction: these writes cannot be rolled back.

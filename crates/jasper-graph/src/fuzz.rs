@@ -1,7 +1,7 @@
 //! Fuzz bodies, one per reader, called by the fuzz targets and by the tests over damaged files.
 //!
-//! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a graph
-//! was read.
+//! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a
+//! graph was read.
 
 use std::fmt::Display;
 

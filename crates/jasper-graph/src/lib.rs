@@ -54,6 +54,6 @@ pub use segments::{SEGMENT_ROWS, Segments};
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
-    CodeBlock, CodeScorer, Codes, Scorer, Vectors, check_vector, needs_norms, prepare_in_place,
+    CodeBlock, CodeScorer, Codes, Score, Scorer, Vectors, check_vector, needs_norms, prepare_in_place,
     prepare_vector, stores_as_given,
 };

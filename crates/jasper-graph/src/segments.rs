@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use bytemuck::Pod;
 use memmap2::{MmapMut, MmapOptions};
 
-/// Rows per segment. Growth adds a segment and copies nothing. A segment of byte vectors is 8 MB or more, so that it fills
-/// huge pages.
+/// Rows per segment. Growth adds a segment and copies nothing. A segment of byte vectors is 8 MB or more, so that it
+/// fills huge pages.
 pub const SEGMENT_ROWS: usize = 1 << 16;
 
 /// A table of `len` rows of `width` elements, in segments of [`SEGMENT_ROWS`].
@@ -52,8 +52,8 @@ impl<T: Pod> Segment<T> {
     /// Maps `rows` rows of a file, from byte `offset` on.
     fn mapped(file: &File, offset: u64, rows: usize, width: usize) -> io::Result<Self> {
         let bytes = rows * width * size_of::<T>();
-        // SAFETY: the mapping is private, so nothing here writes to the file. The caller of `Graph::map` ensures that the file
-        // is not shortened while it is mapped.
+        // SAFETY: the mapping is private, so nothing here writes to the file. The caller of `Graph::map` ensures that
+        // the file is not shortened while it is mapped.
         let map = unsafe { MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_copy(file)? };
         Ok(Self::over(map, rows))
     }

@@ -1,13 +1,12 @@
 //! Checks the invariants of a graph: for files that were mapped and trusted, and for tests.
 
-use std::fmt;
-
-use jasper_core::{Element, Key, NO_KEY, VectorId};
+use jasper_core::{Cancelled, Element, Key, NO_KEY, Progress, ProgressFn, Stage, VectorId, no_progress};
 
 use crate::Graph;
 
 /// The result of [`Graph::check_structure`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StructureReport {
     /// Vertices checked, live and tombstones.
@@ -24,34 +23,48 @@ pub struct StructureReport {
 
 /// Faults that are reported individually.
 const EXAMPLES: usize = 10;
+/// Slots checked between two progress reports.
+const SLOTS_PER_REPORT: usize = 1 << 16;
 
 /// A violated invariant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StructureFault {
     /// A degree above `max_degree`.
+    #[error("{0} has degree {1}, above max_degree")]
     Degree(VectorId, u16),
     /// An edge to a slot that is out of range.
+    #[error("an edge of {0} leads to {1}, which does not exist")]
     Beyond(VectorId, VectorId),
     /// An edge to a free slot.
+    #[error("an edge of {0} leads to {1}, which has no vertex")]
     ToFree(VectorId, VectorId),
     /// An edge from a vertex to itself.
+    #[error("an edge of {0} leads to itself")]
     ToItself(VectorId),
     /// Two edges to the same vertex.
+    #[error("two edges of {0} lead to {1}")]
     Twice(VectorId, VectorId),
     /// A free slot with edges.
+    #[error("{0} has edges but no vertex")]
     FromFree(VectorId),
     /// A coordinate or squared norm that is not finite, or padding that is not zero.
+    #[error("the vector of {0} is not finite, or its padding not zero")]
     Vector(VectorId),
     /// A start point that is out of range or free.
+    #[error("start point {0} has no vertex")]
     StartPoint(VectorId),
     /// No start point, although there are edges.
+    #[error("no start point, although there are edges")]
     NoStartPoint,
     /// A key of two vertices, or given twice.
+    #[error("key {0} is given twice")]
     KeyTwice(Key),
     /// A key that is both live and deleted.
+    #[error("key {0} is both live and deleted")]
     KeyDeleted(Key),
     /// The reserved key.
+    #[error("{0} has the reserved key {NO_KEY}")]
     KeyReserved(VectorId),
 }
 
@@ -74,8 +87,23 @@ impl<T: Element> Graph<T> {
     ///
     /// Never panics, whatever a mapped file holds. Cost: one pass over vectors and edges; 16 bytes per live key.
     pub fn check_structure(&self) -> StructureReport {
-        let mut report = StructureReport { vertices: 0, edges: 0, keys: 0, faults: 0, examples: Vec::new() };
-        for slot in (0..self.slots()).map(VectorId::from_index) {
+        self.check_structure_with_progress(&mut no_progress).expect("nothing cancels it")
+    }
+
+    /// [`Self::check_structure`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`Cancelled`] by the callback.
+    pub fn check_structure_with_progress(
+        &self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<StructureReport, Cancelled> {
+        let mut report = StructureReport::default();
+        let total = self.slots();
+        for slot in (0..total).map(VectorId::from_index) {
+            if slot.index().is_multiple_of(SLOTS_PER_REPORT) {
+                Progress { stage: Stage::Checking, done: slot.index(), total }.report(progress)?;
+            }
             self.check_edges(slot, &mut report);
             if !self.keys.is_free(slot) {
                 report.vertices += 1;
@@ -86,7 +114,8 @@ impl<T: Element> Graph<T> {
         }
         self.check_start_points(&mut report);
         self.check_keys(&mut report);
-        report
+        Progress { stage: Stage::Checking, done: total, total }.report(progress)?;
+        Ok(report)
     }
 
     fn check_edges(&self, slot: VectorId, report: &mut StructureReport) {
@@ -156,22 +185,11 @@ impl<T: Element> Graph<T> {
     }
 }
 
-impl fmt::Display for StructureFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Degree(slot, degree) => write!(f, "{slot} has degree {degree}, above max_degree"),
-            Self::Beyond(slot, to) => write!(f, "an edge of {slot} leads to {to}, which does not exist"),
-            Self::ToFree(slot, to) => write!(f, "an edge of {slot} leads to {to}, which has no vertex"),
-            Self::ToItself(slot) => write!(f, "an edge of {slot} leads to itself"),
-            Self::Twice(slot, to) => write!(f, "two edges of {slot} lead to {to}"),
-            Self::FromFree(slot) => write!(f, "{slot} has edges but no vertex"),
-            Self::Vector(slot) => write!(f, "the vector of {slot} is not finite, or its padding not zero"),
-            Self::StartPoint(slot) => write!(f, "start point {slot} has no vertex"),
-            Self::NoStartPoint => f.write_str("no start point, although there are edges"),
-            Self::KeyTwice(key) => write!(f, "key {key} is given twice"),
-            Self::KeyDeleted(key) => write!(f, "key {key} is both live and deleted"),
-            Self::KeyReserved(slot) => write!(f, "{slot} has the reserved key {NO_KEY}"),
-        }
+#[cfg(feature = "serde")]
+impl serde::Serialize for StructureFault {
+    /// As text.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

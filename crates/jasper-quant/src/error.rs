@@ -1,6 +1,6 @@
 //! Errors of training and of reading a quantizer.
 
-use jasper_core::{MAX_DIMENSION, MatrixError};
+use jasper_core::MatrixError;
 
 /// A quantizer could not be trained.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -33,12 +33,12 @@ pub enum TrainError {
 #[non_exhaustive]
 pub enum DecodeError {
     /// The section ends before what it announces.
-    #[error("quantizer section is {len} bytes, expected at least {wanted}; the file is damaged")]
+    #[error("quantizer section is {len} bytes, expected at least {needed}; the file is damaged")]
     Short {
         /// Length in bytes.
         len: usize,
         /// Length that the fields read so far require.
-        wanted: usize,
+        needed: usize,
     },
     /// The section is longer than what it announces.
     #[error("quantizer section has {0} extra bytes; the file is damaged")]
@@ -56,12 +56,4 @@ pub enum DecodeError {
     /// A number is NaN, infinite or out of range.
     #[error("field `{0}` of the quantizer section holds a number out of range; the file is damaged")]
     Number(&'static str),
-}
-
-/// Checks a dimension as [`jasper_core::MatrixView`] does.
-pub(crate) fn check_dimension(dimension: usize) -> Result<(), TrainError> {
-    if dimension == 0 || dimension > MAX_DIMENSION {
-        return Err(MatrixError::Dimension(dimension).into());
-    }
-    Ok(())
 }

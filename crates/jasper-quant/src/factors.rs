@@ -1,10 +1,11 @@
 //! The scalar factors of a code, stored as f16.
 //!
-//! Squared norms of byte vectors exceed the largest f16 (65504), and scales of long vectors fall below its resolution. Each
-//! factor is therefore divided by a unit, the power of two nearest its root mean square over the training vectors. The
-//! division is exact, and values lie around 1, where f16 has 11 bits.
+//! Squared norms of byte vectors exceed the largest f16 (65504), and scales of long vectors fall below its resolution.
+//! Each factor is therefore divided by a unit, the power of two nearest its root mean square over the training vectors.
+//! The division is exact, and values lie around 1, where f16 has 11 bits.
 //!
-//! Codes with four factors store the rounding error of `add` in the fourth. It would be visible in codes of 7 and 8 bits.
+//! Codes with four factors store the rounding error of `add` in the fourth. It would be visible in codes of 7 and 8
+//! bits.
 
 use half::f16;
 
@@ -23,7 +24,7 @@ pub(crate) struct Factors {
     pub(crate) add: f32,
     /// The multiplier of the product of code and query.
     pub(crate) rescale: f32,
-    /// The half-width of the error bound, for a query at distance 1 from the centre.
+    /// The half-width of the error bound, for a query at distance 1 from the center.
     pub(crate) error: f32,
 }
 
@@ -48,7 +49,7 @@ impl Units {
 
     /// Writes factors to the last bytes of a code row.
     ///
-    /// Factors too large for f16 saturate; that takes a vector 250 times as far from the centre as others. `error` is
+    /// Factors too large for f16 saturate; this takes a vector 250 times as far from the center as others. `error` is
     /// rounded up, so that it remains a bound.
     pub(crate) fn store(&self, factors: Factors, layout: &Layout, row: &mut [u32]) {
         let nearest = |value: f32, unit: f32| {

@@ -6,9 +6,9 @@
 //! [ words of plane 0 | words of plane 1 | ... | zeros | factors, f16, in the row's last bytes ]
 //! ```
 //!
-//! A **plane** holds `width` bits (1, 2, 4 or 8) of each dimension in a range, 32 / width dimensions per word. With *w* a
-//! word of the plane, *j* a slot (below 8 / width) and *b* a byte (below 4), dimension `32 / width * w + 4 * j + b` of the
-//! plane is at bit `8 * b + width * j` of the word:
+//! A **plane** holds `width` bits (1, 2, 4 or 8) of each dimension in a range, 32 / width dimensions per word. With *w*
+//! a word of the plane, *j* a slot (below 8 / width) and *b* a byte (below 4), dimension `32 / width * w + 4 * j + b`
+//! of the plane is at bit `8 * b + width * j` of the word:
 //!
 //! ```text
 //! width 4, word w:  byte  0         1         2         3
@@ -16,9 +16,9 @@
 //!              dimension   +4   +0   +5   +1   +6   +2   +7   +3    of 8 * w
 //! ```
 //!
-//! Four adjacent dimensions are thus at the same bit of the four bytes of a word. One AND with a mask extracts them, scaled
-//! by `2^(width * j)`, and one `dp4a` multiplies them with four int8 of a query in natural order. Sums are kept per shift
-//! and shifted down once, at the end. That is exact, because each sum is a multiple of its power of two.
+//! Four adjacent dimensions are thus at the same bit of the four bytes of a word. One AND with a mask extracts them,
+//! scaled by `2^(width * j)`, and one `dp4a` multiplies them with four int8 of a query in natural order. Sums are kept
+//! per shift and shifted down once, at the end. That is exact, because each sum is a multiple of its power of two.
 //!
 //! The level of a dimension is the sum over planes of its bits in that plane times the plane's `2^shift`. A RaBitQ
 //! code of 4 bits is one plane; of 7 bits, three planes of widths 4, 2 and 1 and shifts 3, 1 and 0 over the same
@@ -88,8 +88,8 @@ impl Layout {
         Self { planes, dimensions, words, factors }
     }
 
-    /// The layout of planes of 8, 4, 2 and 1 bits with `plane_words` words each, over consecutive dimensions, in rows of
-    /// `sectors` sectors with `factors` f16 factors.
+    /// The layout of planes of 8, 4, 2 and 1 bits with `plane_words` words each, over consecutive dimensions, in rows
+    /// of `sectors` sectors with `factors` f16 factors.
     pub(crate) fn mixed(plane_words: [usize; 4], sectors: usize, factors: usize) -> Self {
         let mut planes = Vec::new();
         let (mut first_dimension, mut first_word) = (0, 0);
@@ -110,7 +110,7 @@ impl Layout {
         &self.planes
     }
 
-    /// Number of coded dimensions, padding included. An encoded query has as many int8 per limb.
+    /// Number of coded dimensions, padding included. An encoded query has as many int8 per byte of a level.
     pub fn dimensions(&self) -> usize {
         self.dimensions
     }

@@ -26,8 +26,8 @@
 //!
 //! - [`Rabitq`] rotates vectors at random and codes every coordinate with the same number of bits. Its estimates are
 //!   unbiased and come with an error bound.
-//! - [`Mixed`] projects vectors onto their principal components and codes the leading ones with more bits. It needs fewer
-//!   bytes where few components hold most of the variance.
+//! - [`Mixed`] projects vectors onto their principal components and codes the leading ones with more bits. It needs
+//!   fewer bytes where few components hold most of the variance.
 //!
 //! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Scoring on a CPU or a GPU
 //! depends on these two alone. The crate does not search and does no I/O. Formulas, errors and costs are on the book's
@@ -76,7 +76,7 @@ pub use parts::Parts;
 pub use projection::ENCODE_ROWS;
 pub use quantization::{ParseQuantizationError, Quantization};
 pub use quantizer::{Quantizer, Scratch, open};
-pub use query::{MAX_LIMBS, QueryCode, QueryTerms};
+pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryTerms};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
 pub use rotation::{Rotation, RotationKind};

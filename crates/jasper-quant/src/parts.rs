@@ -1,8 +1,8 @@
 //! A trained quantizer as data, for kernels that encode vectors and queries on a device.
 //!
 //! [`crate::rabitq`], [`crate::mixed`] and [`crate::query`] define what kernels compute. Sums have a fixed order,
-//! multiply-adds are fused only where the definition says so, and divisions and square roots are correctly rounded, so a
-//! kernel produces the same codes as the CPU, bit for bit.
+//! multiply-adds are fused only where the definition says so, and divisions and square roots are correctly rounded, so
+//! a kernel produces the same codes as the CPU, bit for bit.
 
 use jasper_core::Metric;
 
@@ -18,18 +18,18 @@ pub struct Parts<'a> {
     pub metric: Metric,
     /// Multiplier of the product of residuals in a distance.
     pub product_weight: f32,
-    /// Multiplier of squared norms of residuals; 0 for inner products, which use products with the centre instead.
+    /// Multiplier of squared norms of residuals; 0 for inner products, which use products with the center instead.
     pub squared_weight: f32,
-    /// `[dimension]`: the centre of residuals.
-    pub centre: &'a [f32],
-    /// Squared norm of the centre.
-    pub squared_centre: f32,
+    /// `[dimension]`: the center of residuals.
+    pub center: &'a [f32],
+    /// Squared norm of the center.
+    pub squared_center: f32,
     /// The rotation or projection of residuals.
     pub rotation: RotationParts<'a>,
     /// Units of the factors `add`, `rescale` and `error`, powers of two.
     pub units: [f32; 3],
-    /// int8 per coordinate of a query.
-    pub limbs: usize,
+    /// Bytes of the level of a query in a coordinate: 1 or 2.
+    pub level_bytes: usize,
     /// How rotated residuals are quantized.
     pub code: CodeParts,
 }
@@ -46,8 +46,8 @@ pub enum RotationParts<'a> {
 /// A matrix of directions in panels of [`PANEL`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixParts<'a> {
-    /// `[panels][dimension][PANEL]`: one coordinate of all directions of a panel side by side. The last panel is padded with
-    /// zeros.
+    /// `[panels][dimension][PANEL]`: one coordinate of all directions of a panel side by side. The last panel is padded
+    /// with zeros.
     pub panels: &'a [f32],
     /// Number of directions.
     pub directions: usize,
@@ -96,18 +96,18 @@ impl<'a> Parts<'a> {
         space: &'a Space,
         units: &Units,
         rotation: RotationParts<'a>,
-        limbs: usize,
+        level_bytes: usize,
         code: CodeParts,
     ) -> Self {
         Self {
             metric: space.metric,
             product_weight: space.product_weight(),
             squared_weight: space.squared_weight(),
-            centre: &space.centre,
-            squared_centre: dot(&space.centre, &space.centre),
+            center: &space.center,
+            squared_center: dot(&space.center, &space.center),
             rotation,
             units: [units.0.add, units.0.rescale, units.0.error],
-            limbs,
+            level_bytes,
             code,
         }
     }

@@ -79,18 +79,18 @@ impl SimdLoop for Product<'_> {
         let Self { of, rows, out, stride } = self;
         let dimension = of.dimension;
         // As many rows as have registers for their sums.
-        let together = if level == Level::Avx512 { WIDE_ROWS } else { NARROW_ROWS };
-        let blocks = rows.chunks(together * dimension).zip(out.chunks_mut(together * stride));
+        let block_rows = if level == Level::Avx512 { WIDE_ROWS } else { NARROW_ROWS };
+        let blocks = rows.chunks(block_rows * dimension).zip(out.chunks_mut(block_rows * stride));
         for (rows, out) in blocks {
             for (i, panel) in of.panels.chunks_exact(dimension * PANEL).enumerate() {
-                let places = (i * PANEL, PANEL.min(of.directions - i * PANEL));
+                let columns = (i * PANEL, PANEL.min(of.directions - i * PANEL));
                 match rows.len() / dimension {
-                    WIDE_ROWS => panel_of::<WIDE_ROWS>(level, panel, rows, out, stride, places),
-                    NARROW_ROWS => panel_of::<NARROW_ROWS>(level, panel, rows, out, stride, places),
+                    WIDE_ROWS => panel_of::<WIDE_ROWS>(level, panel, rows, out, stride, columns),
+                    NARROW_ROWS => panel_of::<NARROW_ROWS>(level, panel, rows, out, stride, columns),
                     _ => {
                         let rows = rows.chunks_exact(dimension).zip(out.chunks_exact_mut(stride));
                         for (row, out) in rows {
-                            panel_of::<1>(level, panel, row, out, stride, places);
+                            panel_of::<1>(level, panel, row, out, stride, columns);
                         }
                     }
                 }

@@ -87,8 +87,8 @@ impl Quantization {
         }
     }
 
-    /// Maximum size in bytes of the trained quantizer for vectors of `dimension` coordinates, without a header of less than
-    /// 64 bytes. The data determine how many directions a mixed quantizer has.
+    /// Maximum size in bytes of the trained quantizer for vectors of `dimension` coordinates, without a header of less
+    /// than 64 bytes. The data determine how many directions a mixed quantizer has.
     ///
     /// # Panics
     /// If the size is [invalid](Self::check).
@@ -98,7 +98,7 @@ impl Quantization {
             Self::Rabitq { .. } => Rotation::max_floats(dimension),
             Self::Mixed { sectors } => Mixed::max_floats(dimension, sectors),
         };
-        // The centre comes on top.
+        // The center comes on top.
         (dimension + floats) * size_of::<f32>()
     }
 }

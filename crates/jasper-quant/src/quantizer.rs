@@ -32,7 +32,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// Encodes `rows` (`n x dimension`, finite, row-major) into `out` (`n x layout.words()`). Overwrites `rows`.
     ///
     /// Codes do not depend on `n`; blocks of [`ENCODE_ROWS`](crate::ENCODE_ROWS) are fastest.
-    /// [`Codes::encode`](crate::Codes::encode) encodes on many threads, with one scratch each.
+    /// [`Codes::from_vectors`](crate::Codes::from_vectors) encodes on many threads, with one scratch each.
     ///
     /// # Panics
     /// If the slices hold different numbers of rows.
@@ -84,11 +84,11 @@ pub(crate) struct Common {
 /// The steps that differ between quantizers. Each implementation is a [`Quantizer`]:
 ///
 /// ```text
-/// encode(v): r = v - centre        (normalized first for cosine)
+/// encode(v): r = v - center        (normalized first for cosine)
 ///            z = rotate(r)
 ///            levels, factors = quantize(r, z)
 ///            pack levels and factors into the row
-/// query(q):  p = q - centre
+/// query(q):  p = q - center
 ///            y = scale_query(rotate(p))
 ///            int8 levels of y, and the query's terms
 /// ```
@@ -118,7 +118,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     fn scale_query(&self, rotated: &mut [f32]);
 
     /// int8 per coordinate of a query.
-    fn limbs(&self) -> usize;
+    fn level_bytes(&self) -> usize;
 
     /// The parameters of [`Self::rotate`].
     fn rotation_parts(&self) -> RotationParts<'_>;
@@ -126,7 +126,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
     fn code_parts(&self) -> CodeParts;
 
-    /// Serializes the parameters of its own, between centre and units.
+    /// Serializes the parameters of its own, between center and units.
     fn write(&self, writer: &mut Writer);
 
     /// Quantizes `residuals` (`n x dimension`), and calls `each` with the index, factors and levels of each.
@@ -149,7 +149,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     }
 
     /// The units of factors, from a sample of residuals.
-    fn units_of(&self, residuals: &[f32]) -> Units {
+    fn train_units(&self, residuals: &[f32]) -> Units {
         let dimension = self.common().space.dimension();
         let (mut scratch, mut factors) = (Scratch::default(), Vec::new());
         for residual in residuals.chunks_exact(dimension).step_by(unit_stride(residuals.len() / dimension)) {
@@ -205,7 +205,7 @@ impl<C: Codec> Quantizer for C {
             self.scale_query(rotated);
             let squared_norm = dot(residual, residual);
             let add = space.query_part(residual, squared_norm);
-            let parts = QueryParts { add, norm: squared_norm.sqrt(), limbs: self.limbs() };
+            let parts = QueryParts { add, norm: squared_norm.sqrt(), level_bytes: self.level_bytes() };
             QueryCode::new(layout, units, rotated, &parts)
         };
         queries.chunks_exact(dimension).zip(rotated.chunks_exact_mut(coded)).map(code).collect()
@@ -213,7 +213,7 @@ impl<C: Codec> Quantizer for C {
 
     fn parts(&self) -> Parts<'_> {
         let Common { space, units, .. } = self.common();
-        Parts::new(space, units, self.rotation_parts(), self.limbs(), self.code_parts())
+        Parts::new(space, units, self.rotation_parts(), self.level_bytes(), self.code_parts())
     }
 
     fn to_bytes(&self) -> Vec<u8> {

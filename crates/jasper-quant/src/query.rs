@@ -1,21 +1,20 @@
 //! An encoded query, and the distances it estimates from codes.
 //!
-//! The rotated query is quantized to int8 with one scale, so that products with codes are exact integers. For codes of up
-//! to 5 bits, one int8 per coordinate adds no visible error. For finer codes a second int8, the low *limb*, holds the next
-//! 8 bits.
+//! The rotated query is quantized to int8 with one scale, so that products with codes are exact integers. For codes of
+//! up to 5 bits, one int8 per coordinate adds no visible error. For finer codes a second int8, the low byte, holds the
+//! next 8 bits.
 //!
 //! ```text
-//! product  = sum over limbs of scale[limb] * (<levels of the row, levels of the limb> + offset[limb])
+//! product  = sum over bytes of scale[byte] * (<levels of the row, that byte of the levels> + offset[byte])
 //! row_add  = add of the row, or, with four factors, add + add_low / 2048
 //! estimate = (row_add * add_unit + add) + rescale of the row * product
 //! bound    = error of the row * error
 //! ```
 //!
 //! The arithmetic is f32, in this order, without fused multiply-adds, so that every CPU and GPU gives the same bits.
-//! `offset` centres the levels 0 to 2^m - 1 of a row around zero. It is summed over the *quantized* query: the estimate
+//! `offset` centers the levels 0 to 2^m - 1 of a row around zero. It is summed over the *quantized* query: the estimate
 //! loses only the rounding of the query itself.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
@@ -28,13 +27,13 @@ use crate::simd::{SimdLoop, dispatch, to_i16};
 use crate::{Codes, Layout};
 
 /// Maximum int8 per coordinate of a query.
-pub const MAX_LIMBS: usize = 2;
+pub const MAX_LEVEL_BYTES: usize = 2;
 
 /// An encoded query. Created by [`Quantizer::query`](crate::Quantizer::query).
 #[derive(Clone, Debug)]
 pub struct QueryCode {
     layout: Arc<Layout>,
-    /// `[limbs][layout.dimensions()]`, most significant limb first.
+    /// `[level_bytes][layout.dimensions()]`, most significant byte first.
     levels: Vec<i8>,
     terms: QueryTerms,
     groups: QueryGroups,
@@ -50,47 +49,47 @@ pub struct QueryTerms {
     pub add_unit: f32,
     /// Half-width of the error bound, for a row whose `error` is 1.
     pub error: f32,
-    /// int8 per coordinate: 1 or 2.
-    pub limbs: u32,
-    /// Scale of each limb, times the unit of a row's `rescale`; 0 for an absent limb.
-    pub scale: [f32; MAX_LIMBS],
-    /// Offset of each limb.
-    pub offset: [f32; MAX_LIMBS],
+    /// Bytes of a level: 1 or 2.
+    pub level_bytes: u32,
+    /// Scale of each byte of the levels, times the unit of a row's `rescale`; 0 for an absent byte.
+    pub scale: [f32; MAX_LEVEL_BYTES],
+    /// Offset of each byte of the levels.
+    pub offset: [f32; MAX_LEVEL_BYTES],
 }
 
 /// The terms of a query that the quantizer computes.
 pub(crate) struct QueryParts {
     /// The query's term of the distance.
     pub(crate) add: f32,
-    /// Distance from the centre.
+    /// Distance from the center.
     pub(crate) norm: f32,
     /// int8 per coordinate.
-    pub(crate) limbs: usize,
+    pub(crate) level_bytes: usize,
 }
 
 impl QueryCode {
     /// Quantizes `rotated`, of `layout.dimensions()` coordinates multiplied by the steps of the levels.
     pub(crate) fn new(layout: &Arc<Layout>, units: &Units, rotated: &[f32], parts: &QueryParts) -> Self {
         assert_eq!(rotated.len(), layout.dimensions());
-        // The maximum of one limb, and of two: 127 * 256 + 127.
-        let largest = if parts.limbs == 1 { 127.0 } else { 32639.0 };
+        // The maximum of one byte, and of two: 127 * 256 + 127.
+        let largest = if parts.level_bytes == 1 { 127.0 } else { 32639.0 };
         let peak = dispatch(Peak(rotated));
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
-        let mut levels = vec![0_i8; parts.limbs * rotated.len()];
+        let mut levels = vec![0_i8; parts.level_bytes * rotated.len()];
         let (high, low) = levels.split_at_mut(rotated.len());
         dispatch(Rounding { rotated, inverse, largest, high, low });
         let mut terms = QueryTerms {
             add: parts.add,
             add_unit: units.0.add,
             error: parts.norm * units.0.error,
-            limbs: parts.limbs as u32,
-            scale: [0.0; MAX_LIMBS],
-            offset: [0.0; MAX_LIMBS],
+            level_bytes: parts.level_bytes as u32,
+            scale: [0.0; MAX_LEVEL_BYTES],
+            offset: [0.0; MAX_LEVEL_BYTES],
         };
-        for (limb, levels) in levels.chunks_exact(rotated.len()).enumerate() {
-            let weight = if limb + 1 == parts.limbs { 1.0 } else { 256.0 };
-            terms.scale[limb] = scale * weight * units.0.rescale;
-            terms.offset[limb] = offset(layout, levels);
+        for (byte, levels) in levels.chunks_exact(rotated.len()).enumerate() {
+            let weight = if byte + 1 == parts.level_bytes { 1.0 } else { 256.0 };
+            terms.scale[byte] = scale * weight * units.0.rescale;
+            terms.offset[byte] = offset(layout, levels);
         }
         let groups = QueryGroups::new(layout, &levels);
         Self { layout: Arc::clone(layout), levels, terms, groups }
@@ -101,7 +100,7 @@ impl QueryCode {
         &self.layout
     }
 
-    /// The int8 levels, `[limbs][layout.dimensions()]`, most significant limb first.
+    /// The int8 levels, `[level_bytes][layout.dimensions()]`, most significant byte first.
     pub fn levels(&self) -> &[i8] {
         &self.levels
     }
@@ -130,22 +129,12 @@ impl QueryCode {
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);
     }
 
-    /// Estimates the distances to code rows that are not in [`Codes`]: `out[i]` is that of the words `row(i)`.
+    /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.
     ///
     /// # Panics
     /// If the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
         score::estimates(Level::detect(), self, row, out);
-    }
-
-    /// Estimates the distances to rows `range` of `codes`, one per element of `out`.
-    ///
-    /// # Panics
-    /// As [`Self::estimate`].
-    pub fn estimate_range(&self, codes: &Codes, range: Range<usize>, out: &mut [f32]) {
-        self.check(codes);
-        assert_eq!(range.len(), out.len());
-        score::estimates(Level::detect(), self, |i| codes.row(range.start + i), out);
     }
 
     /// Half-width of the error bound of a row's estimate: [`bound_sigmas`](crate::RabitqParams::bound_sigmas) standard
@@ -186,22 +175,22 @@ impl SimdLoop for Peak<'_> {
     }
 }
 
-/// Rounds `rotated * inverse` to the nearest integers, ties to even, and splits them into one or two limbs.
+/// Rounds `rotated * inverse` to the nearest integers, ties to even, and splits them into one or two bytes.
 struct Rounding<'a> {
     rotated: &'a [f32],
     inverse: f32,
     /// Levels saturate at this magnitude.
     largest: f32,
     high: &'a mut [i8],
-    /// Empty if there is one limb.
+    /// Empty if there is one byte.
     low: &'a mut [i8],
 }
 
 impl Rounding<'_> {
     #[inline(always)]
     fn level(y: f32, inverse: f32, largest: f32) -> i16 {
-        // `largest / peak` is infinite if the peak is subnormal. Infinite levels saturate below, and 0 * infinity, a NaN,
-        // becomes 0.
+        // `largest / peak` is infinite if the peak is subnormal. Infinite levels saturate below, and 0 * infinity, a
+        // NaN, becomes 0.
         let level = y * inverse;
         let level = if level.is_nan() { 0.0 } else { level };
         let level = if level > largest { largest } else { level };
@@ -229,7 +218,7 @@ impl SimdLoop for Rounding<'_> {
     }
 }
 
-/// The sum over dimensions of the query's level times the offset that centres a row's levels around zero.
+/// The sum over dimensions of the query's level times the offset that centers a row's levels around zero.
 fn offset(layout: &Layout, levels: &[i8]) -> f32 {
     let twice: i64 = layout
         .planes()
@@ -239,7 +228,8 @@ fn offset(layout: &Layout, levels: &[i8]) -> f32 {
                 .iter()
                 .map(|level| i64::from(*level))
                 .sum();
-            // Twice the offset is -(2^m - 1), the sum over the planes of a dimension: (2^a - 1) 2^b + (2^b - 1) = 2^(a + b) - 1.
+            // Twice the offset is -(2^m - 1), the sum over the planes of a dimension: (2^a - 1) 2^b + (2^b - 1) = 2^(a
+            // + b) - 1.
             -(((1 << plane.width) - 1) << plane.shift) * sum
         })
         .sum();
@@ -262,17 +252,17 @@ mod tests {
         {
             let peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
             let inverse = largest / peak;
-            let limbs = if largest > 127.0 { 2 } else { 1 };
+            let level_bytes = if largest > 127.0 { 2 } else { 1 };
             for level in Level::available() {
                 assert_eq!(at(level, Peak(rotated)), peak);
-                let mut levels = vec![0; limbs * rotated.len()];
+                let mut levels = vec![0; level_bytes * rotated.len()];
                 let (high, low) = levels.split_at_mut(rotated.len());
                 at(level, Rounding { rotated, inverse, largest, high, low });
                 for (i, y) in rotated.iter().enumerate() {
                     let expected =
                         ((y * inverse).round_ties_even() as i32).clamp(-(largest as i32), largest as i32);
                     let found = i32::from(high[i]);
-                    let found = if limbs == 2 { found * 256 + i32::from(low[i]) } else { found };
+                    let found = if level_bytes == 2 { found * 256 + i32::from(low[i]) } else { found };
                     assert_eq!(found, expected, "{y} by {inverse}, {level:?}");
                 }
             }

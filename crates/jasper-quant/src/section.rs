@@ -1,12 +1,14 @@
 //! Serialization of a quantizer as a section of the index file: little-endian, without padding.
 //!
 //! ```text
-//! all:     u32 kind (1 RaBitQ, 2 mixed) | u32 version (1) | u32 metric | u32 dimension d | f32 centre[d]
+//! all:     u32 kind (1 RaBitQ, 2 mixed) | u32 version (1) | u32 metric | u32 dimension d | f32 center[d]
 //! RaBitQ:  u32 bits | f32 bound_sigmas | rotation | f32 units[3]
 //! mixed:   u32 sectors | u32 words of 8, 4, 2, 1 bits | f32 fit[4] | f32 steps[coded]
 //!          | f32 directions[min(coded, d)][d] | f32 units[3]
 //! rotation: u32 0, u64 signs[4][D / 64], D = d rounded up to 64; or u32 1, f32 matrix[d][d]
 //! ```
+
+use std::ops::RangeInclusive;
 
 use bytemuck::Pod;
 use jasper_core::{MAX_DIMENSION, Metric};
@@ -50,7 +52,7 @@ impl Writer {
     pub(crate) fn space(&mut self, space: &Space) {
         self.u32(space.metric.code());
         self.u32(space.dimension() as u32);
-        self.floats(&space.centre);
+        self.floats(&space.center);
     }
 
     pub(crate) fn rotation(&mut self, rotation: &Rotation) {
@@ -86,25 +88,28 @@ impl<'a> Reader<'a> {
 
     /// Reads kind and version, the head of the section.
     pub(crate) fn kind(&mut self) -> Result<Kind, DecodeError> {
-        let kind = match self.u32()? {
-            1 => Kind::Rabitq,
-            2 => Kind::Mixed,
-            value => {
-                let expected = "1 (RaBitQ) or 2 (mixed); a newer Jasper may read it";
-                return Err(DecodeError::Field { field: "kind", value: value.into(), expected });
-            }
-        };
-        match self.u32()? {
-            VERSION => Ok(kind),
-            value => {
-                let expected = "version 1; open the file with a newer Jasper";
-                Err(DecodeError::Field { field: "version", value: value.into(), expected })
-            }
-        }
+        let expected = "1 (RaBitQ) or 2 (mixed); a newer Jasper may read it";
+        let kind = self.u32_in("kind", 1..=2, expected)?;
+        self.u32_in("version", VERSION..=VERSION, "version 1; open the file with a newer Jasper")?;
+        Ok(if kind == Kind::Rabitq as u32 { Kind::Rabitq } else { Kind::Mixed })
     }
 
     pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(self.values::<u32>(1)?[0])
+    }
+
+    /// Reads a number within `range`, which `expected` describes.
+    pub(crate) fn u32_in(
+        &mut self,
+        field: &'static str,
+        range: RangeInclusive<u32>,
+        expected: &'static str,
+    ) -> Result<u32, DecodeError> {
+        let value = self.u32()?;
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        Err(DecodeError::Field { field, value: value.into(), expected })
     }
 
     /// Reads `count` finite numbers.
@@ -124,32 +129,18 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn space(&mut self) -> Result<Space, DecodeError> {
-        let code = self.u32()?;
-        let expected = "0 (l2), 1 (ip) or 2 (cosine)";
-        let metric = Metric::from_code(code).ok_or(DecodeError::Field {
-            field: "metric",
-            value: code.into(),
-            expected,
-        })?;
-        let dimension = self.u32()?;
-        if dimension == 0 || dimension as usize > MAX_DIMENSION {
-            let expected = "1 to 32768";
-            return Err(DecodeError::Field { field: "dimension", value: dimension.into(), expected });
-        }
-        Ok(Space { metric, centre: self.floats("centre", dimension as usize)? })
+        let code = self.u32_in("metric", 0..=2, "0 (l2), 1 (ip) or 2 (cosine)")?;
+        let metric = Metric::from_code(code).expect("a code of a metric");
+        let dimension = self.u32_in("dimension", 1..=MAX_DIMENSION as u32, "1 to 32768")?;
+        Ok(Space { metric, center: self.floats("center", dimension as usize)? })
     }
 
     pub(crate) fn rotation(&mut self, dimension: usize) -> Result<Rotation, DecodeError> {
-        match self.u32()? {
-            HADAMARD => {
-                Ok(Rotation::from_signs(dimension, self.values::<u64>(ROUNDS * dimension.div_ceil(64))?))
-            }
-            HAAR => Ok(Rotation::from_projection(self.projection("rotation", dimension, dimension)?)),
-            value => {
-                let expected = "0 (Hadamard) or 1 (Haar)";
-                Err(DecodeError::Field { field: "rotation", value: value.into(), expected })
-            }
+        if self.u32_in("rotation", HADAMARD..=HAAR, "0 (Hadamard) or 1 (Haar)")? == HADAMARD {
+            let signs = self.values::<u64>(ROUNDS * dimension.div_ceil(64))?;
+            return Ok(Rotation::from_signs(dimension, signs));
         }
+        Ok(Rotation::from_projection(self.projection("rotation", dimension, dimension)?))
     }
 
     pub(crate) fn projection(
@@ -176,10 +167,10 @@ impl<'a> Reader<'a> {
 
     fn values<T: Pod>(&mut self, count: usize) -> Result<Vec<T>, DecodeError> {
         // Cannot overflow: at most 2^15 * 2^15 values of 8 bytes.
-        let wanted = self.at + count * size_of::<T>();
+        let needed = self.at + count * size_of::<T>();
         let part =
-            self.bytes.get(self.at..wanted).ok_or(DecodeError::Short { len: self.bytes.len(), wanted })?;
-        self.at = wanted;
+            self.bytes.get(self.at..needed).ok_or(DecodeError::Short { len: self.bytes.len(), needed })?;
+        self.at = needed;
         Ok(part.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
     }
 }

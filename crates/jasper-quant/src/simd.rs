@@ -7,8 +7,8 @@ use jasper_core::distance::Level;
 
 /// A loop to compile for each level.
 ///
-/// `run` and all it calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not inlined is
-/// compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
+/// `run` and all it calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not inlined
+/// is compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
 pub(crate) trait SimdLoop {
     type Output;
 
@@ -53,8 +53,8 @@ unsafe fn avx2<W: SimdLoop>(work: W) -> W::Output {
     work.run(Level::Avx2)
 }
 
-/// Converts an integral float from 0 to 255. Adding 2^23 moves the integer to the lowest bits of the float; a cast would
-/// also have to saturate, and does not vectorize.
+/// Converts an integral float from 0 to 255. Adding 2^23 moves the integer to the lowest bits of the float; a cast
+/// would also have to saturate, and does not vectorize.
 #[inline(always)]
 pub(crate) fn to_u8(whole: f32) -> u8 {
     const ROOM: f32 = 8_388_608.0;
@@ -98,7 +98,7 @@ pub(crate) struct Buffers([Vec<f32>; 2]);
 
 impl Buffers {
     /// Two slices of `len` unspecified values.
-    pub(crate) fn of(&mut self, len: usize) -> [&mut [f32]; 2] {
+    pub(crate) fn resized(&mut self, len: usize) -> [&mut [f32]; 2] {
         self.0.each_mut().map(|values| {
             values.resize(len, 0.0);
             values.as_mut_slice()

@@ -1,7 +1,7 @@
 //! Residuals, and the decomposition of a distance that all quantizers use.
 //!
-//! With the centre c, and the residuals r = v - c of a vector and p = q - c of a query, each distance is the sum of a term
-//! of the vector, a term of the query, and a multiple of the product `<p, r>`, which codes estimate:
+//! With the center c, and the residuals r = v - c of a vector and p = q - c of a query, each distance is the sum of a
+//! term of the vector, a term of the query, and a multiple of the product `<p, r>`, which codes estimate:
 //!
 //! | metric | distance | vector | query | product |
 //! | --- | --- | --- | --- | --- |
@@ -13,17 +13,17 @@
 
 use jasper_core::{Element, MatrixView, Metric};
 
-/// The metric, and the centre of residuals.
+/// The metric, and the center of residuals.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Space {
     pub(crate) metric: Metric,
-    pub(crate) centre: Vec<f32>,
+    pub(crate) center: Vec<f32>,
 }
 
 impl Space {
-    /// Sets the centre to the mean of `rows`, which must not be empty.
-    pub(crate) fn centred<T: Element>(metric: Metric, rows: MatrixView<'_, T>) -> Self {
-        let mut space = Self { metric, centre: vec![0.0; rows.dimension()] };
+    /// Sets the center to the mean of `rows`, which must not be empty.
+    pub(crate) fn from_vectors<T: Element>(metric: Metric, rows: MatrixView<'_, T>) -> Self {
+        let mut space = Self { metric, center: vec![0.0; rows.dimension()] };
         let mut mean = vec![0.0_f64; rows.dimension()];
         let mut row = vec![0.0; rows.dimension()];
         for values in rows.rows() {
@@ -31,12 +31,12 @@ impl Space {
             space.to_residual(&mut row);
             mean.iter_mut().zip(&row).for_each(|(mean, x)| *mean += f64::from(*x));
         }
-        space.centre = mean.iter().map(|sum| (sum / rows.len() as f64) as f32).collect();
+        space.center = mean.iter().map(|sum| (sum / rows.len() as f64) as f32).collect();
         space
     }
 
     pub(crate) fn dimension(&self) -> usize {
-        self.centre.len()
+        self.center.len()
     }
 
     /// Replaces a vector by its residual. For cosine, normalizes it first; zero vectors stay zero.
@@ -47,7 +47,7 @@ impl Space {
                 row.iter_mut().for_each(|x| *x /= norm);
             }
         }
-        row.iter_mut().zip(&self.centre).for_each(|(x, c)| *x -= c);
+        row.iter_mut().zip(&self.center).for_each(|(x, c)| *x -= c);
     }
 
     /// The residuals of the `chosen` rows, row-major.
@@ -70,7 +70,7 @@ impl Space {
         if self.metric == Metric::L2 { -2.0 } else { -1.0 }
     }
 
-    /// The multiplier of squared norms of residuals; 0 for inner products, which use products with the centre instead.
+    /// The multiplier of squared norms of residuals; 0 for inner products, which use products with the center instead.
     pub(crate) fn squared_weight(&self) -> f32 {
         match self.metric {
             Metric::L2 => 1.0,
@@ -82,7 +82,7 @@ impl Space {
     /// The term of a vector with this residual.
     pub(crate) fn row_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
-            Metric::InnerProduct => -dot(residual, &self.centre),
+            Metric::InnerProduct => -dot(residual, &self.center),
             Metric::L2 | Metric::Cosine => self.squared_weight() * squared_norm,
         }
     }
@@ -90,7 +90,7 @@ impl Space {
     /// The term of a query with this residual.
     pub(crate) fn query_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
-            Metric::InnerProduct => -dot(residual, &self.centre) - dot(&self.centre, &self.centre),
+            Metric::InnerProduct => -dot(residual, &self.center) - dot(&self.center, &self.center),
             Metric::L2 | Metric::Cosine => self.squared_weight() * squared_norm,
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             (Metric::InnerProduct, 4.5),
             (Metric::Cosine, 1.0 + 4.5 / (14.0_f32 * 17.25).sqrt()),
         ] {
-            let space = Space::centred(metric, view);
+            let space = Space::from_vectors(metric, view);
             let residual = |mut row: [f32; 3]| {
                 space.to_residual(&mut row);
                 row

@@ -30,25 +30,25 @@ pub enum CheckpointError {
     Save(#[source] FileError),
     /// It is of a build with other parameters.
     #[error(
-        "{path}: is the checkpoint of a build whose {name} is {theirs}, where {ours} is asked for; ask for {theirs}, or \
+        "{path}: is the checkpoint of a build whose {name} is {theirs}, not {ours}; build with {theirs}, or \
          remove the file to build from the start"
     )]
     Parameter {
         /// The checkpoint.
         path: PathBuf,
-        /// What differs.
+        /// Name of the parameter.
         name: &'static str,
-        /// What it is in the checkpoint.
+        /// Its value in the checkpoint.
         theirs: String,
-        /// What it is in this build.
+        /// Its value in this build.
         ours: String,
     },
-    /// It is of a build of other rows.
+    /// It is of a build of other vectors.
     #[error(
         "{path}: is the checkpoint of a build of other vectors; build from those, or remove the file to build from the \
          start"
     )]
-    Rows {
+    Vectors {
         /// The checkpoint.
         path: PathBuf,
     },
@@ -57,13 +57,13 @@ pub enum CheckpointError {
 impl<'a> Checkpoints<'a> {
     /// Checkpoints at `path`, usually next to the future index, at intervals of `every`.
     ///
-    /// A checkpoint is written between two batches when the interval has passed, and when the build is cancelled. It takes the
-    /// time to write 4 bytes per edge.
+    /// A checkpoint is written between two batches when the interval has passed, and when the build is cancelled. It
+    /// takes the time to write 4 bytes per edge.
     pub fn new(path: &'a Path, every: Duration) -> Self {
         Self { path, every }
     }
 
-    /// Whether the checkpoint, if there is one, is of a build with these parameters: to be asked before rows are read.
+    /// Checks that the checkpoint, if there is one, is of a build with these parameters: before the vectors are read.
     ///
     /// # Errors
     /// [`CheckpointError`].
@@ -115,7 +115,7 @@ impl<'a> Checkpoints<'a> {
     /// Removes the checkpoint, if there is one: when the index is saved.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If a file cannot be removed.
     pub fn remove(&self) -> std::io::Result<()> {
         CheckpointFile::remove(self.path)
     }
@@ -131,8 +131,8 @@ pub(crate) struct CheckpointWriter<'a> {
 }
 
 impl<'a> CheckpointWriter<'a> {
-    /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns how many vertices of the
-    /// `total` to link they are of, and what linking them cost. Uses the threads of the current pool.
+    /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns the writer of the next
+    /// ones, how many vertices of `total` are linked, and what linking them cost. Uses the threads of the current pool.
     ///
     /// Cost: a pass over the vectors for their checksum, and over the checkpoint.
     ///
@@ -148,11 +148,11 @@ impl<'a> CheckpointWriter<'a> {
         let (mut linked, mut cost) = (0, SearchCost::default());
         if let Some(file) = file {
             let checkpoint = *file.checkpoint();
-            let is_of_these = checkpoint.rows_checksum == rows_checksum
+            let is_same = checkpoint.rows_checksum == rows_checksum
                 && file.info().slots == graph.slots()
                 && checkpoint.linked <= total as u64;
-            if !is_of_these {
-                return Err(CheckpointError::Rows { path: checkpoints.path.to_owned() });
+            if !is_same {
+                return Err(CheckpointError::Vectors { path: checkpoints.path.to_owned() });
             }
             file.restore(graph).map_err(CheckpointError::Open)?;
             (linked, cost) = (checkpoint.linked as usize, checkpoint.cost.into());
@@ -160,8 +160,8 @@ impl<'a> CheckpointWriter<'a> {
         Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
     }
 
-    /// Whether to write a checkpoint now that `linked` vertices are linked: there are new edges, and the interval has passed
-    /// or the build `ends` here.
+    /// Whether to write a checkpoint now that `linked` vertices are linked: there are new edges, and the interval has
+    /// passed or the build `ends` here.
     pub(crate) fn is_due(&self, linked: usize, ends: bool) -> bool {
         let (vertices, then) = self.written;
         linked > vertices && (ends || then.elapsed() >= self.checkpoints.every)
@@ -186,29 +186,30 @@ impl<'a> CheckpointWriter<'a> {
     }
 }
 
-/// The release that builds.
+/// The version of this release.
 fn release_name() -> String {
     env!("CARGO_PKG_VERSION").into()
 }
 
-/// [`release_name`], as a checkpoint has it.
+/// [`release_name`], as a checkpoint stores it.
 fn release() -> [u8; 12] {
     let mut release = [0; 12];
     release.iter_mut().zip(release_name().bytes()).for_each(|(to, from)| *to = from);
     release
 }
 
-/// Slots whose rows one thread reads.
-const SLOTS_A_PART: usize = 1 << 14;
+/// Slots per task.
+const SLOTS_PER_TASK: usize = 1 << 14;
 
-/// Of all rows, in the order of their slots.
+/// Checksum of all vectors, in the order of their slots.
 fn rows_checksum<T: Element>(graph: &Graph<T>) -> u32 {
-    let of_part = |part: usize| {
-        let slots = part * SLOTS_A_PART..graph.slots().min((part + 1) * SLOTS_A_PART);
+    let checksum_of = |task: usize| {
+        let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
         slots.map(VectorId::from_index).fold(0, |checksum, slot| {
             crc32c::crc32c_append(checksum, bytemuck::cast_slice(graph.vectors().padded(slot)))
         })
     };
-    let parts: Vec<u32> = (0..graph.slots().div_ceil(SLOTS_A_PART)).into_par_iter().map(of_part).collect();
-    crc32c::crc32c(bytemuck::cast_slice(&parts))
+    let checksums: Vec<u32> =
+        (0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter().map(checksum_of).collect();
+    crc32c::crc32c(bytemuck::cast_slice(&checksums))
 }

@@ -1,50 +1,77 @@
-//! Codes for the rows of a graph: learnt from a sample, made by all threads.
+//! Quantizing the vectors of a graph, and how well the codes fit.
 
 use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, MatrixView, VectorId};
-use jasper_graph::{CodeBlock, Graph};
+use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage, VectorId, no_progress};
+use jasper_graph::{CodeBlock, Codes, Graph};
 use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
 use rayon::prelude::*;
 
 use crate::{CpuExecutor, UpdateError};
 
-/// Live rows that a quantizer learns from at most: a mean and components need no more.
-const SAMPLE_ROWS: usize = 65_536;
+/// Vectors that a quantizer is trained on at most: a mean and components need no more.
+const TRAINING_VECTORS: usize = 65_536;
 
-/// Codes all rows of `graph`, in the place of what codes there are, and keeps them in step from then on.
-///
-/// The same codes on any number of threads. Cost: [`Quantization::train`] on a sample, and a pass over the rows.
+/// Blocks encoded between two progress reports.
+const BLOCKS_PER_REPORT: usize = 64;
+
+/// Quantizes all vectors of `graph`, replacing any existing codes. Later changes of the graph update them.
 ///
 /// # Errors
-/// [`UpdateError`].
+/// As for [`encode`].
 pub fn quantize<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
-    code: Quantization,
+    quantization: Quantization,
 ) -> Result<(), UpdateError> {
-    graph.require_vectors()?;
-    let quantizer = learn(executor, graph, code)?;
-    graph.quantize(quantizer, |blocks| {
-        executor.pool().install(|| blocks.into_par_iter().for_each(CodeBlock::fill));
-    })?;
+    let codes = encode(executor, graph, quantization, &mut no_progress)?;
+    graph.set_codes(codes);
     Ok(())
 }
 
-/// How well the codes of a graph fit its rows, as [`code_report`] finds.
+/// Trains a quantizer on the vectors of `graph` and encodes all of them, for [`Graph::set_codes`].
+///
+/// The codes do not depend on the number of threads. Cost: [`Quantization::train`] on a sample, and a pass over the
+/// vectors.
+///
+/// # Errors
+/// [`UpdateError`]: the vectors were dropped or cannot be quantized, or the call was cancelled.
+pub fn encode<T: Element>(
+    executor: &CpuExecutor,
+    graph: &Graph<T>,
+    quantization: Quantization,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Codes, UpdateError> {
+    graph.require_vectors()?;
+    let mut report = |done, total| Progress { stage: Stage::Quantizing, done, total }.report(progress);
+    report(0, graph.slots())?;
+    let quantizer = train(executor, graph, quantization)?;
+    graph.encode(quantizer, |blocks| {
+        let (total, mut blocks) = (blocks.len(), blocks.into_iter());
+        while blocks.len() > 0 {
+            report(graph.slots() / total * (total - blocks.len()), graph.slots())?;
+            let some: Vec<_> = blocks.by_ref().take(BLOCKS_PER_REPORT).collect();
+            executor.pool().install(|| some.into_par_iter().for_each(CodeBlock::fill));
+        }
+        Ok(report(graph.slots(), graph.slots())?)
+    })
+}
+
+/// How well the codes of a graph fit its vectors: the result of [`code_report`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CodeReport {
-    /// Error of estimated distances between vertices and their neighbors in the graph: its root mean square, in units
-    /// of the deviation of those distances.
+    /// Root mean square error of estimated distances between vertices and their neighbors in the graph, in units of the
+    /// standard deviation of those distances.
     pub error: f64,
-    /// The same of a code of the same kind and size that is learnt from the rows as they are now.
+    /// The same for a quantizer of the same kind and size, trained on the current vectors.
     pub retrained_error: f64,
 }
 
-/// Retraining pays off when the error exceeds that of a retrained quantizer by this factor, the gain of a seventh of a bit.
+/// Retraining pays off when the error exceeds that of a retrained quantizer by this factor, the gain of a seventh of a
+/// bit.
 const DRIFT: f64 = 1.1;
 
 impl CodeReport {
@@ -62,20 +89,20 @@ const REPORT_VERTICES: usize = 500;
 /// Cost: training a quantizer, and quantizing about 20,000 vectors.
 ///
 /// # Errors
-/// [`UpdateError::Quantize`]: no quantizer can be trained on the vectors that are left.
+/// [`UpdateError::Quantize`]: no quantizer can be trained on the remaining vectors.
 pub fn code_report<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
 ) -> Result<Option<CodeReport>, UpdateError> {
     let Some(codes) = graph.vectors().codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
-    let anew = learn(executor, graph, codes.quantizer().quantization())?;
+    let retrained = train(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
-        let errors = |&vertex: &VectorId| Errors::of(graph, quantizer, vertex);
+        let errors = |&vertex: &VectorId| Errors::new(graph, quantizer, vertex);
         let errors: Vec<Errors> = executor.pool().install(|| vertices.par_iter().map(errors).collect());
         errors.into_iter().fold(Errors::default(), Errors::plus).relative()
     };
-    Ok(Some(CodeReport { error: error(&**codes.quantizer()), retrained_error: error(&*anew) }))
+    Ok(Some(CodeReport { error: error(&**codes.quantizer()), retrained_error: error(&*retrained) }))
 }
 
 /// Sums over pairs of vertices.
@@ -88,8 +115,8 @@ struct Errors {
 }
 
 impl Errors {
-    /// Of a vertex and its neighbors, coded afresh.
-    fn of<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: VectorId) -> Self {
+    /// The errors of a vertex and its neighbors, quantized by `quantizer`.
+    fn new<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: VectorId) -> Self {
         let neighbors = graph.adjacency().neighbors(vertex);
         let mut exact = vec![0.0; neighbors.len()];
         graph.vectors().scorer(graph.vectors().padded(vertex)).score(neighbors, &mut exact);
@@ -121,7 +148,7 @@ impl Errors {
         }
     }
 
-    /// The error in units of the deviation of distances; 0 where nothing deviates.
+    /// The error in units of the standard deviation of distances; 0 if that is 0.
     fn relative(self) -> f64 {
         let mean = self.distances / self.pairs.max(1.0);
         let variance = self.squared_distances / self.pairs.max(1.0) - mean * mean;
@@ -135,13 +162,15 @@ fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = VectorId> {
     slots.into_iter().map(VectorId::new).filter(|&slot| graph.keys().is_live(slot))
 }
 
-/// A quantizer of this kind for rows like those of `graph`.
-fn learn<T: Element>(
+/// Trains a quantizer of this kind on a sample of the vectors of `graph`.
+fn train<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
     code: Quantization,
 ) -> Result<Arc<dyn Quantizer>, TrainError> {
-    let rows: Vec<T> =
-        sample(graph).take(SAMPLE_ROWS).flat_map(|slot| graph.vectors().get(slot).iter().copied()).collect();
+    let rows: Vec<T> = sample(graph)
+        .take(TRAINING_VECTORS)
+        .flat_map(|slot| graph.vectors().get(slot).iter().copied())
+        .collect();
     code.train(graph.metric(), MatrixView::new(&rows, graph.dimension())?, executor.pool())
 }

@@ -1,4 +1,5 @@
-//! Whether every live vertex can be reached from the first start point. Where one cannot, the module `reconnect` sees to it.
+//! Reachability: which vertices paths from the first start point lead to. The module `reconnect` adds edges to the
+//! others.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,12 +13,12 @@ use rayon::prelude::*;
 pub struct Reached(Vec<AtomicU32>);
 
 impl Reached {
-    /// No slot, of as many as there are.
-    pub(crate) fn none_of(slots: usize) -> Self {
-        Self((0..slots.div_ceil(32)).map(|_| AtomicU32::new(0)).collect())
+    /// The empty set, for slots below `slots`.
+    pub(crate) fn new(slots: usize) -> Self {
+        Self::from_words(vec![0; slots.div_ceil(32)])
     }
 
-    /// As many slots as there are, and more, without some.
+    /// All slots below `slots`, without `others`.
     pub(crate) fn all_but(slots: usize, others: &[VectorId]) -> Self {
         let mut words = vec![u32::MAX; slots.div_ceil(32)];
         others.iter().for_each(|slot| words[slot.index() / 32] &= !(1 << (slot.index() % 32)));
@@ -34,94 +35,89 @@ impl Reached {
         self.0.iter().map(|word| word.load(Relaxed)).collect()
     }
 
-    /// Whether a path leads to the slot.
+    /// Whether the slot is in the set.
     pub fn contains(&self, slot: VectorId) -> bool {
         self.0[slot.index() / 32].load(Relaxed) >> (slot.index() % 32) & 1 == 1
     }
 
-    /// Adds a slot; returns false if it was present. Reads first, because most are, and a load is cheaper than an atomic.
+    /// Adds a slot; returns false if it was present. Reads first: most are present, and a load is cheaper than an
+    /// atomic update.
     pub(crate) fn insert(&self, slot: VectorId) -> bool {
         let bit = 1 << (slot.index() % 32);
         !self.contains(slot) && self.0[slot.index() / 32].fetch_or(bit, Relaxed) & bit == 0
     }
 }
 
-/// Slots that a path from the first start point leads to, hidden ones included; the other start points are short cuts,
-/// and not needed. Reads every such row once, on the threads of the pool that this is called in.
-pub fn reachable<T: Element>(graph: &Graph<T>) -> Reached {
-    graph
-        .adjacency()
-        .start_points()
-        .first()
-        .map_or_else(|| Reached::none_of(graph.slots()), |&start| from(graph, start))
+/// Live slots that no path from the first start point leads to, ascending. The other start points are short cuts, and
+/// not needed. Reads every row once, in the current rayon pool.
+pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
+    let start = graph.adjacency().start_points().first();
+    let reached = start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start));
+    unreached(graph, &reached, |graph, slot| graph.keys().is_live(slot))
 }
 
-/// Slots that a path from `start` leads to, itself included. Runs as [`reachable`]: in sweeps over all slots in their
-/// order, so that rows are read one after another.
-pub(crate) fn from<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
-    let reached = Reached::none_of(graph.slots());
+/// Slots that a path from `start` leads to, itself included. Runs in the current rayon pool.
+///
+/// Sweeps over all slots in order, so that rows are read one after another, until a sweep expands few; then follows the
+/// edges of the others one by one.
+pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
+    let reached = Reached::new(graph.slots());
     reached.insert(start);
-    // Vertices whose neighbors were looked at.
-    let mut seen = vec![0_u32; reached.0.len()];
-    let look = |(first, seen): (usize, &mut [u32])| {
-        let mut looked_at = 0;
-        for (word, seen) in (first * WORDS_A_TASK..).zip(seen) {
+    let mut expanded = vec![0_u32; reached.0.len()];
+    let expand_words = |(first, expanded): (usize, &mut [u32])| {
+        let mut count = 0;
+        for (word, expanded) in (first * WORDS_PER_TASK..).zip(expanded) {
             loop {
-                let mut open = reached.0[word].load(Relaxed) & !*seen;
-                if open == 0 {
+                let mut unexpanded = reached.0[word].load(Relaxed) & !*expanded;
+                if unexpanded == 0 {
                     break;
                 }
-                *seen |= open;
-                looked_at += open.count_ones() as usize;
-                while open != 0 {
-                    let slot = VectorId::from_index(word * 32 + open.trailing_zeros() as usize);
+                *expanded |= unexpanded;
+                count += unexpanded.count_ones() as usize;
+                while unexpanded != 0 {
+                    let slot = VectorId::from_index(word * 32 + unexpanded.trailing_zeros() as usize);
                     for &neighbor in graph.adjacency().neighbors(slot) {
                         reached.insert(neighbor);
                     }
-                    open &= open - 1;
+                    unexpanded &= unexpanded - 1;
                 }
             }
         }
-        looked_at
+        count
     };
     let mut before = 0;
     loop {
-        let looked_at: usize = seen.par_chunks_mut(WORDS_A_TASK).enumerate().map(look).sum();
-        if looked_at <= before && looked_at * WORTH_A_SWEEP < graph.slots() {
+        let count: usize = expanded.par_chunks_mut(WORDS_PER_TASK).enumerate().map(expand_words).sum();
+        if count <= before && count * SWEEP_SHARE < graph.slots() {
             break;
         }
-        before = looked_at;
+        before = count;
     }
-    let open = reached.0.iter().zip(&seen).map(|(reached, seen)| reached.load(Relaxed) & !seen);
-    let mut open: Vec<VectorId> =
-        BitSet::from_words(open.collect()).iter().map(VectorId::from_index).collect();
-    while let Some(slot) = open.pop() {
-        open.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
+    let unexpanded = reached.0.iter().zip(&expanded).map(|(reached, done)| reached.load(Relaxed) & !done);
+    let mut stack: Vec<VectorId> =
+        BitSet::from_words(unexpanded.collect()).iter().map(VectorId::from_index).collect();
+    while let Some(slot) = stack.pop() {
+        stack.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
     }
     reached
 }
 
-/// One slot in this many is looked at by a sweep, or what is left is few, or lies on paths against the order of slots, of
-/// which a sweep follows 32 steps: then it is followed edge by edge.
-const WORTH_A_SWEEP: usize = 64;
+/// Sweeps go on while they expand one slot in this many: else few are left, or they lie on paths against the order of
+/// slots, of which a sweep follows at most 32 edges.
+const SWEEP_SHARE: usize = 64;
 
-/// Words of slots that one thread looks at before it asks for more.
-const WORDS_A_TASK: usize = 16;
+/// Words of slots per task of the thread pool.
+const WORDS_PER_TASK: usize = 16;
 
-/// Live slots that no path leads to, rising. Runs as [`reachable`].
-pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
-    beyond(graph, &reachable(graph), |graph, slot| graph.keys().is_live(slot))
-}
-
-/// The `wanted` slots outside `reached`, rising.
-pub(crate) fn beyond<T: Element>(
+/// The `wanted` slots outside `reached`, ascending.
+pub(crate) fn unreached<T: Element>(
     graph: &Graph<T>,
     reached: &Reached,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
 ) -> Vec<VectorId> {
-    // Words of slots that are all reached, nearly all words, are passed over whole.
-    let beyond = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
-    let slots = beyond.iter().take_while(|&slot| slot < graph.slots()).map(VectorId::from_index);
+    // Nearly all words have all bits set, and are skipped as a whole.
+    let unreached = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
+    let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(VectorId::from_index);
     slots.filter(|&slot| !graph.keys().is_free(slot) && wanted(graph, slot)).collect()
 }
 
@@ -133,7 +129,7 @@ mod tests {
     use rand::RngExt;
     use std::collections::BTreeSet;
 
-    /// A graph of so many vertices, with up to two edges each.
+    /// A graph of `vertices` vertices, with up to two edges each.
     fn graph(vertices: usize, seed: u64) -> Graph<u8> {
         let mut graph = Graph::<u8>::new(Metric::L2, 1, BuildParams::default()).unwrap();
         graph.add_vectors(vertices, |blocks| drop(blocks)).unwrap();
@@ -157,7 +153,7 @@ mod tests {
             while let Some(slot) = open.pop() {
                 open.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| known.insert(neighbor)));
             }
-            let reached = from(&graph, start);
+            let reached = reachable(&graph, start);
             prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
         }
     }

@@ -1,4 +1,4 @@
-//! Why an index could not be changed.
+//! Errors of builds and updates.
 
 use std::error::Error;
 use std::io;
@@ -8,9 +8,8 @@ use jasper_graph::{KeyError, VectorError};
 use jasper_quant::TrainError;
 
 use crate::CheckpointError;
-use crate::pipeline::LinkError;
 
-/// An index could not be built or changed. After a failed change it is as it was.
+/// An index could not be built or changed. Each operation documents what it leaves after an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
@@ -46,7 +45,8 @@ pub enum UpdateError {
     /// A checkpoint of a bulk build cannot be written or resumed from.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The device failed: with the feature `cuda` of the crate `jasper` this is its `cuda::Error`.
+    /// The device failed. From an index of the crate `jasper` this is its `DeviceError`; from the crate `jasper-cuda`,
+    /// its `Error`.
     #[error(transparent)]
     Device(Box<dyn Error + Send + Sync>),
 }
@@ -55,14 +55,5 @@ impl UpdateError {
     /// A failure of the device.
     pub fn device(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Device(Box::new(error))
-    }
-}
-
-impl<E: Error + Send + Sync + 'static> From<LinkError<E>> for UpdateError {
-    fn from(error: LinkError<E>) -> Self {
-        match error {
-            LinkError::Cancelled(cancelled) => cancelled.into(),
-            LinkError::Linker(error) => Self::device(error),
-        }
     }
 }

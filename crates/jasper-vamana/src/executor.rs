@@ -1,64 +1,103 @@
-//! The steps of the batch pipeline, which every processor does in its own way and to the same result.
+//! The steps of the batch pipeline. The CPU and CUDA devices implement them, with the same results; on a device, sums
+//! of floats round differently.
 
 use std::error::Error;
 
 use jasper_core::{Element, Neighbor, VectorId};
 
 use crate::connectivity::Reached;
+use crate::pipeline::Duplicates;
 use crate::{MutableGraph, SearchCost};
 
-/// Links batches of vertices into a graph. Only the two `publish` steps change it.
+/// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
-/// Results depend on the graph and the batch only, never on threads or their timing.
-pub trait Linker<T: Element> {
-    /// The graph it works on: on the host, or a copy in the memory of a device.
-    type Graph;
+/// Only the two `publish` steps change the graph; [`Self::read_edges`] updates the host's copy of its edges. The search
+/// here is for vertices of the graph: queries are executed from a [`SearchPlan`](crate::SearchPlan), not through this
+/// trait.
+///
+/// Results depend on the graph and the arguments only, never on threads or their timing.
+pub trait Executor<T: Element> {
+    /// The graph it works on: on the host, or on a device.
+    type Graph: MutableGraph<Element = T, Error = Self::Error>;
     /// Errors of the device; [`Infallible`](std::convert::Infallible) on the CPU.
     type Error: Error + Send + Sync + 'static;
-    /// Candidate neighbors of each vertex of a batch, with distances.
+    /// Candidate neighbors of each vertex of a chunk, with distances.
     type Candidates;
-    /// The pruned neighbors of each vertex of a batch, with distances.
-    type Links: Links;
+    /// The pruned neighbors of each vertex of a chunk, with distances.
+    type Edges;
     /// Reversed edges of a batch that are not merged yet.
     type BackEdges;
-    /// New rows of edges, and edges appended to rows.
+    /// New rows, and edges appended to rows.
     type Updates;
 
-    /// Vertices searched for at once, before they are pruned: candidates take a kilobyte or more per vertex, links a third
-    /// of that. Batches whose vertices are candidates of each other are smaller.
-    const SEARCHED_AT_ONCE: usize;
+    /// Vertices searched for at once, before they are pruned: candidates take a kilobyte or more per vertex, edges a
+    /// third of that. A batch of an insert, whose vertices are candidates of each other, is at most as large, so it is
+    /// one chunk.
+    const SEARCH_CHUNK: usize;
 
-    /// The candidates of every vertex of `batch`, which is ascending: the vertices that a search for its vector expands in the
-    /// current graph.
+    /// Runs `work` with the executor's host threads for its parallel parts.
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+
+    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector expands
+    /// in the current graph.
     ///
     /// # Errors
     /// Errors of the device.
-    fn search(&self, graph: &Self::Graph, batch: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
+    fn search(&self, graph: &Self::Graph, chunk: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
-    /// Prunes the candidates of each vertex to its links. A [duplicate](Executor::find_duplicates) gets none.
+    /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
+    /// need it: they deduplicate vectors while reading them.
     ///
     /// # Errors
     /// Errors of the device.
-    fn prune(&self, graph: &Self::Graph, candidates: Self::Candidates) -> Result<Self::Links, Self::Error>;
+    fn find_duplicates(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Candidates,
+    ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Writes the rows of a batch. No edge leads to them yet.
+    /// Adds to the candidates of each vertex the nearest of its [peers](PeerSampling), to which no edge leads yet:
+    /// needed when vectors arrive in the caller's order, pointless after a shuffle. Adds at most `max_degree`, and only
+    /// those that are nearer than the `max_degree` nearest candidates.
     ///
     /// # Errors
     /// Errors of the device.
-    fn publish_links(&self, graph: &mut Self::Graph, links: &Self::Links) -> Result<(), Self::Error>;
+    fn batch_candidates(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Candidates,
+        peers: PeerSampling,
+    ) -> Result<Self::Candidates, Self::Error>;
 
-    /// The reversed edges of `links`, sorted by (target, distance, source). Frees the links before sorting, which takes as
-    /// much memory again as the edges.
+    /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none.
     ///
     /// # Errors
     /// Errors of the device.
-    fn reverse_edges(&self, links: Self::Links) -> Result<Self::BackEdges, Self::Error>;
+    fn prune(
+        &self,
+        graph: &Self::Graph,
+        candidates: Self::Candidates,
+    ) -> Result<ChunkEdges<Self::Edges>, Self::Error>;
 
-    /// Computes the new rows of the next targets: new edges are appended if there is room, else old and new ones are pruned.
-    /// Removes as many targets from the back edges as are computed at once; returns `None` when none are left. The links and
-    /// all earlier updates have been published.
+    /// Writes the rows of a batch, whose chunks are given. No edge leads to its vertices yet.
     ///
-    /// A batch of 2% of the vertices may link to all of them, so all new rows at once would need as much memory as the graph.
+    /// # Errors
+    /// Errors of the device.
+    fn publish_edges(&self, graph: &mut Self::Graph, chunks: &[Self::Edges]) -> Result<(), Self::Error>;
+
+    /// The reversed edges of a batch, sorted by (target, distance, source). A device frees the edges before it sorts,
+    /// which takes as much memory again.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    fn reverse_edges(&self, chunks: Vec<Self::Edges>) -> Result<Self::BackEdges, Self::Error>;
+
+    /// Computes the new rows of the next targets: back edges are appended where they fit, else old and new edges are
+    /// pruned together. Removes as many targets from the back edges as are computed at once; returns `None` when none
+    /// are left. The edges of the batch and all earlier updates have been published.
+    ///
+    /// A batch of 2% of the vertices may link to all of them, so all new rows at once would need as much memory as the
+    /// graph.
     ///
     /// # Errors
     /// Errors of the device.
@@ -73,91 +112,15 @@ pub trait Linker<T: Element> {
     /// # Errors
     /// Errors of the device.
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
-}
 
-/// Which vertices of a batch are compared with each other before they are linked.
-///
-/// A vertex is compared with its group in rounds: first with one of every `every` consecutive peers, at irregular offsets, so
-/// that interleaved sources are all sampled; if one of these becomes a candidate, with `more` of every `every`; and if two have
-/// by then, with all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerSampling {
-    /// Number of consecutive vertices compared with each other. At least 1; for batches larger than an executor searches for at
-    /// once, a divisor of that number.
-    pub group: usize,
-    /// One of this many peers is compared in the first round. At least 1, with which the first round compares all.
-    pub every: usize,
-    /// Additional peers of every `every` in the second round.
-    pub more: usize,
-}
-
-impl PeerSampling {
-    /// Rounds of a comparison.
-    pub const ROUNDS: usize = 3;
-
-    /// Peers that must have become candidates before a `round`, for rows of `max_degree`.
-    pub fn wanted(round: usize, max_degree: usize) -> usize {
-        round.min(max_degree)
-    }
-
-    /// The positions, in a group of `len`, of the peers that a `round` compares a vertex with.
-    pub fn places(&self, round: usize, len: usize) -> impl Iterator<Item = usize> + use<> {
-        let every = self.every;
-        let ends = [0, 1, (1 + self.more).min(every), every];
-        let (from, to) = (ends[round], ends[round + 1]);
-        (0..len).step_by(every).enumerate().flat_map(move |(number, first)| {
-            let there = every.min(len - first);
-            let start = sampled(number as u32) as usize;
-            (from.min(there)..to.min(there)).map(move |turn| first + (start + turn) % there)
-        })
-    }
-}
-
-/// Pseudo-random offset of run `number`; the same on devices.
-fn sampled(number: u32) -> u32 {
-    number.wrapping_mul(0x9E37_79B1) >> 16
-}
-
-/// A [`Linker`] that also updates graphs in use: inserts in any order, and removal of deleted vertices.
-pub trait Executor<T: Element>: Linker<T> {
-    /// A graph in use, whose edges are a [`Linker::Graph`].
-    type Live: MutableGraph<Element = T, Links = Self::Graph, Error = Self::Error>;
-
-    /// Runs `work` with the executor's host threads for its parallel parts.
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
-
-    /// Finds the vertices whose vector equals that of a candidate, for [`Links::identical`]. Bulk builds do not need it: they
-    /// deduplicate vectors while reading them.
-    ///
-    /// # Errors
-    /// Errors of the device.
-    fn find_duplicates(
-        &self,
-        graph: &Self::Graph,
-        candidates: Self::Candidates,
-    ) -> Result<Self::Candidates, Self::Error>;
-
-    /// Adds to the candidates of each vertex the nearest of its [`PeerSampling`], which the graph does not lead to yet: needed when
-    /// rows arrive in an order of their own, pointless after a shuffle. As many as a row holds, and only those that are nearer
-    /// than what would fill a row already.
-    ///
-    /// # Errors
-    /// Errors of the device.
-    fn batch_candidates(
-        &self,
-        graph: &Self::Graph,
-        candidates: Self::Candidates,
-        peers: PeerSampling,
-    ) -> Result<Self::Candidates, Self::Error>;
-
-    /// The live vertices with hidden neighbors, rising. Cost: every row is read once.
+    /// The live vertices with a tombstone among their neighbors, ascending. Cost: every row is read once.
     ///
     /// # Errors
     /// Errors of the device.
     fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
 
-    /// For every one of `vertices`, out of [`Self::rows_to_repair`], its row without hidden neighbors: the deleted are bypassed
-    /// by their own live neighbors. Reads rows of hidden vertices and of `vertices` only.
+    /// The rows of `vertices`, out of [`Self::rows_to_repair`], with live neighbors of their tombstones in place of
+    /// these. Reads rows of tombstones and of `vertices` only.
     ///
     /// # Errors
     /// Errors of the device.
@@ -169,46 +132,88 @@ pub trait Executor<T: Element>: Linker<T> {
     /// Errors of the device.
     fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
 
-    /// For each vertex that has candidates, the nearest of these that is in `reached` and whose row has a free place, with
-    /// their distance; vertices without such a candidate are left out.
+    /// For each vertex, the nearest candidate in `reached` whose row is not full, with its distance. Vertices without
+    /// such a candidate are left out.
     ///
     /// # Errors
     /// Errors of the device.
-    fn nearest_with_room(
+    fn nearest_not_full(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
         reached: &Reached,
     ) -> Result<Vec<(VectorId, Neighbor)>, Self::Error>;
 
-    /// The out-edges of some vertices, as copies.
+    /// Copies of the rows of some vertices.
     ///
     /// # Errors
     /// Errors of the device.
-    fn neighbors(
+    fn rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Self::Error>;
+
+    /// Updates that set the rows of some distinct vertices.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    fn row_updates(
         &self,
         graph: &Self::Graph,
         vertices: &[VectorId],
-    ) -> Result<Vec<Vec<VectorId>>, Self::Error>;
+        rows: &[Vec<VectorId>],
+    ) -> Result<Self::Updates, Self::Error>;
 
-    /// Sets the out-edges of some vertices, which are distinct.
+    /// Brings the edges of the [host's graph](MutableGraph::host) up to date.
     ///
     /// # Errors
     /// Errors of the device.
-    fn set_neighbors(
-        &self,
-        graph: &mut Self::Graph,
-        vertices: &[VectorId],
-        neighbors: &[Vec<VectorId>],
-    ) -> Result<(), Self::Error>;
+    fn read_edges(&self, graph: &mut Self::Graph) -> Result<(), Self::Error>;
 }
 
-/// What the pipeline asks of the links of a batch.
-pub trait Links: Sized {
-    /// The links of a batch, from those of its parts in order.
-    fn join(parts: Vec<Self>) -> Self;
-    /// Vertices that were not linked because their row is that of another: (the vertex, the other).
-    fn identical(&self) -> &[(VectorId, VectorId)];
-    /// What it cost to find them.
-    fn cost(&self) -> SearchCost;
+/// The result of [`Executor::prune`].
+#[derive(Debug)]
+pub struct ChunkEdges<E> {
+    /// The edges of the vertices of a chunk.
+    pub edges: E,
+    /// Vertices without edges, because another has the same vector.
+    pub duplicates: Duplicates,
+    /// What it cost to search for the vertices and to prune their candidates.
+    pub cost: SearchCost,
+}
+
+/// Which vertices of a batch are compared with each other before they are linked.
+///
+/// A vertex is compared with its group in rounds: first with one of every `every` consecutive peers, at irregular
+/// offsets, so that interleaved sources are all sampled; if one of these becomes a candidate, with `more` of every
+/// `every`; and if two have by then, with all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerSampling {
+    /// Number of consecutive vertices compared with each other. At least 1; for batches of several
+    /// [chunks](Executor::SEARCH_CHUNK), which inserts do not have, a divisor of the size of a chunk.
+    pub group: usize,
+    /// One of this many peers is compared in the first round. At least 1, with which the first round compares all.
+    pub every: usize,
+    /// Additional peers of every `every` in the second round.
+    pub more: usize,
+}
+
+impl PeerSampling {
+    /// Rounds of a comparison.
+    pub const ROUNDS: usize = 3;
+
+    /// Peers that must have become candidates before a `round` begins, for rows of `max_degree`.
+    pub fn required(round: usize, max_degree: usize) -> usize {
+        round.min(max_degree)
+    }
+
+    /// The positions, in a group of `len`, of the peers that a `round` compares a vertex with.
+    pub fn positions(&self, round: usize, len: usize) -> impl Iterator<Item = usize> + use<> {
+        let every = self.every;
+        let ends = [0, 1, (1 + self.more).min(every), every];
+        let (from, to) = (ends[round], ends[round + 1]);
+        (0..len).step_by(every).enumerate().flat_map(move |(number, first)| {
+            let run = every.min(len - first);
+            // A pseudo-random offset per run; the same on devices.
+            let start = ((number as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
+            (from.min(run)..to.min(run)).map(move |i| first + (start + i) % run)
+        })
+    }
 }

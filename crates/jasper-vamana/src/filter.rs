@@ -15,12 +15,24 @@ pub enum Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Whether the filter lets `key` through.
+    /// Whether `key` passes the filter.
     pub fn accepts(&self, key: Key) -> bool {
         match self {
             Self::Keys(keys) => keys.contains(key),
             Self::Predicate(accepts) => accepts(key),
         }
+    }
+}
+
+impl<'a> From<&'a KeyFilter> for Filter<'a> {
+    fn from(keys: &'a KeyFilter) -> Self {
+        Self::Keys(keys)
+    }
+}
+
+impl<'a, F: Fn(Key) -> bool + Sync> From<&'a F> for Filter<'a> {
+    fn from(accepts: &'a F) -> Self {
+        Self::Predicate(accepts)
     }
 }
 
@@ -40,10 +52,10 @@ impl fmt::Debug for Filter<'_> {
 /// table, so a lookup takes constant time.
 ///
 /// ```
-/// use jasper_vamana::{Filter, KeyFilter, SearchParams};
+/// use jasper_vamana::{KeyFilter, SearchParams};
 /// let hashed = KeyFilter::from_iter([0x1f83_d9ab_fb41_bd6b, 42, 7]);
 /// assert!(hashed.contains(42) && !hashed.contains(43));
-/// let params = SearchParams::new(10).filter(Filter::Keys(&hashed));
+/// let params = SearchParams::new(10).filter(&hashed);
 /// # let _ = params;
 /// ```
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Rows into slots: checked, prepared, and identical rows brought together.
+//! Storing vectors in slots: reading, checking, preparing and deduplicating them in parallel.
 
 use std::hash::Hasher;
 use std::io;
@@ -11,20 +11,20 @@ use jasper_graph::{Graph, KeyError, check_vector, prepare_in_place, prepare_vect
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
-use crate::identical::FirstRows;
+use crate::dedup::DedupTable;
 use crate::insert::Existing;
-use crate::{Executor, UpdateError};
+use crate::{Executor, GraphLock, MutableGraph, UpdateError};
 
-/// Checks that `keys` are one a row and distinct, and that new vectors may have them.
+/// Checks that there is one key per vector, that keys are distinct, and that new vectors may have them.
 pub(crate) fn check_keys<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &Graph<T>,
     keys: &[Key],
-    rows: usize,
+    vectors: usize,
     existing: Existing,
 ) -> Result<(), UpdateError> {
-    if keys.len() != rows {
-        return Err(UpdateError::KeyCount { keys: keys.len(), vectors: rows });
+    if keys.len() != vectors {
+        return Err(UpdateError::KeyCount { keys: keys.len(), vectors });
     }
     let refusal = |&key: &Key| match graph.keys().check_unused(key) {
         Err(KeyError::Exists(_)) if existing == Existing::Replace => None,
@@ -34,177 +34,197 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
         if let Some(error) = keys.par_iter().find_map_first(refusal) {
             return Err(error.into());
         }
-        // Most keys are numbers that rise, and then none is there twice.
+        // The common case: keys that ascend are distinct.
         if keys.is_sorted_by(|a, b| a < b) {
             return Ok(());
         }
         let mut sorted = keys.to_vec();
         sorted.par_sort_unstable();
-        let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
-        twice.map_or(Ok(()), |pair| Err(UpdateError::RepeatedKey(pair[0])))
+        let repeated = sorted.windows(2).find(|pair| pair[0] == pair[1]);
+        repeated.map_or(Ok(()), |pair| Err(UpdateError::RepeatedKey(pair[0])))
     })
 }
 
-/// Stores `rows` as hidden vertices without edges; gives the slot of each row. Rows that are the same after
-/// preparation, which under cosine includes rows of one direction, get the same slot. Slots rise as first rows do.
+/// Stores vectors as tombstones without edges; returns the slot of each. Vectors that are identical once prepared,
+/// which under cosine includes vectors of one direction, share a slot. Slots ascend in the order of the first vectors
+/// that have them.
 ///
-/// All threads of the executor read, check and copy. `write` runs a change on the graph, so that readers of a shared
-/// one do not wait for the reading.
-pub(crate) fn add_rows<T: Element, E: Executor<T>>(
+/// ```text
+/// for each chunk of vectors:
+///     read, check, prepare and hash them              on all threads; the graph is not locked
+///     insert them into the table                      of vectors with equal content, the lowest number is the first
+///     add the first ones to the graph                 searches wait for this
+/// ```
+///
+/// The [table](DedupTable) leads from a hash of the content of a vector to the first vector with that content.
+pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     executor: &E,
-    rows: &dyn VectorSource<T>,
-    metric: Metric,
-    mut write: impl FnMut(&mut dyn FnMut(&mut Graph<T>) -> Result<(), UpdateError>) -> Result<(), UpdateError>,
+    graph: &mut impl GraphLock<E::Graph>,
+    vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<VectorId>, UpdateError> {
-    let total = rows.len();
+    let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
     let mut slots = Vec::with_capacity(total);
-    let first_rows = executor.install(|| FirstRows::new(total));
-    let mut staged = Staged::for_rows_of(rows, metric);
+    let table = executor.install(|| DedupTable::new(total));
+    let mut staging = StagingBuffer::new(vectors, metric);
     while slots.len() < total {
         Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
-        staged.read(executor, rows, slots.len())?;
-        write(&mut |graph| executor.install(|| staged.store(graph, &first_rows, &mut slots)))?;
+        staging.read(executor, vectors, slots.len())?;
+        graph
+            .change(|host| executor.install(|| staging.store(host, &table, &mut slots)))
+            .map_err(UpdateError::device)??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
 }
 
-/// Temporary memory for ingesting `rows` vectors of `bytes` in total: the table of duplicates, their slots, and the staging
-/// buffers.
-pub(crate) fn ingest_bytes(rows: usize, bytes: usize) -> usize {
-    FirstRows::bytes(rows) + rows * size_of::<VectorId>() + 2 * STAGED_BYTES.min(bytes)
+/// Temporary memory for ingesting `vectors` of `bytes` in total: the table of first vectors, the slots, and the staging
+/// buffer.
+pub(crate) fn ingest_bytes(vectors: usize, bytes: usize) -> usize {
+    DedupTable::bytes(vectors) + vectors * size_of::<VectorId>() + 2 * STAGING_BYTES.min(bytes)
 }
 
-/// Bytes per staging buffer: one holds vectors as read, one as stored; if both forms are equal, one buffer of twice the size.
-/// Enough work for all threads between two synchronizations.
-const STAGED_BYTES: usize = 16 << 20;
-/// Bytes per stage for vectors already in memory. A stage has a fixed cost, two milliseconds on a device, and searches wait for
-/// it, a tenth of a millisecond per 300 kB.
-const GIVEN_BYTES: usize = 64 << 20;
-/// Vectors per stage for sources that one thread reads.
-const ROWS_AT_ONCE: usize = 1024;
-/// Parts of a stage, taken by threads one at a time.
+/// Bytes of vectors as read, and of vectors as stored; if both forms are equal, twice as many are read at once. Enough
+/// work for all threads between two synchronizations.
+const STAGING_BYTES: usize = 16 << 20;
+/// Bytes of vectors in memory that are checked at once. Each time has a fixed cost, two milliseconds on a device, and
+/// searches wait a tenth of a millisecond per 300 kB.
+const IN_MEMORY_BYTES: usize = 64 << 20;
+/// Vectors read at once from sources that one thread reads.
+const SERIAL_VECTORS: usize = 1024;
+/// Parts of the buffer, taken by threads one at a time.
 const PARTS: usize = 64;
 
-/// Rows between source and graph: read, prepared and hashed.
-struct Staged<'a, T> {
+/// A chunk of vectors between source and graph: read, prepared and hashed.
+struct StagingBuffer<'a, T> {
     metric: Metric,
-    /// The rows of the source, if they are in memory and the graph has them so too: nothing is copied but into the graph.
-    given: Option<MatrixView<'a, T>>,
+    /// The vectors of the source, if they are in memory in their stored form: then nothing is copied to the buffer.
+    in_memory: Option<MatrixView<'a, T>>,
     dimension: usize,
+    /// Elements of a padded vector.
     width: usize,
-    /// Numbers of the rows.
+    /// Numbers of the vectors.
     range: Range<usize>,
-    /// The rows as the source has them, `[capacity][dimension]`; none where the graph has them so too.
+    /// The vectors as read, `[capacity][dimension]`; empty if they have no padding.
     raw: Vec<T>,
-    /// The rows as the graph has them, `[capacity][width]`; none where they are given.
+    /// The vectors as stored, `[capacity][width]`; empty if they are in memory.
     prepared: Vec<T>,
-    /// Their squared lengths before preparation, and hashes of their content.
-    facts: Vec<(f32, u64)>,
+    /// `[capacity]`
+    digests: Vec<Digest>,
 }
 
-/// What one thread prepares: places for facts, for rows as the source has them, if those differ, and as the graph has them.
+/// The squared norm of a vector before preparation, and a hash of it after.
+#[derive(Clone, Copy, Default)]
+struct Digest {
+    squared_norm: f32,
+    hash: u64,
+}
+
+impl Digest {
+    fn new<T: Element>(squared_norm: f32, prepared: &[T]) -> Self {
+        let mut hasher = FxHasher::default();
+        hasher.write(bytes_of(prepared));
+        Self { squared_norm, hash: hasher.finish() }
+    }
+}
+
+/// The part of the buffer that one thread fills, from vector `first` on.
 struct Part<'a, T> {
     first: usize,
-    facts: &'a mut [(f32, u64)],
+    digests: &'a mut [Digest],
     raw: &'a mut [T],
     prepared: &'a mut [T],
 }
 
-impl<'a, T: Element> Staged<'a, T> {
-    fn for_rows_of(rows: &'a dyn VectorSource<T>, metric: Metric) -> Self {
-        let (dimension, width) = (rows.dimension(), padded_len::<T>(rows.dimension()));
-        let given = rows.in_memory().filter(|_| stores_as_given::<T>(metric, dimension));
-        let is_raw = width != dimension;
-        let staged = match given {
-            Some(_) => GIVEN_BYTES,
-            None if is_raw => STAGED_BYTES,
-            None => 2 * STAGED_BYTES,
+impl<'a, T: Element> StagingBuffer<'a, T> {
+    fn new(vectors: &'a dyn VectorSource<T>, metric: Metric) -> Self {
+        let (dimension, width) = (vectors.dimension(), padded_len::<T>(vectors.dimension()));
+        let in_memory = vectors.in_memory().filter(|_| stores_as_given::<T>(metric, dimension));
+        let is_padded = width != dimension;
+        let bytes = match in_memory {
+            Some(_) => IN_MEMORY_BYTES,
+            None if is_padded => STAGING_BYTES,
+            None => 2 * STAGING_BYTES,
         };
-        let capacity = match rows.concurrent() {
-            Some(_) => (staged / (width * size_of::<T>())).max(PARTS),
-            None => ROWS_AT_ONCE,
+        let capacity = match vectors.concurrent() {
+            Some(_) => (bytes / (width * size_of::<T>())).max(PARTS),
+            None => SERIAL_VECTORS,
         };
-        let capacity = capacity.min(rows.len());
+        let capacity = capacity.min(vectors.len());
         Self {
             metric,
-            given,
+            in_memory,
             dimension,
             width,
             range: 0..0,
-            raw: vec![T::default(); if is_raw { capacity * dimension } else { 0 }],
-            prepared: vec![T::default(); if given.is_some() { 0 } else { capacity * width }],
-            facts: vec![(0.0, 0); capacity],
+            raw: vec![T::default(); if is_padded { capacity * dimension } else { 0 }],
+            prepared: vec![T::default(); if in_memory.is_some() { 0 } else { capacity * width }],
+            digests: vec![Digest::default(); capacity],
         }
     }
 
-    /// Reads as many rows as fit, from `start` on, and prepares them. Of several errors that of the first row counts.
+    /// Reads as many vectors as fit, from number `start` on, and prepares them. Of several errors, that of the first
+    /// vector is returned.
     fn read<E: Executor<T>>(
         &mut self,
         executor: &E,
-        rows: &dyn VectorSource<T>,
+        vectors: &dyn VectorSource<T>,
         start: usize,
     ) -> Result<(), UpdateError> {
-        self.range = start..rows.len().min(start + self.facts.len());
-        if let Some(given) = self.given {
-            return executor.install(|| self.look_at(given));
+        self.range = start..vectors.len().min(start + self.digests.len());
+        if let Some(vectors) = self.in_memory {
+            return executor.install(|| self.check_in_memory(vectors));
         }
-        let Some(source) = rows.concurrent() else {
+        let Some(source) = vectors.concurrent() else {
             let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
-            rows.read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
+            vectors
+                .read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
                 .map_err(UpdateError::Read)?;
             return executor.install(|| self.prepare(|_, _| Ok(())));
         };
         executor.install(|| self.prepare(|range, raw| source.read(range, raw)))
     }
 
-    /// Checks and hashes the rows where they are.
-    fn look_at(&mut self, given: MatrixView<'_, T>) -> Result<(), UpdateError> {
+    /// Checks and hashes vectors where they are.
+    fn check_in_memory(&mut self, vectors: MatrixView<'_, T>) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
-        let facts = self.facts[..range.len()].par_iter_mut().zip(range);
-        let refusal = |(facts, number): (&mut (f32, u64), usize)| {
-            let row = given.row(number);
-            match check_vector(metric, number, row) {
-                Ok(squared_norm) => *facts = (squared_norm, content_hash(row)),
-                Err(error) => return Some(error),
-            }
-            None
+        let digests = self.digests[..range.len()].par_iter_mut().zip(range);
+        let refusal = |(digest, number): (&mut Digest, usize)| {
+            let vector = vectors.row(number);
+            let checked = check_vector(metric, number, vector);
+            checked.map(|squared_norm| *digest = Digest::new(squared_norm, vector)).err()
         };
-        facts.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
+        digests.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Prepares and hashes the rows, each part of them after `read` was called for it.
+    /// Prepares and hashes the vectors, each part of them after `read` was called for it.
     fn prepare(
         &mut self,
         read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
     ) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
         let part = self.range.len().div_ceil(PARTS);
-        let facts = self.facts[..self.range.len()].chunks_mut(part);
+        let digests = self.digests[..self.range.len()].chunks_mut(part);
         let mut raw = self.raw.chunks_mut(part * dimension);
-        let parts: Vec<Part<'_, T>> = facts
+        let parts: Vec<Part<'_, T>> = digests
             .zip(self.prepared.chunks_mut(part * width))
             .zip((start..).step_by(part))
-            .map(|((facts, prepared), first)| Part {
-                first,
-                facts,
-                raw: raw.next().unwrap_or_default(),
-                prepared,
+            .map(|((digests, prepared), first)| {
+                let raw = raw.next().unwrap_or_default();
+                Part { first, digests, raw, prepared }
             })
             .collect();
-        let prepare = |Part { first, facts, raw, prepared }: Part<'_, T>| {
-            let (numbers, rows) = (first..first + facts.len(), facts.len());
-            let into =
-                if raw.is_empty() { &mut prepared[..rows * width] } else { &mut raw[..rows * dimension] };
-            read(numbers.clone(), into).map_err(UpdateError::Read)?;
+        let prepare = |Part { first, digests, raw, prepared }: Part<'_, T>| {
+            let (numbers, len) = (first..first + digests.len(), digests.len());
+            let out = if raw.is_empty() { &mut prepared[..len * width] } else { &mut raw[..len * dimension] };
+            read(numbers.clone(), out).map_err(UpdateError::Read)?;
             let mut raw = raw.chunks_exact(dimension);
-            for ((row, prepared), facts) in numbers.zip(prepared.chunks_exact_mut(width)).zip(facts) {
+            for ((number, prepared), digest) in numbers.zip(prepared.chunks_exact_mut(width)).zip(digests) {
                 let squared_norm = match raw.next() {
-                    Some(raw) => prepare_vector(metric, row, raw, prepared)?,
-                    None => prepare_in_place(metric, row, prepared)?,
+                    Some(raw) => prepare_vector(metric, number, raw, prepared)?,
+                    None => prepare_in_place(metric, number, prepared)?,
                 };
-                *facts = (squared_norm, content_hash(prepared));
+                *digest = Digest::new(squared_norm, prepared);
             }
             Ok(())
         };
@@ -212,65 +232,58 @@ impl<'a, T: Element> Staged<'a, T> {
         results.into_iter().collect()
     }
 
-    /// Stores those rows that none before is identical to, and appends the slots of all of them to those of the rows
-    /// before.
+    /// Adds the vectors that are not identical to an earlier one to the graph, and appends the slots of all to `slots`.
     fn store(
         &self,
         graph: &mut Graph<T>,
-        first_rows: &FirstRows,
+        table: &DedupTable,
         slots: &mut Vec<VectorId>,
     ) -> Result<(), UpdateError> {
-        let content = |row: usize| match row.checked_sub(self.range.start) {
-            Some(place) => self.row(place),
-            None => graph.vectors().padded(slots[row]),
+        let vector = |number: usize| match number.checked_sub(self.range.start) {
+            Some(index) => self.vector(index),
+            None => graph.vectors().padded(slots[number]),
         };
-        let enter = |row: usize| {
-            let place = row - self.range.start;
-            let (hash, own) = (self.facts[place].1, bytes_of(self.row(place)));
-            first_rows.enter(hash, row, |other| bytes_of(content(other)) == own)
+        let insert = |number: usize| {
+            let own = bytes_of(vector(number));
+            let hash = self.digests[number - self.range.start].hash;
+            table.insert(hash, number, |other| bytes_of(vector(other)) == own)
         };
-        let mut firsts: Vec<usize> = self.range.clone().into_par_iter().map(enter).collect();
-        // Only now is every row of the stage entered.
-        firsts.par_iter_mut().for_each(|place| *place = first_rows.first(*place));
+        let mut firsts: Vec<usize> = self.range.clone().into_par_iter().map(insert).collect();
+        // Only now is every vector of the chunk in the table.
+        firsts.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
+        let is_new = |&(number, first): &(usize, &usize)| number == *first;
         let new: Vec<usize> = self
             .range
             .clone()
             .zip(&firsts)
-            .filter(|(row, first)| row == *first)
-            .map(|(row, _)| row - self.range.start)
+            .filter(is_new)
+            .map(|(number, _)| number - self.range.start)
             .collect();
         let added = graph.add_vectors(new.len(), |blocks| {
             blocks.into_par_iter().for_each(|mut block| {
-                for number in block.numbers() {
-                    block.set(number, self.row(new[number]), self.facts[new[number]].0);
+                for i in block.numbers() {
+                    block.set(i, self.vector(new[i]), self.digests[new[i]].squared_norm);
                 }
             });
         })?;
         let mut added = added.into_iter();
-        for (row, first) in self.range.clone().zip(firsts) {
-            let slot = if first == row { added.next() } else { Some(slots[first]) };
-            slots.extend(slot);
+        for (number, first) in self.range.clone().zip(firsts) {
+            slots.extend(if first == number { added.next() } else { Some(slots[first]) });
         }
         Ok(())
     }
 
-    /// The row in a place of the stage, prepared.
-    fn row(&self, place: usize) -> &[T] {
-        match self.given {
-            Some(given) => given.row(self.range.start + place),
-            None => &self.prepared[place * self.width..][..self.width],
+    /// Vector `index` of the chunk, prepared.
+    fn vector(&self, index: usize) -> &[T] {
+        match self.in_memory {
+            Some(vectors) => vectors.row(self.range.start + index),
+            None => &self.prepared[index * self.width..][..self.width],
         }
     }
 }
 
-pub(crate) fn bytes_of<T: Element>(row: &[T]) -> &[u8] {
-    bytemuck::cast_slice(row)
-}
-
-fn content_hash<T: Element>(row: &[T]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(bytes_of(row));
-    hasher.finish()
+pub(crate) fn bytes_of<T: Element>(vector: &[T]) -> &[u8] {
+    bytemuck::cast_slice(vector)
 }
 
 #[cfg(test)]
@@ -282,7 +295,7 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
-    use crate::CpuExecutor;
+    use crate::{CpuExecutor, Exclusive};
 
     /// Rows that one thread has to read.
     struct Serial<'a, T>(MatrixView<'a, T>);
@@ -304,15 +317,14 @@ mod tests {
     fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<VectorId>), UpdateError> {
         let executor = CpuExecutor::new(3).unwrap();
         let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
-        let write = |change: &mut dyn FnMut(&mut Graph<T>) -> Result<(), UpdateError>| change(&mut graph);
-        let slots = add_rows(&executor, rows, Metric::InnerProduct, write, &mut no_progress)?;
+        let slots = add_vectors(&executor, &mut Exclusive(&mut graph), rows, &mut no_progress)?;
         Ok((graph, slots))
     }
 
     #[test]
     fn identical_rows_share_the_slot_of_the_first() {
         // More than are read at once, of fewer contents.
-        let count = STAGED_BYTES / 16 + 70_000;
+        let count = STAGING_BYTES / 16 + 70_000;
         let mut random = rng(7);
         let rows: Vec<u8> = (0..count * 2).map(|_| random.random()).collect();
         let view = MatrixView::new(&rows, 2).unwrap();
@@ -336,7 +348,7 @@ mod tests {
         }
     }
 
-    /// With padding and without, in which case rows in memory are looked at where they are.
+    /// With padding and without, in which case vectors in memory are checked where they are.
     #[test]
     fn of_several_bad_rows_the_first_is_named() {
         for dimension in [3, 4] {

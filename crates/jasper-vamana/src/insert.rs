@@ -11,8 +11,8 @@
 //!
 //! Deviations from FreshDiskANN, and why each is right:
 //! 1. **Batches on a frozen graph** instead of one vector at a time under locks: the result does not depend on threads.
-//! 2. **Vertices of a batch are candidates of each other**, sampled ([`PeerSampling`]), because the caller's order may be
-//!    sorted, and then the nearest neighbors of a vector are in its own batch.
+//! 2. **Vertices of a batch are candidates of each other**, sampled ([`PeerSampling`]), because the caller's order may
+//!    be sorted, and then the nearest neighbors of a vector are in its own batch.
 //! 3. **Identical vectors share a vertex**, so many copies of one cannot fill each other's rows.
 
 use std::collections::HashMap;
@@ -20,23 +20,22 @@ use std::collections::HashMap;
 use jasper_core::{Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
-use crate::ingest::{add_rows, check_keys};
-use crate::mutable::{LinksLock, transaction};
-use crate::pipeline::{GraphLock, LinkMode, link_batch};
+use crate::ingest::{add_vectors, check_keys};
+use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
-use crate::{Executor, MutableGraph, PeerSampling, SearchCost, UpdateError, start};
+use crate::{Executor, GraphLock, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
 
-/// Statistics of an insert.
+/// Statistics of a bulk build or an insert.
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct InsertReport {
     /// Keys added.
     pub keys: usize,
-    /// Vectors identical to another, whose vertex they share. Under inner products, a short vector that is in the index
-    /// already may get a vertex of its own: the search for it leads to longer ones.
+    /// Vectors identical to another, whose vertex they share. Under inner products, an insert of a short vector that is
+    /// in the index already may add a vertex: the search for it leads to longer ones.
     pub identical: usize,
-    /// Vertices that were given an edge, because no path, or under inner products no neighbor, led to them.
+    /// Vertices that were unreachable, or under inner products had no edge from a neighbor, and were given an edge.
     pub reconnected: usize,
     /// Operations performed.
     pub cost: SearchCost,
@@ -51,21 +50,22 @@ pub enum Existing {
     Replace,
 }
 
-/// Vectors per batch: enough to keep a device busy (docs: experiments).
+/// Vectors per batch: enough to keep a device busy (docs/src/experiments.md#inserts-batches-of-16384).
 const BATCH: usize = 16_384;
-/// Vectors keep the caller's order, which may be sorted: then each must be compared with all of its batch (docs: experiments).
-/// If a sample of one in 32 adds no candidate, or one in 8 no second, the rest would add little: most inputs are unsorted.
+/// Vectors keep the caller's order, which may be sorted: then each must be compared with all of its batch
+/// (docs/src/experiments.md#insert-batch-size). If a sample of one in 32 adds no candidate, or one in 8 no second, the
+/// others would add little: most inputs are unsorted.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, every: 32, more: 3 };
-/// Otherwise executors that search for different numbers of vertices at once would build different graphs.
-const _: () = assert!(BATCH <= crate::cpu::SEARCHED_AT_ONCE);
-/// Batch size allowed for any graph. Larger batches are at most an eighth of the linked vertices: with sorted vectors inserted
-/// into an empty index in one call, larger ones lost 0.03 of recall.
-const SMALL_BATCH: usize = 512;
+/// Otherwise executors with different chunks would build different graphs.
+const _: () = assert!(BATCH <= crate::cpu::SEARCH_CHUNK);
+/// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
+/// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
+const MIN_BATCH_BOUND: usize = 512;
 const BATCH_SHARE: usize = 8;
 
-/// One vertex in this many not yet checked makes an insert end with a check of what is reachable. The check reads
-/// every row once, which is then a few hundredths of what the inserts cost; for inner products, where short vectors hang on
-/// few edges, a sixth.
+/// An insert ends with a check of reachability once one vertex in this many is *unchecked*: added since the last check.
+/// The check reads every row once, which is then a few hundredths of what the inserts cost; for inner products, where
+/// short vectors have few incoming edges, a sixth.
 const fn check_share(metric: Metric) -> usize {
     if matches!(metric, Metric::InnerProduct) { 512 } else { 64 }
 }
@@ -73,117 +73,113 @@ const fn check_share(metric: Metric) -> usize {
 /// Inserts vectors under `keys`. They are visible once the call returns, and not before.
 ///
 /// # Errors
-/// [`UpdateError`]; the graph is as it was.
+/// [`UpdateError`]; the graph is unchanged.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphLock<E::Live>,
-    rows: &dyn VectorSource<T>,
+    graph: &mut impl GraphLock<E::Graph>,
+    vectors: &dyn VectorSource<T>,
     keys: &[Key],
     existing: Existing,
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, UpdateError> {
-    cell.read(|graph| {
+    graph.read(|graph| {
         graph.host().require_vectors()?;
-        check_keys(executor, graph.host(), keys, rows.len(), existing)?;
-        let (given, expected) = (rows.dimension(), graph.host().dimension());
+        check_keys(executor, graph.host(), keys, vectors.len(), existing)?;
+        let (given, expected) = (vectors.dimension(), graph.host().dimension());
         if given != expected {
             return Err(UpdateError::Vector(VectorError::Dimension { row: 0, given, expected }));
         }
         Ok(())
     })?;
-    transaction(cell, UpdateError::device, |cell| {
-        let (slots, report) = link_rows(executor, cell, rows, progress)?;
-        change(cell, |host| {
+    transaction(graph, UpdateError::device, |graph| {
+        let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
+        let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if existing == Existing::Replace {
-                    // Its old vector can no longer be restored: the key is taken.
+                    // A key that is new cannot be deleted, which is fine.
                     let _ = host.keys_mut().delete(key);
                 }
                 host.keys_mut().assign_unused(key, slot);
             }
-        })?;
+        };
+        graph.change(assign).map_err(UpdateError::device)?;
         Ok(report)
     })
 }
 
-/// Changes the host's half of the graph in a cell.
-fn change<G: MutableGraph, R>(
-    cell: &mut impl GraphLock<G>,
-    change: impl FnOnce(&mut Graph<G::Element>) -> R,
-) -> Result<R, UpdateError> {
-    cell.write(|graph| graph.change(change)).map_err(UpdateError::device)
-}
-
-/// Stores and links the rows; gives the vertex of each.
-fn link_rows<T: Element, E: Executor<T>>(
+/// Stores and links the vectors; returns the vertex of each.
+fn store_and_link<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphLock<E::Live>,
-    rows: &dyn VectorSource<T>,
+    graph: &mut impl GraphLock<E::Graph>,
+    vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<VectorId>, InsertReport), UpdateError> {
-    let metric = cell.read(|graph| graph.host().metric());
-    let mut slots = add_rows(executor, rows, metric, |add| change(cell, |host| add(host))?, progress)?;
-    // Slots rise as their first rows do, so this is the order of the rows.
+    let mut slots = add_vectors(executor, graph, vectors, progress)?;
+    // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut order = slots.clone();
     order.sort_unstable();
     order.dedup();
-    let vertices = order.len();
+    let new_vertices = order.len();
+    let (metric, is_first) =
+        graph.read(|graph| (graph.host().metric(), graph.host().adjacency().start_points().is_empty()));
     let order = match order.split_first() {
-        Some((&first, rest)) if cell.read(|graph| graph.host().adjacency().start_points().is_empty()) => {
-            change(cell, |host| host.adjacency_mut().set_start_points(vec![first]))?;
-            rest
+        Some((&first, others)) if is_first => {
+            graph
+                .change(|host| host.adjacency_mut().set_start_points(vec![first]))
+                .map_err(UpdateError::device)?;
+            others
         }
         _ => &order,
     };
-    let vertices_of = |graph: &E::Live| graph.host().keys().live() + graph.host().keys().tombstones();
-    let before = cell.read(vertices_of) - order.len();
-    let (mut duplicates, mut cost) = (Vec::new(), SearchCost::default());
-    let mut done = 0;
+    let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
+    let before = graph.read(vertices) - order.len();
+    let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let mode = LinkMode::Insert { peers: Some(PEERS) };
-        let (same, batch_cost) =
-            link_batch(executor, &mut LinksLock::new(cell), batch, mode).map_err(UpdateError::device)?;
-        duplicates.extend(same);
+        let (batch_duplicates, batch_cost) =
+            link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?;
+        duplicates.extend(batch_duplicates);
         cost += batch_cost;
         done += batch.len();
     }
     Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-    let known: HashMap<VectorId, VectorId> = duplicates.into_iter().collect();
-    let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !known.contains_key(slot)).collect();
-    change(cell, |host| {
-        known.keys().for_each(|&slot| host.release(slot));
-        start::spread(host, &linked);
-    })?;
-    slots.iter_mut().for_each(|slot| *slot = known.get(slot).copied().unwrap_or(*slot));
+    let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
+    let finish_linking = |host: &mut Graph<T>| {
+        duplicates.keys().for_each(|&slot| host.release(slot));
+        start::add_start_points(host, &linked);
+    };
+    graph.change(finish_linking).map_err(UpdateError::device)?;
+    slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
 
-    let mut report = InsertReport { keys: rows.len(), cost, ..InsertReport::default() };
-    report.identical = rows.len() - (vertices - known.len());
-    let unchecked = cell.read(|graph| graph.host().adjacency().unchecked()) + vertices;
-    if unchecked * check_share(metric) >= cell.read(vertices_of) {
-        // The new vertices are hidden yet, and a deleted one may be restored: all of them count.
-        let wanted = |graph: &Graph<T>, slot| !graph.keys().is_free(slot);
-        report.reconnected = reconnect(executor, cell, wanted, progress)?;
+    let identical = vectors.len() - (new_vertices - duplicates.len());
+    // Vertices added since reachability was last checked.
+    let unchecked = graph.read(|graph| graph.host().adjacency().unchecked()) + new_vertices;
+    let reconnected = if unchecked * check_share(metric) >= graph.read(vertices) {
+        // New vertices are still tombstones, and deleted ones may be restored: all of them must be reachable.
+        reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?
     } else {
-        if metric == Metric::InnerProduct {
-            report.reconnected = reconnect_orphans(executor, cell, &linked, progress)?;
-        }
-        change(cell, |host| host.adjacency_mut().set_unchecked(unchecked))?;
-    }
-    Ok((slots, report))
+        let reconnected = match metric {
+            Metric::InnerProduct => reconnect_orphans(executor, graph, &linked, progress)?,
+            _ => 0,
+        };
+        graph.change(|host| host.adjacency_mut().set_unchecked(unchecked)).map_err(UpdateError::device)?;
+        reconnected
+    };
+    Ok((slots, InsertReport { keys: vectors.len(), identical, reconnected, cost }))
 }
 
-/// The batches of an insert of `order` into a graph of `before` vertices. They grow with the graph; those left are all of
-/// the same size, because a small last one would leave a device idle.
+/// The batches of an insert of `order` into a graph of `before` vertices. They grow with the graph. The last ones have
+/// the same size, because a small last batch would leave a device idle.
 fn batches(order: &[VectorId], before: usize) -> impl Iterator<Item = &[VectorId]> {
     let mut linked = 0;
     std::iter::from_fn(move || {
-        let (there, left) = (before + linked, order.len() - linked);
+        let (vertices, left) = (before + linked, order.len() - linked);
         if left == 0 {
             return None;
         }
-        let most = there.min(SMALL_BATCH.max(there / BATCH_SHARE)).min(BATCH);
-        let len = left.div_ceil(left.div_ceil(most));
+        let max_len = vertices.min(MIN_BATCH_BOUND.max(vertices / BATCH_SHARE)).min(BATCH);
+        let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])
     })

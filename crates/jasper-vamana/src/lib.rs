@@ -14,22 +14,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Builds and inserts share one pipeline over batches ([`pipeline`]): search the frozen graph, prune, reverse the new edges,
-//! merge them into their targets. The steps are behind the traits [`Linker`] and [`Executor`], implemented for the CPU here
+//! Builds and inserts share one pipeline over batches ([`pipeline`]): search the frozen graph, prune, reverse the new
+//! edges, merge them into their targets. The steps are methods of the trait [`Executor`], implemented for the CPU here
 //! and for CUDA devices in `jasper-cuda`.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `bulk`: [`ingest`], [`link_on_host`], [`bulk_build`] | building a graph in three steps |
+//! | `link_progress`: [`LinkProgress`] | the loop of a bulk build over its batches |
 //! | [`insert`], [`consolidate`], [`compact`] | changing a graph |
 //! | [`pipeline`] | linking one batch |
-//! | `link_progress`, `checkpoint` | batches, progress and checkpoints of a bulk build |
-//! | `ingest`, `identical` | storing vectors; finding identical ones |
-//! | [`executor`](Executor), [`mutable`](MutableGraph) | the traits: steps of a batch; a graph in use |
-//! | [`cpu`](CpuExecutor) | their CPU implementation: beam search, robust prune, exact search |
-//! | [`connectivity`], `reconnect` | reachability, and edges for unreachable vertices |
+//! | [`executor`](Executor) | the trait with the steps of a batch |
+//! | [`mutable`](MutableGraph) | graphs in use: locks and transactions |
+//! | [`cpu`](CpuExecutor) | the CPU implementation: beam search, robust prune, exact search |
+//! | `ingest`, `dedup` | storing vectors; finding identical ones |
 //! | `start` | start points |
-//! | [`quantize`](quantize()), [`code_report`] | quantized codes |
+//! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
+//! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
+//! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
 //! | [`quantized_linking`](Ingested::quantize_vectors) | linking on vectors rounded to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
@@ -42,14 +44,14 @@ mod bulk;
 mod checkpoint;
 mod codes;
 mod compact;
-pub mod connectivity;
+mod connectivity;
 mod consolidate;
 mod cost;
 mod cpu;
+mod dedup;
 mod error;
 mod executor;
 mod filter;
-mod identical;
 mod ingest;
 mod insert;
 mod link_progress;
@@ -64,15 +66,16 @@ mod reconnect;
 mod start;
 mod tuned;
 
-pub use bulk::{BuildReport, Ingested, Linked, bulk_build, connect, ingest, link_on_host};
+pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use checkpoint::{CheckpointError, Checkpoints};
-pub use codes::{CodeReport, code_report, quantize};
+pub use codes::{CodeReport, code_report, encode, quantize};
 pub use compact::{CompactReport, compact, moves};
+pub use connectivity::{Reached, unreachable};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::SearchCost;
 pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
-pub use executor::{Executor, Linker, Links, PeerSampling};
+pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::{Filter, KeyFilter};
 pub use insert::{Existing, InsertReport, insert};
 pub use link_progress::{LinkProgress, largest_batch};
@@ -81,8 +84,7 @@ pub use memory::{
     BuildShape, Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, SKETCHES,
     VectorStorage, free_host_memory,
 };
-pub use mutable::{MutableGraph, transaction};
-pub use pipeline::{Exclusive, GraphLock, LinkError};
+pub use mutable::{Exclusive, GraphLock, MutableGraph, Transaction, rolled_back, transaction};
 pub use plan::{SearchPlan, Strategy};
 pub use quantized_linking::quantized_metric;
 pub use query::{Distances, SearchError, SearchParams, SearchReport};

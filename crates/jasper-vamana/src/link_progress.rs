@@ -1,23 +1,17 @@
-//! The state of a bulk build while its vertices are linked: batches, progress, checkpoints.
+//! The loop of a bulk build over the batches of its vertices, with progress and checkpoints.
 
-use jasper_core::{BuildParams, Cancelled, Element, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{BuildParams, Element, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
-use crate::{CheckpointError, Checkpoints, SearchCost};
+use crate::pipeline::{LinkMode, link_batch};
+use crate::reconnect::reconnect;
+use crate::{
+    CheckpointError, Checkpoints, Exclusive, Executor, GraphLock, Linked, MutableGraph, SearchCost,
+    UpdateError, start,
+};
 
 /// Vertices in the order they are linked in, and how many of them are linked.
-///
-/// The loop of a build is the same on every executor:
-///
-/// ```text
-/// loop:
-///     report progress; write a checkpoint if one is due, also when the report cancels the build
-///     batch = next_batch()          each as large as a share of what is linked
-///     if batch is empty: break
-///     cost = link_batch(batch)
-///     advance(batch.len(), cost)
-/// ```
 #[derive(Debug)]
 pub struct LinkProgress<'a> {
     order: &'a [VectorId],
@@ -26,28 +20,23 @@ pub struct LinkProgress<'a> {
     writer: Option<CheckpointWriter<'a>>,
 }
 
-/// Batches up to this size may be as large as all that is linked before them: while a graph is small, its vertices
-/// meet most of each other whatever the batch.
-const FREE_BATCH: usize = 256;
+/// Batches up to this size may be as large as the graph before them: while a graph is small, searches visit most of its
+/// vertices whatever the batch.
+const MIN_BATCH_BOUND: usize = 256;
 
-/// The largest batch of a build of `rows` vertices.
-pub fn largest_batch(rows: usize, params: &BuildParams) -> usize {
-    batch_after(rows, params).min(rows)
+/// The largest batch of a build of `vertices`.
+pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
+    batch_after(vertices, params).min(vertices)
 }
 
 /// The size of the batch that follows `linked` vertices.
 fn batch_after(linked: usize, params: &BuildParams) -> usize {
-    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(FREE_BATCH))
+    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(MIN_BATCH_BOUND))
 }
 
 impl<'a> LinkProgress<'a> {
-    /// The state before the first of `order` is linked, without checkpoints.
-    pub fn new(order: &'a [VectorId]) -> Self {
-        Self { order, linked: 0, cost: SearchCost::default(), writer: None }
-    }
-
-    /// The state at the last checkpoint, if there are any, whose edges are restored in `graph`; else [`Self::new`]. Uses the
-    /// threads of the current pool.
+    /// The state at the last checkpoint, whose edges are restored in `graph`; without one, the state before the first
+    /// of `order` is linked. Uses the threads of the current pool.
     ///
     /// Cost: nothing without checkpoints, else a pass over the vectors and over the checkpoint.
     ///
@@ -58,54 +47,57 @@ impl<'a> LinkProgress<'a> {
         order: &'a [VectorId],
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
-        let Some(checkpoints) = checkpoints else { return Ok(Self::new(order)) };
+        let Some(checkpoints) = checkpoints else {
+            return Ok(Self { order, linked: 0, cost: SearchCost::default(), writer: None });
+        };
         let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, order.len())?;
         Ok(Self { order, linked, cost, writer: Some(writer) })
     }
 
-    /// All vertices of the build, in the order they are linked in.
-    pub fn order(&self) -> &'a [VectorId] {
-        self.order
-    }
-
-    /// The vertices to link next; none at the end. The medoid, which is not in the order, counts as linked.
-    pub fn next_batch(&self, params: &BuildParams) -> &'a [VectorId] {
-        let rest = &self.order[self.linked..];
-        &rest[..batch_after(1 + self.linked, params).max(1).min(rest.len())]
-    }
-
-    /// Counts the next `vertices` as linked, at this cost.
-    pub fn advance(&mut self, vertices: usize, cost: SearchCost) {
-        self.linked += vertices;
-        self.cost += cost;
-    }
-
-    /// Operations performed for all that is linked, in earlier runs too.
-    pub fn cost(&self) -> SearchCost {
-        self.cost
-    }
-
-    /// Reports how many vertices are linked.
+    /// Links the vertices that are left into `graph`, with any executor.
+    ///
+    /// ```text
+    /// loop:
+    ///     report progress; write a checkpoint if one is due, also when the report cancels the build
+    ///     batch = the next vertices         at most a share of those that are linked
+    ///     if batch is empty: break
+    ///     link_batch(batch)
+    /// add start points; reconnect unreachable vertices; bring the edges to the host
+    /// ```
     ///
     /// # Errors
-    /// [`Cancelled`].
-    pub fn report(&self, progress: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
-        Progress { stage: Stage::Linking, done: self.linked, total: self.order.len() }.report(progress)
-    }
-
-    /// Whether a checkpoint is to be written now, or before the build `ends` here.
-    pub fn checkpoint_is_due(&self, ends: bool) -> bool {
-        self.writer.as_ref().is_some_and(|writer| writer.is_due(self.linked, ends))
-    }
-
-    /// Writes a checkpoint, if the build has any. `graph` has the edges of all that is linked.
-    ///
-    /// # Errors
-    /// [`CheckpointError`]; the last checkpoint is still there.
-    pub fn write_checkpoint<T: Element>(&mut self, graph: &Graph<T>) -> Result<(), CheckpointError> {
-        match &mut self.writer {
-            Some(writer) => writer.write(graph, self.linked, self.cost),
-            None => Ok(()),
+    /// [`UpdateError`]: the device fails, a checkpoint cannot be written, the build is cancelled.
+    pub fn run<T: Element, E: Executor<T>>(
+        mut self,
+        executor: &E,
+        mut graph: E::Graph,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Linked<T>, UpdateError> {
+        loop {
+            let state = Progress { stage: Stage::Linking, done: self.linked, total: self.order.len() };
+            let reported = state.report(progress);
+            if let Some(writer) = &mut self.writer
+                && writer.is_due(self.linked, reported.is_err())
+            {
+                executor.read_edges(&mut graph).map_err(UpdateError::device)?;
+                writer.write(graph.host(), self.linked, self.cost)?;
+            }
+            reported?;
+            let left = &self.order[self.linked..];
+            // The medoid, which is not in the order, counts as linked.
+            let batch = batch_after(1 + self.linked, graph.host().params()).max(1).min(left.len());
+            if batch == 0 {
+                break;
+            }
+            let (_, cost) = link_batch(executor, &mut Exclusive(&mut graph), &left[..batch], LinkMode::Bulk)
+                .map_err(UpdateError::device)?;
+            self.linked += batch;
+            self.cost += cost;
         }
+        let lock = &mut Exclusive(&mut graph);
+        lock.change(|host| start::add_start_points(host, self.order)).map_err(UpdateError::device)?;
+        let reconnected = reconnect(executor, lock, |graph, slot| graph.keys().is_live(slot), progress)?;
+        executor.read_edges(&mut graph).map_err(UpdateError::device)?;
+        Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
     }
 }

@@ -20,8 +20,8 @@ impl Hit {
 
 /// Results of a batch of queries: two arrays of shape `(queries, k)`.
 ///
-/// The hits of a query are ordered nearest first, ties by vertex. Where a query has fewer than `k` hits, the rest of its
-/// row is [`NO_KEY`] and infinity.
+/// The hits of a query are ordered nearest first, ties by vertex. Where a query has fewer than `k` hits, the rest of
+/// its row is [`NO_KEY`] and infinity.
 ///
 /// ```
 /// use jasper_vamana::Matches;
@@ -38,7 +38,7 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// Rows without hits.
+    /// Arrays without hits.
     ///
     /// # Errors
     /// [`SearchError::Memory`].
@@ -83,12 +83,12 @@ impl Matches {
         hits(&self.keys[row.clone()], &self.distances[row])
     }
 
-    /// The hits of every query in turn.
+    /// The hits of each query.
     pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Hit>> {
         (0..self.queries()).map(|query| self.hits(query))
     }
 
-    /// The two arrays, to be written.
+    /// Borrows the two arrays, to be written.
     pub fn as_mut(&mut self) -> MatchesMut<'_> {
         MatchesMut::new(&mut self.keys, &mut self.distances)
     }
@@ -131,7 +131,7 @@ impl<'a> MatchesMut<'a> {
         rows.map(|(keys, distances)| MatchesMut { keys, distances })
     }
 
-    /// Writes as many of `hits` as there is room for, then [`NO_KEY`] and infinity. Returns the number of hits written.
+    /// Writes as many of `hits` as fit, then [`NO_KEY`] and infinity. Returns the number of hits written.
     pub fn fill(&mut self, hits: impl Iterator<Item = Hit>) -> usize {
         let mut filled = 0;
         for ((key, distance), hit) in self.keys.iter_mut().zip(&mut *self.distances).zip(hits) {

@@ -1,70 +1,58 @@
-//! A graph in use: its host half, which says what there is, and its links, wherever they are worked on.
+//! Graphs in use: changing them under a lock that searches share, and in transactions.
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{PoisonError, RwLock};
 
 use jasper_core::Element;
 use jasper_graph::Graph;
 
-use crate::GraphLock;
-
-/// A graph that is updated while it serves.
+/// A graph that is changed while it is searched: on the host, or on a device.
 ///
-/// The host's graph is authoritative for vectors, keys, tombstones and start points. For an index on a device, the device's
-/// edges are authoritative, and its copies of the rest are updated by every [`Self::change`].
+/// The host's graph is authoritative for vectors, keys, tombstones and start points. For an index on a device, the
+/// device's edges are authoritative, and its copies of the rest are updated by every [`Self::change`].
 pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;
-    /// What a [`Linker`](crate::Linker) reads and writes.
-    type Links;
     /// Errors of the device; `Infallible` on the CPU.
     type Error: Error + Send + Sync + 'static;
 
-    /// The host's graph. Its edges are current only if [`Self::links`] is that graph.
+    /// The host's graph. Its edges may be older than those of the device.
     fn host(&self) -> &Graph<Self::Element>;
 
-    /// The authoritative edges.
-    fn links(&self) -> &Self::Links;
+    /// The host's graph, once its edges are up to date: see [`Executor::read_edges`](crate::Executor::read_edges).
+    fn into_host(self) -> Graph<Self::Element>;
 
-    /// The same, mutable.
-    fn links_mut(&mut self) -> &mut Self::Links;
-
-    /// Changes host data except edges, and updates device copies.
+    /// Changes everything but edges: in the host's graph, then in the device's copies.
     ///
     /// # Errors
-    /// Of the device. Within a transaction the caller rolls back.
+    /// Of the device. The copies may then differ from the host's graph until the caller rolls back.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<Self::Element>) -> R) -> Result<R, Self::Error>;
 
-    /// Remembers everything that [`Self::rollback`] needs, until [`Self::commit`].
+    /// Begins to log everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
     /// # Errors
-    /// Of the device; nothing is remembered.
+    /// Of the device; nothing is logged.
     fn begin(&mut self) -> Result<(), Self::Error>;
 
-    /// Lets the changes since [`Self::begin`] stand.
+    /// Keeps the changes since [`Self::begin`].
     fn commit(&mut self);
 
-    /// Undoes all changes since [`Self::begin`], those of links included. A device that fails at this is lost: every
-    /// later call says so.
+    /// Undoes all changes since [`Self::begin`], those of edges included. A device that fails at this is unusable:
+    /// every later call returns its error.
     fn rollback(&mut self);
 }
 
 impl<T: Element> MutableGraph for Graph<T> {
     type Element = T;
-    type Links = Self;
     type Error = Infallible;
 
     fn host(&self) -> &Self {
         self
     }
 
-    fn links(&self) -> &Self {
-        self
-    }
-
-    fn links_mut(&mut self) -> &mut Self {
+    fn into_host(self) -> Self {
         self
     }
 
@@ -86,40 +74,109 @@ impl<T: Element> MutableGraph for Graph<T> {
     }
 }
 
-/// Runs `work` on the graph of a cell as one transaction: what it changed stands if it succeeds, and else is undone, also
-/// where a closure or a source of rows that it calls panics.
+/// Access to a graph: shared for reading, exclusive for short writes.
+///
+/// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to an [`RwLock`] that searches
+/// share, and by [`Transaction`].
+pub trait GraphLock<G: MutableGraph> {
+    /// Runs `read` on the graph.
+    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
+
+    /// Runs `write` on the graph, while no search reads it.
+    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R;
+
+    /// [`MutableGraph::change`].
+    ///
+    /// # Errors
+    /// Of the device.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, G::Error> {
+        self.write(|graph| graph.change(change))
+    }
+}
+
+/// A graph that no other thread sees.
+#[derive(Debug)]
+pub struct Exclusive<'a, G>(pub &'a mut G);
+
+impl<G: MutableGraph> GraphLock<G> for Exclusive<'_, G> {
+    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
+        read(self.0)
+    }
+
+    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
+        write(self.0)
+    }
+}
+
+/// Ignores poisoning: a reader that panics changes nothing, and what a writer changed is undone by its transaction.
+impl<G: MutableGraph> GraphLock<G> for &RwLock<G> {
+    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
+        read(&RwLock::read(self).unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
+        write(&mut RwLock::write(self).unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A graph in a [`transaction`].
+#[derive(Debug)]
+pub struct Transaction<'a, L> {
+    graph: &'a mut L,
+    is_open: bool,
+}
+
+impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
+    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
+        self.graph.read(read)
+    }
+
+    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
+        self.graph.write(write)
+    }
+
+    /// Rolls the transaction back on an error, before searches can see host and device differ.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, G::Error> {
+        let result = self.graph.write(|graph| graph.change(change).inspect_err(|_| graph.rollback()));
+        self.is_open &= result.is_ok();
+        result
+    }
+}
+
+/// Runs `work` on a graph as one transaction. What it changed is kept if it succeeds, and undone if it fails or panics.
 ///
 /// # Errors
-/// Those of `work`, and of the device.
-pub fn transaction<G: MutableGraph, C: GraphLock<G>, R, E>(
-    cell: &mut C,
+/// Those of `work`, and through `failed` those of the device.
+pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E>(
+    graph: &mut L,
     failed: impl FnOnce(G::Error) -> E,
-    work: impl FnOnce(&mut C) -> Result<R, E>,
+    work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, E>,
 ) -> Result<R, E> {
-    cell.write(G::begin).map_err(failed)?;
-    let result = catch_unwind(AssertUnwindSafe(|| work(cell)));
-    cell.write(if matches!(result, Ok(Ok(_))) { G::commit } else { G::rollback });
-    result.unwrap_or_else(|panic| resume_unwind(panic))
+    run_transaction(graph, work, Result::is_ok).map_err(failed)?
 }
 
-/// The links of the graph in a cell, as a cell.
-pub(crate) struct LinksLock<'a, C, G> {
-    cell: &'a mut C,
-    graph: PhantomData<fn() -> G>,
+/// Runs `work` on a graph, and undoes in any case what it changed.
+///
+/// # Errors
+/// Those of `work` and of the device.
+pub fn rolled_back<G: MutableGraph, L: GraphLock<G>, R>(
+    graph: &mut L,
+    work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, G::Error>,
+) -> Result<R, G::Error> {
+    run_transaction(graph, work, |_| false)?
 }
 
-impl<'a, C, G> LinksLock<'a, C, G> {
-    pub(crate) fn new(cell: &'a mut C) -> Self {
-        Self { cell, graph: PhantomData }
+/// Runs `work` as one transaction, which is undone unless `keep` returns true for its result.
+fn run_transaction<G: MutableGraph, L: GraphLock<G>, R>(
+    graph: &mut L,
+    work: impl FnOnce(&mut Transaction<'_, L>) -> R,
+    keep: impl FnOnce(&R) -> bool,
+) -> Result<R, G::Error> {
+    graph.write(G::begin)?;
+    let mut transaction = Transaction { graph, is_open: true };
+    let result = catch_unwind(AssertUnwindSafe(|| work(&mut transaction)));
+    if transaction.is_open {
+        graph.write(if result.as_ref().is_ok_and(keep) { G::commit } else { G::rollback });
     }
-}
-
-impl<G: MutableGraph, C: GraphLock<G>> GraphLock<G::Links> for LinksLock<'_, C, G> {
-    fn read<R>(&self, look: impl FnOnce(&G::Links) -> R) -> R {
-        self.cell.read(|graph| look(graph.links()))
-    }
-
-    fn write<R>(&mut self, change: impl FnOnce(&mut G::Links) -> R) -> R {
-        self.cell.write(|graph| change(graph.links_mut()))
-    }
+    Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
 }

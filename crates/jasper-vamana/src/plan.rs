@@ -1,4 +1,4 @@
-//! How a search call is executed, on any executor: by graph or by scan, and which vertices may be answers.
+//! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
 use jasper_core::{Element, Key, VectorId};
 use jasper_graph::Graph;
@@ -11,46 +11,51 @@ pub struct SearchPlan<'a, T: Element> {
     graph: &'a Graph<T>,
     params: SearchParams<'a>,
     strategy: Strategy,
-    /// How many of what estimates find get exact distances; none where there are no estimates.
+    /// How many entries of the frontier get exact distances; `None` if the search uses exact distances throughout.
     rerank: Option<usize>,
-    /// Answers there are to a query, at most.
-    most: usize,
+    /// Most hits that a query can have.
+    max_hits: usize,
 }
 
-/// How the queries of a call are answered.
+/// How the queries of a call are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Beam search with a frontier of this width, wide enough that what it may return is as much as was asked for.
+    /// Beam search of this width: as requested, or wider by the share of vertices that may not be returned.
     Beam(usize),
-    /// Distances to every point that may be returned.
+    /// Distances to every vertex that may be returned.
     Scan,
 }
 
-/// Live slots looked at to tell how many keys a filter lets through.
+/// Slots sampled to estimate how many keys pass a filter.
 const FILTER_SAMPLE: usize = 1024;
-/// Distances that one expansion costs about, for the choice between graph and scan.
+/// Distances per expanded vertex that the choice between beam search and scan assumes: the low end of the 23 to 55 that
+/// were measured (docs/src/how-search-works.md).
 const DISTANCES_PER_HOP: usize = 24;
 /// Calls of a filter that cost about as much as one distance.
 const FILTER_CALLS_PER_DISTANCE: usize = 8;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
-    /// Plans a search of `graph`. The beam is at most `widest`: where tombstones, a filter or a large `k` would need a wider one,
-    /// it is limited, and missing results are found by a scan.
+    /// Plans a search of `graph`. The beam width is at most `max_beam_width`: where tombstones, a filter or a large `k`
+    /// would need a wider one, it is limited, and missing results are found by a scan.
     ///
     /// # Errors
-    /// [`SearchError::NoAnswers`], [`SearchError::BeamWidth`], [`SearchError::Widest`], [`SearchError::NoCodes`],
+    /// [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`], [`SearchError::NoCodes`],
     /// [`SearchError::Vector`] if exact distances are requested of an index that has only codes.
-    pub fn new(graph: &'a Graph<T>, params: SearchParams<'a>, widest: usize) -> Result<Self, SearchError> {
-        let params = params.within(widest);
+    pub fn new(
+        graph: &'a Graph<T>,
+        params: SearchParams<'a>,
+        max_beam_width: usize,
+    ) -> Result<Self, SearchError> {
+        let params = params.within(max_beam_width);
         let SearchParams { k, beam_width, .. } = params;
         if k == 0 {
-            return Err(SearchError::NoAnswers);
+            return Err(SearchError::ZeroK);
         }
         if beam_width < k {
             return Err(SearchError::BeamWidth { beam_width, k });
         }
-        if beam_width > widest {
-            return Err(SearchError::Widest { beam_width, widest });
+        if beam_width > max_beam_width {
+            return Err(SearchError::BeamWidthLimit { beam_width, max_beam_width });
         }
         let rerank = match (params.distances, graph.vectors().codes()) {
             (Distances::Exact, _) | (Distances::Auto, None) => {
@@ -65,53 +70,53 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         Ok(Self {
             graph,
             params,
-            strategy: choose(graph, params, widest),
+            strategy: choose(graph, params, max_beam_width),
             rerank,
-            most: graph.keys().len().min(k),
+            max_hits: graph.keys().len().min(k),
         })
     }
 
-    /// The graph that is asked.
+    /// The graph that is searched.
     pub fn graph(&self) -> &'a Graph<T> {
         self.graph
     }
 
-    /// Answers wanted for each query.
+    /// Hits wanted per query.
     pub fn k(&self) -> usize {
         self.params.k
     }
 
-    /// How queries are answered.
+    /// How queries are executed.
     pub fn strategy(&self) -> Strategy {
         self.strategy
     }
 
-    /// Whether vertices are found by estimates, and how many of the nearest then get exact distances.
+    /// For a quantized search, how many of the nearest candidates get exact distances.
     pub fn rerank(&self) -> Option<usize> {
         self.rerank
     }
 
-    /// How a GPU is to share the work out, if that is said.
+    /// Launch parameters on a GPU, if given.
     pub fn launch(&self) -> Option<TunedLaunch> {
         self.params.launch
     }
 
-    /// Whether every vertex may be an answer.
+    /// Whether every vertex may be returned.
     pub fn allows_all(&self) -> bool {
         self.params.filter.is_none() && self.graph.keys().tombstones() == 0
     }
 
-    /// Whether a filter decides which keys may be answers.
+    /// Whether there is a filter.
     pub fn is_filtered(&self) -> bool {
         self.params.filter.is_some()
     }
 
-    /// Whether a vertex may be an answer: it is live, and one of its keys passes the filter.
+    /// Whether a vertex may be returned: it is live, and one of its keys passes the filter.
     pub fn allows(&self, slot: VectorId) -> bool {
         self.graph.keys().keys_of(slot).any(|key| self.accepts(key))
     }
 
-    /// All vertices that may be answers, rising: what a scan looks at.
+    /// All vertices that may be returned, ascending: those that a scan computes distances to.
     pub fn matching(&self) -> impl Iterator<Item = VectorId> {
         self.graph.keys().live_slots().filter(|&slot| self.allows(slot))
     }
@@ -127,8 +132,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         if expected == Some(given) { Ok(()) } else { Err(SearchError::Buffer { given, queries, k }) }
     }
 
-    /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest first.
-    /// Returns the number of hits written.
+    /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest
+    /// first. Returns the number of hits written.
     pub fn fill(&self, found: impl Iterator<Item = (VectorId, f32)>, row: &mut MatchesMut<'_>) -> usize {
         let hits = found.flat_map(|(slot, distance)| {
             self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
@@ -136,9 +141,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         row.fill(hits.filter(|hit| self.accepts(hit.key)))
     }
 
-    /// Whether a scan may find more than these `filled` answers of one query.
+    /// Whether a scan may find more than the `filled` hits of one query.
     pub fn wants_scan(&self, filled: usize) -> bool {
-        filled < self.most && (self.strategy == Strategy::Scan || !self.allows_all())
+        filled < self.max_hits && (self.strategy == Strategy::Scan || !self.allows_all())
     }
 
     fn accepts(&self, key: Key) -> bool {
@@ -146,10 +151,11 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 }
 
-/// Graph or scan, by what each costs in distances. Without a filter and tombstones always the graph, as asked.
-fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize) -> Strategy {
+/// Chooses between beam search and scan by the number of distances. Without a filter, it is a beam search while
+/// anything is live: tombstones only widen the beam.
+fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
     let passing = params.filter.map_or(1.0, |filter| share_passing(graph, filter));
-    // A frontier never holds more than there is.
+    // A frontier never holds more than all vertices.
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
     let live = graph.keys().live() as f64 / vertices as f64;
     let share = passing * live;
@@ -162,10 +168,10 @@ fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, widest: usize)
     if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
         return Strategy::Scan;
     }
-    Strategy::Beam((wide as usize).min(vertices).min(widest))
+    Strategy::Beam((wide as usize).min(vertices).min(max_beam_width))
 }
 
-/// The share of keys that a filter lets through: of all live slots, or of a sample.
+/// The share of live slots with a key that passes the filter: of all slots, or of a sample.
 ///
 /// The sample follows multiples of the golden ratio, which are spread evenly and do not alias with periodic keys:
 /// sampling every fifth slot would misjudge a filter of every fifth key.
@@ -177,12 +183,12 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     };
     let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| VectorId::from_index(place(i)));
     let sample = sample.filter(|&slot| graph.keys().is_live(slot));
-    let (mut asked, mut passed) = (0, 0);
+    let (mut sampled, mut passed) = (0, 0);
     for slot in sample {
-        asked += 1;
+        sampled += 1;
         passed += usize::from(graph.keys().keys_of(slot).any(|key| filter.accepts(key)));
     }
-    if asked == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(asked as u32) }
+    if sampled == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(sampled as u32) }
 }
 
 #[cfg(test)]
@@ -201,12 +207,12 @@ mod tests {
         graph
     }
 
-    fn strategy(graph: &Graph<u8>, params: SearchParams<'_>, widest: usize) -> Strategy {
-        SearchPlan::new(graph, params, widest).unwrap().strategy()
+    fn strategy(graph: &Graph<u8>, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
+        SearchPlan::new(graph, params, max_beam_width).unwrap().strategy()
     }
 
     #[test]
-    fn a_frontier_is_as_wide_as_what_it_may_not_return_asks_and_no_wider_than_the_executor_has() {
+    fn tombstones_widen_the_beam_up_to_the_limit() {
         let mut graph = graph(4000);
         let params = SearchParams::new(10);
         assert_eq!(strategy(&graph, params, 64), Strategy::Beam(64));
@@ -219,23 +225,23 @@ mod tests {
     }
 
     #[test]
-    fn a_frontier_that_nobody_asked_for_is_as_wide_as_there_is() {
+    fn a_default_beam_width_is_limited_to_the_largest_possible() {
         let graph = graph(2000);
         assert_eq!(strategy(&graph, SearchParams::new(1000), usize::MAX), Strategy::Beam(2000));
         for k in [513, 1000, 1024] {
             assert_eq!(strategy(&graph, SearchParams::new(k), 1024), Strategy::Beam(1024), "{k}");
         }
         for params in [SearchParams::new(1025), SearchParams::new(1000).beam_width(1025)] {
-            assert!(matches!(SearchPlan::new(&graph, params, 1024), Err(SearchError::Widest { .. })));
+            assert!(matches!(SearchPlan::new(&graph, params, 1024), Err(SearchError::BeamWidthLimit { .. })));
         }
     }
 
     #[test]
-    fn a_filter_that_few_pass_makes_a_scan_and_names_what_it_looks_at() {
+    fn a_filter_that_few_keys_pass_makes_a_scan() {
         let mut graph = graph(1000);
         graph.keys_mut().delete(501).unwrap();
         let keys: KeyFilter = [7, 500, 501].into_iter().collect();
-        let params = SearchParams::new(2).filter(Filter::Keys(&keys));
+        let params = SearchParams::new(2).filter(&keys);
         let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();
         assert_eq!(plan.strategy(), Strategy::Scan);
         assert_eq!(plan.matching().map(VectorId::index).collect::<Vec<_>>(), [7, 500]);
@@ -247,15 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_refused() {
+    fn impossible_parameters_are_refused() {
         let graph = graph(1);
-        let told = |params, widest| SearchPlan::new(&graph, params, widest).unwrap_err().to_string();
-        assert!(told(SearchParams::new(0), 10).starts_with("k (0)"));
+        let message =
+            |params, max_beam_width| SearchPlan::new(&graph, params, max_beam_width).unwrap_err().to_string();
+        assert!(message(SearchParams::new(0), 10).starts_with("k (0)"));
         assert!(
-            told(SearchParams::new(10).beam_width(9), 10)
+            message(SearchParams::new(10).beam_width(9), 10)
                 .starts_with("beam_width (9) must be at least k (10)")
         );
-        let wide = told(SearchParams::new(10).beam_width(2000), 1024);
+        let wide = message(SearchParams::new(10).beam_width(2000), 1024);
         assert!(wide.contains("at most 1024") && wide.ends_with("search on the cpu"), "{wide}");
     }
 }

@@ -1,8 +1,9 @@
-//! Links worked out on rows of bytes: a quarter of what rows of f32 have a processor read.
+//! Linking on vectors of bytes, which are a quarter of the size of f32 vectors.
 //!
-//! Scalar quantization: a coordinate less the mean of its dimension, in steps that are the same for all, so that squared
-//! distances keep their proportions. What rounding moves a distance by is far below the differences that a prune goes by,
-//! unless rows lie nearer to each other than a few steps. The vectors themselves stay as they are, and so do searches.
+//! Scalar quantization: the mean of its dimension is subtracted from each coordinate, and the difference rounded to
+//! steps of the same size in all dimensions, so that squared distances keep their proportions. The rounding errors are
+//! far below the differences that decide a prune, unless vectors are within a few steps of each other. Stored vectors
+//! and searches are unchanged.
 
 use jasper_core::{Element, Metric, VectorId, padded_len};
 use jasper_graph::{Graph, SavedVectors, VectorBlock};
@@ -10,15 +11,15 @@ use rayon::prelude::*;
 
 use crate::{CpuExecutor, Ingested, UpdateError};
 
-/// Rows that steps are learnt from, evenly spread: enough for means and for how far coordinates go. For inner products all
-/// rows are looked at: the longest are the answers, and none of them may be cut.
-const SAMPLE_ROWS: usize = 4096;
-/// Of the sample, one coordinate of a dimension in this many may lie beyond the largest byte, and is cut there.
-const CUT_SHARE: usize = 1024;
-/// The largest byte that is used; the least is its negative.
+/// Vectors that means and steps are computed from, evenly spaced. For inner products all vectors are read: the longest
+/// are the results of searches, and must not be clamped.
+const SAMPLE_VECTORS: usize = 4096;
+/// One coordinate of a dimension in this many, of the sample, may be beyond the largest byte, and is clamped.
+const CLAMPED_SHARE: usize = 1024;
+/// The largest byte that is used; the smallest is its negative.
 const LARGEST: f32 = 127.0;
 
-/// The metric in which rows of bytes are linked: unit rows are ordered by angle as they are by squared L2.
+/// The metric in which vectors of bytes are linked: unit vectors have the same order by angle as by squared L2.
 pub const fn quantized_metric(metric: Metric) -> Metric {
     match metric {
         Metric::Cosine | Metric::L2 => Metric::L2,
@@ -27,19 +28,20 @@ pub const fn quantized_metric(metric: Metric) -> Metric {
 }
 
 impl<T: Element> Ingested<T> {
-    /// Replaces the vectors by vectors of bytes, for linking; [`Linked::restore_vectors`](crate::Linked::restore_vectors)
-    /// restores them. Deterministic for any number of threads.
+    /// Replaces the vectors by vectors of bytes, for linking;
+    /// [`Linked::restore_vectors`](crate::Linked::restore_vectors) restores them. Deterministic for any number of
+    /// threads.
     ///
-    /// Takes a byte per coordinate beside the graph, and a pass over the vectors.
+    /// Cost: a byte per coordinate besides the graph, and a pass over the vectors.
     ///
     /// # Errors
-    /// [`UpdateError`]: there is no memory.
+    /// [`UpdateError`]: memory cannot be allocated.
     pub fn quantize_vectors(
         self,
         executor: &CpuExecutor,
     ) -> Result<(Ingested<i8>, SavedVectors<T>), UpdateError> {
         let Self { graph, order } = self;
-        let steps = executor.pool().install(|| Steps::learn(&graph));
+        let steps = executor.pool().install(|| Steps::new(&graph));
         let round = |vectors: &SavedVectors<T>, blocks: Vec<VectorBlock<'_, i8>>| {
             let round = || blocks.into_par_iter().for_each(|block| steps.round(vectors, block));
             executor.pool().install(round);
@@ -50,16 +52,16 @@ impl<T: Element> Ingested<T> {
     }
 }
 
-/// How coordinates become bytes.
+/// How coordinates are rounded to bytes.
 struct Steps {
-    /// What is taken from each coordinate; nothing where the metric is the inner product, which it would change.
+    /// Subtracted from each coordinate; 0 for inner products, which it would change.
     centers: Vec<f32>,
-    /// Steps of a coordinate of 1.
+    /// Steps per unit of a coordinate.
     scale: f32,
 }
 
 impl Steps {
-    fn learn<T: Element>(graph: &Graph<T>) -> Self {
+    fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
             let reach_of = |slot: usize| {
                 let row = graph.vectors().get(VectorId::from_index(slot));
@@ -68,7 +70,7 @@ impl Steps {
             let reach = (0..graph.slots()).into_par_iter().map(reach_of).reduce(|| 0.0, f32::max);
             return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(reach) };
         }
-        let step = graph.slots().div_ceil(SAMPLE_ROWS).max(1);
+        let step = graph.slots().div_ceil(SAMPLE_VECTORS).max(1);
         let rows: Vec<&[T]> = graph
             .keys()
             .vertices()
@@ -80,7 +82,7 @@ impl Steps {
             let sum: f64 = values.iter().map(|&x| f64::from(x)).sum();
             let center = (sum / values.len().max(1) as f64) as f32;
             values.iter_mut().for_each(|x| *x = (*x - center).abs());
-            let cut = values.len() - values.len().div_ceil(CUT_SHARE);
+            let cut = values.len() - values.len().div_ceil(CLAMPED_SHARE);
             let reach =
                 if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(cut, f32::total_cmp).1 };
             (center, reach)
@@ -103,12 +105,12 @@ impl Steps {
     }
 }
 
-/// Steps of a coordinate of 1, of which the largest is `reach`.
+/// Steps per unit, if the largest coordinate is `reach`.
 fn steps_of(reach: f32) -> f32 {
     if reach > 0.0 { LARGEST / reach } else { 1.0 }
 }
 
-/// The nearest byte: the sum is so large that its last digits are whole, which compilers know to do for many at once.
+/// The nearest byte: the sum is so large that its last bit is worth 1, and the addition vectorizes.
 #[inline(always)]
 fn rounded(x: f32) -> i8 {
     const WHOLE: f32 = 12_582_912.0;

@@ -1,29 +1,30 @@
-//! What users ask of a search, and what they get: the nearest live keys, past tombstones and through filters.
+//! Parameters, errors and statistics of a search.
 
 use jasper_core::Cancelled;
 use jasper_graph::{KeyError, VectorError};
 
 use crate::{Filter, SearchCost, TunedLaunch};
 
-/// What is asked of a search.
+/// Parameters of a search.
 ///
 /// ```
-/// use jasper_vamana::{Filter, SearchParams};
-/// let even = |key| key % 2 == 0;
-/// let params = SearchParams::new(10).beam_width(100).filter(Filter::Predicate(&even));
+/// use jasper_vamana::SearchParams;
+/// let even = |key: u64| key % 2 == 0;
+/// let params = SearchParams::new(10).beam_width(100).filter(&even);
 /// assert_eq!((params.k, params.beam_width), (10, 100));
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SearchParams<'a> {
-    /// Answers wanted for each query; at least 1.
+    /// Hits wanted per query; at least 1.
     pub k: usize,
-    /// Frontier of the search: recall against time. At least `k`.
+    /// Size of the frontier: a larger one finds more and takes longer. At least `k`.
     pub beam_width: usize,
-    /// Which keys may be answers; all, if none.
+    /// Which keys may be returned; all, if `None`.
     pub filter: Option<Filter<'a>>,
     /// Distances used for traversal.
     pub distances: Distances,
-    /// Launch parameters on a GPU; by default those that suit the batch and the beam width. Ignored on the CPU.
+    /// Launch parameters on a GPU; by default chosen by batch and beam width. Ignored on the CPU.
     pub launch: Option<TunedLaunch>,
 }
 
@@ -35,9 +36,9 @@ pub enum Distances {
     Auto,
     /// Exact distances; refused if the vectors were dropped.
     Exact,
-    /// Estimated distances. At the end the nearest `rerank` entries of the frontier get exact distances and are ordered by them,
-    /// if the index has vectors; with 0, results have estimated distances. Each extra one reads one vector and raises recall. If
-    /// fewer than k are reranked, those come first, then the others by estimated distance.
+    /// Estimated distances. At the end the nearest `rerank` entries of the frontier get exact distances and are ordered
+    /// by them, if the index has vectors; with 0, results have estimated distances. Each extra one reads one vector and
+    /// raises recall. If fewer than k are reranked, those come first, then the others by estimated distance.
     Quantized {
         /// How many get exact distances.
         rerank: usize,
@@ -45,8 +46,8 @@ pub enum Distances {
 }
 
 impl<'a> SearchParams<'a> {
-    /// `k` answers, with a frontier of 64 or, where that is more, of 2 `k`: recall near 0.99 on most data. Where a device
-    /// has no room for 2 `k`, the frontier is as wide as it has.
+    /// `k` hits per query, with a beam width of 64 or 2 `k`, whichever is larger: recall near 0.99 on most data. A
+    /// device may limit this default to its largest beam width.
     pub const fn new(k: usize) -> Self {
         Self {
             k,
@@ -57,39 +58,47 @@ impl<'a> SearchParams<'a> {
         }
     }
 
-    /// The same where no frontier is wider than `widest`: one that `k` alone asks for is no wider either.
-    pub(crate) fn within(mut self, widest: usize) -> Self {
-        if self.k <= widest && self.beam_width == Self::new(self.k).beam_width {
-            self.beam_width = self.beam_width.min(widest);
+    /// Limits a default beam width to `max_beam_width`.
+    pub(crate) fn within(mut self, max_beam_width: usize) -> Self {
+        if self.k <= max_beam_width && self.beam_width == Self::new(self.k).beam_width {
+            self.beam_width = self.beam_width.min(max_beam_width);
         }
         self
     }
 
-    /// Sets the frontier: recall against time, nearly in proportion.
+    /// Sets the number of hits per query.
+    #[must_use]
+    pub const fn k(mut self, k: usize) -> Self {
+        self.k = k;
+        self
+    }
+
+    /// Sets the beam width. Time is nearly proportional to it.
     #[must_use]
     pub const fn beam_width(mut self, beam_width: usize) -> Self {
         self.beam_width = beam_width;
         self
     }
 
-    /// Returns only keys that pass. A filter that few pass is answered by an exact scan of those.
+    /// Returns only keys that pass: a [`KeyFilter`](crate::KeyFilter) or a predicate, by reference. If few keys pass,
+    /// the search is an exact scan of those.
     #[must_use]
-    pub const fn filter(mut self, filter: Filter<'a>) -> Self {
-        self.filter = Some(filter);
+    pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
+        self.filter = Some(filter.into());
         self
     }
 
-    /// Sets by which distances the search finds its way.
+    /// Sets the distances used for traversal.
     #[must_use]
     pub const fn distances(mut self, distances: Distances) -> Self {
         self.distances = distances;
         self
     }
 
-    /// Sets how a GPU shares the work out, as it was tuned for this graph.
+    /// Sets the launch parameters on a GPU; `None` for those that suit the batch and the beam width.
     #[must_use]
-    pub const fn launch(mut self, launch: TunedLaunch) -> Self {
-        self.launch = Some(launch);
+    pub fn launch(mut self, launch: impl Into<Option<TunedLaunch>>) -> Self {
+        self.launch = launch.into();
         self
     }
 }
@@ -100,38 +109,38 @@ impl<'a> SearchParams<'a> {
 pub enum SearchError {
     /// `k` is 0.
     #[error("k (0) must be at least 1")]
-    NoAnswers,
-    /// The frontier cannot hold the answers.
+    ZeroK,
+    /// The frontier cannot hold `k` hits.
     #[error("beam_width ({beam_width}) must be at least k ({k}); raise beam_width or lower k")]
     BeamWidth {
-        /// Frontier asked for.
+        /// The beam width requested.
         beam_width: usize,
-        /// Answers asked for.
+        /// Hits wanted per query.
         k: usize,
     },
-    /// There is nothing to estimate distances from.
+    /// Estimated distances need quantized codes.
     #[error(
-        "estimated distances were asked of an index without codes; make some with `Index::quantize`, or ask for exact ones"
+        "the index has no codes to estimate distances from; quantize it (`Index::quantize`, `jasper quantize`), or search with exact distances"
     )]
     NoCodes,
     /// The caller's buffer has another size.
-    #[error("the buffer holds {given} answers where {queries} queries of k ({k}) need {}", queries.saturating_mul(*k))]
+    #[error("the buffer holds {given} hits where {queries} queries of k ({k}) need {}", queries.saturating_mul(*k))]
     Buffer {
-        /// Answers the buffer holds.
+        /// Hits the buffer holds.
         given: usize,
-        /// Queries asked.
+        /// Number of queries.
         queries: usize,
-        /// Answers a query.
+        /// Hits wanted per query.
         k: usize,
     },
-    /// There is no memory for so many answers.
+    /// Memory for the results cannot be allocated.
     #[error(
-        "no memory for the answers of {queries} queries of k ({k}); lower k, or ask fewer queries at once"
+        "no memory for the results of {queries} queries of k ({k}); lower k, or search for fewer queries at once"
     )]
     Memory {
-        /// Queries asked.
+        /// Number of queries.
         queries: usize,
-        /// Answers a query.
+        /// Hits wanted per query.
         k: usize,
     },
     /// A query cannot be searched for.
@@ -143,27 +152,28 @@ pub enum SearchError {
     /// The key whose vector is searched for is not in the index.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The frontier is wider than the device has room for.
+    /// The beam width is larger than the device supports.
     #[error(
-        "beam_width ({beam_width}) must be at most {widest} on this device; lower beam_width, or search on the cpu"
+        "beam_width ({beam_width}) must be at most {max_beam_width} on this device; lower beam_width, or search on the cpu"
     )]
-    Widest {
-        /// Frontier asked for.
+    BeamWidthLimit {
+        /// The beam width requested.
         beam_width: usize,
-        /// The widest there is.
-        widest: usize,
+        /// The largest beam width of the device.
+        max_beam_width: usize,
     },
-    /// A device cannot share the work out like that.
+    /// A launch parameter is out of range.
     #[error("{name} ({value}) of the launch must be {bound}")]
     Launch {
-        /// Which part of it.
+        /// Name of the parameter.
         name: &'static str,
         /// The value given.
         value: u32,
-        /// What it must be.
+        /// The range.
         bound: &'static str,
     },
-    /// The device failed: with the feature `cuda` of the crate `jasper` this is its `cuda::Error`.
+    /// The device failed, or the index is not on one. From an index of the crate `jasper` this is its `DeviceError`;
+    /// from the crate `jasper-cuda`, its `Error`.
     #[error(transparent)]
     Device(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -173,11 +183,12 @@ pub enum SearchError {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SearchReport {
-    /// What it cost, all queries together.
+    /// Operations performed, for all queries together.
     pub cost: SearchCost,
-    /// Queries that were answered by an exact scan, because so few points match that it is cheaper or surer.
+    /// Queries that were executed as an exact scan: because few keys pass the filter, or because tombstones or the
+    /// filter left fewer than `k` hits.
     pub scanned: usize,
-    /// Exact distances of vertices found by estimates, all queries together; they are part of the work's distances.
+    /// Exact distances computed by reranks, for all queries together; included in the cost.
     pub reranked: u64,
 }
 

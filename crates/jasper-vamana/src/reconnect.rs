@@ -1,219 +1,246 @@
-//! Edges for vertices that no path leads to.
+//! Reconnecting: edges for vertices that no path from the start point leads to.
 //!
-//! Pruning keeps no promise about reachability, and neither does a delete; a vertex that no path leads to is stored and
-//! never found. So bulk builds, larger inserts and consolidations end with [`reconnect`].
+//! ```text
+//! repeat while each round halves the unreachable vertices:
+//!     for each unreachable vertex v:
+//!         candidates[v] = vertices expanded by a search for v
+//!         source[v]     = nearest candidate that is reachable and whose row is not full
+//!     add the edges (source[v], v), nearest first, as far as the rows have space
+//!     find the unreachable vertices again
+//! for each vertex that is still unreachable: it replaces the farthest edge of one of its reachable neighbors
+//! ```
+//!
+//! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it; a vertex that no path leads to
+//! is stored and never found. So bulk builds, larger inserts and consolidations end with [`reconnect`]. New rows are
+//! computed while searches read the graph, which is locked only to write them.
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
 use jasper_graph::Graph;
 
-use crate::connectivity::{Reached, beyond};
-use crate::pipeline::{GraphLock, LinkError};
-use crate::{Executor, MutableGraph, largest_batch};
+use crate::connectivity::{Reached, unreached};
+use crate::{Executor, GraphLock, MutableGraph, UpdateError, largest_batch};
 
 /// Gives every unreachable `wanted` vertex an edge from a reachable one; returns how many there were.
 ///
-/// Each is searched for, and the nearest expanded vertex with room in its row gets an edge to it, because later searches for the
-/// vertex pass there. Linking it again like a new vertex would not help: its nearest neighbors are hubs with full rows, which
-/// pruned it before (docs: experiments). Vertices that find no room replace an edge of one of their own neighbors.
+/// Later searches for the vertex expand the source of that edge, as the search for it here did. Linking it again like a
+/// new vertex would not help: its nearest neighbors are hubs with full rows, which pruned it before
+/// (docs/src/experiments.md#repair-of-unreachable-vertices).
 ///
 /// # Errors
-/// [`LinkError`]; the caller rolls back.
-pub fn reconnect<T: Element, E: Executor<T>>(
+/// [`UpdateError`]; the caller rolls back.
+pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphLock<E::Live>,
+    graph: &mut impl GraphLock<E::Graph>,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, LinkError<E::Error>> {
-    let total = give_edges(executor, cell, |graph| lost(executor, graph, &wanted), progress)?;
-    cell.write(|graph| graph.change(|host| host.adjacency_mut().set_unchecked(0)))
-        .map_err(LinkError::Linker)?;
+) -> Result<usize, UpdateError> {
+    let find = |graph: &E::Graph| find_unreachable(executor, graph, &wanted);
+    let total = add_incoming_edges(executor, graph, find, progress)?;
+    graph.change(|host| host.adjacency_mut().set_unchecked(0)).map_err(UpdateError::device)?;
     Ok(total)
 }
 
-/// Gives an edge to each of the `new` vertices that linking them has left [without one](orphans), as [`reconnect`] does, and
-/// gives how many there were. Under inner products these are many, for short vectors are nobody's nearest. Reads the rows of
-/// the new vertices and of those that they lead to.
+/// Gives each of the `new` vertices that [has none](find_orphans) an incoming edge, as [`reconnect`] does; returns how
+/// many those were. Under inner products there are many, because short vectors are near to none. Reads the rows of the
+/// new vertices and of their neighbors.
 ///
 /// # Errors
-/// [`LinkError`]; the caller rolls back.
+/// [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphLock<E::Live>,
+    graph: &mut impl GraphLock<E::Graph>,
     new: &[VectorId],
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, LinkError<E::Error>> {
-    give_edges(executor, cell, |graph| orphans(executor, graph, new), progress)
+) -> Result<usize, UpdateError> {
+    add_incoming_edges(executor, graph, |graph| find_orphans(executor, graph, new), progress)
 }
 
-/// Gives each vertex that `find` reports as unreached an edge from a reached one. No path leads through unreached vertices, so
-/// replacing one of their edges disconnects nothing.
-fn give_edges<T: Element, E: Executor<T>>(
+/// Gives each vertex that `find` returns as unreached an edge from a reached one. No path leads through unreached
+/// vertices, so replacing one of their edges disconnects nothing.
+fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    cell: &mut impl GraphLock<E::Live>,
-    find: impl Fn(&E::Live) -> Result<(Reached, Vec<VectorId>), E::Error>,
+    graph: &mut impl GraphLock<E::Graph>,
+    find: impl Fn(&E::Graph) -> Result<(Reached, Vec<VectorId>), E::Error>,
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, LinkError<E::Error>> {
-    let (mut reached, mut open) = cell.read(&find).map_err(LinkError::Linker)?;
-    let total = open.len();
+) -> Result<usize, UpdateError> {
+    let (mut reached, mut left) = graph.read(&find).map_err(UpdateError::device)?;
+    let total = left.len();
     // The memory plan covers a batch of this size.
-    let largest = cell.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
-    let at_once = E::SEARCHED_AT_ONCE.min(largest).max(1);
-    // If several vertices want the same row, the nearest get its free places; the others search again in the next round.
-    let mut rounds = true;
-    while rounds && !open.is_empty() {
-        let mut edges = Vec::with_capacity(open.len());
-        for (i, part) in open.chunks(at_once).enumerate() {
-            let done = total - open.len() + i * at_once;
+    let max_batch = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
+    let chunk_len = E::SEARCH_CHUNK.min(max_batch).max(1);
+    // If several vertices want an edge from the same row, the nearest get it; the others search again in the next
+    // round.
+    let mut is_halved = true;
+    while is_halved && !left.is_empty() {
+        let mut edges = Vec::with_capacity(left.len());
+        for (i, chunk) in left.chunks(chunk_len).enumerate() {
+            let done = total - left.len() + i * chunk_len;
             Progress { stage: Stage::Reconnecting, done, total }.report(progress)?;
-            let nearest = cell.read(|graph| {
-                let found = executor.search(graph.links(), part)?;
-                executor.nearest_with_room(graph.links(), found, &reached)
+            let sources = graph.read(|graph| {
+                let candidates = executor.search(graph, chunk)?;
+                executor.nearest_not_full(graph, candidates, &reached)
             });
-            edges.extend(nearest.map_err(LinkError::Linker)?);
+            edges.extend(sources.map_err(UpdateError::device)?);
         }
-        cell.write(|graph| add_edges(executor, graph, edges, at_once)).map_err(LinkError::Linker)?;
-        let before = open.len();
-        (reached, open) = cell.read(&find).map_err(LinkError::Linker)?;
-        rounds = open.len() <= before / 2;
+        add_edges(executor, graph, edges, chunk_len).map_err(UpdateError::device)?;
+        let before = left.len();
+        (reached, left) = graph.read(&find).map_err(UpdateError::device)?;
+        is_halved = left.len() <= before / 2;
     }
-    if !open.is_empty() {
-        cell.write(|graph| force_edges(executor, graph, &reached, open)).map_err(LinkError::Linker)?;
-    }
+    replace_edges(executor, graph, &reached, left).map_err(UpdateError::device)?;
     if total > 0 {
         Progress { stage: Stage::Reconnecting, done: total, total }.report(progress)?;
     }
     Ok(total)
 }
 
-/// Adds an edge to each of some vertices, from the one beside it: the nearest first, as far as that has room. So many rows
-/// are worked on `at_once`.
+/// Adds edges, given as (target, source with its distance): nearest first, as far as the rows of the sources have
+/// space. Changes `chunk_len` rows at a time.
 fn add_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut E::Live,
+    graph: &mut impl GraphLock<E::Graph>,
     mut edges: Vec<(VectorId, Neighbor)>,
-    at_once: usize,
+    chunk_len: usize,
 ) -> Result<(), E::Error> {
-    let max_degree = graph.host().params().max_degree();
+    let max_degree = graph.read(|graph| graph.host().params().max_degree());
     let by_source = |(to, from): &(VectorId, Neighbor)| (from.id(), Neighbor::new(from.distance(), *to));
     edges.sort_unstable_by_key(by_source);
-    let of_sources: Vec<_> = edges.chunk_by(|a, b| a.1.id() == b.1.id()).collect();
-    for of_sources in of_sources.chunks(at_once) {
-        let sources: Vec<VectorId> = of_sources.iter().map(|edges| edges[0].1.id()).collect();
-        let mut rows = executor.neighbors(graph.links(), &sources)?;
-        for (row, edges) in rows.iter_mut().zip(of_sources) {
-            let room = max_degree.saturating_sub(row.len());
-            row.extend(edges.iter().take(room).map(|edge| edge.0));
+    let groups: Vec<_> = edges.chunk_by(|a, b| a.1.id() == b.1.id()).collect();
+    for groups in groups.chunks(chunk_len) {
+        let sources: Vec<VectorId> = groups.iter().map(|edges| edges[0].1.id()).collect();
+        let mut rows = graph.read(|graph| executor.rows(graph, &sources))?;
+        for (row, edges) in rows.iter_mut().zip(groups) {
+            let free = max_degree.saturating_sub(row.len());
+            row.extend(edges.iter().take(free).map(|edge| edge.0));
         }
-        executor.set_neighbors(graph.links_mut(), &sources, &rows)?;
+        set_rows(executor, graph, &sources, &rows)?;
     }
     Ok(())
 }
 
-/// Vertices whose neighbors' rows are read together.
-const LOOKED_AT_ONCE: usize = 1024;
-
-/// The orphans among `new`, which is ascending, and the set of all other vertices. An orphan is a new vertex to which no old
-/// neighbor links back, nor a new one that is no orphan itself.
-fn orphans<T: Element, E: Executor<T>>(
+/// Sets the rows of some distinct vertices.
+fn set_rows<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &E::Live,
+    graph: &mut impl GraphLock<E::Graph>,
+    vertices: &[VectorId],
+    rows: &[Vec<VectorId>],
+) -> Result<(), E::Error> {
+    let updates = graph.read(|graph| executor.row_updates(graph, vertices, rows))?;
+    graph.write(|graph| executor.publish(graph, updates)).map(drop)
+}
+
+/// New vertices whose neighbors' rows are read together.
+const ORPHAN_CHUNK: usize = 1024;
+
+/// The orphans among `new`, which is ascending, and the set of all other vertices. An orphan is a new vertex with no
+/// edge from an old neighbor, nor from a new one that is no orphan itself.
+fn find_orphans<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &E::Graph,
     new: &[VectorId],
 ) -> Result<(Reached, Vec<VectorId>), E::Error> {
     let is_new = |slot: &VectorId| new.binary_search(slot).is_ok();
-    let (mut adopted, mut open) = (BitSet::new(), Vec::new());
-    for new in new.chunks(LOOKED_AT_ONCE) {
-        let links = executor.neighbors(graph.links(), new)?;
-        let mut targets = links.concat();
+    let (mut reached, mut frontier) = (BitSet::new(), Vec::new());
+    for new in new.chunks(ORPHAN_CHUNK) {
+        let rows = executor.rows(graph, new)?;
+        let mut targets = rows.concat();
         targets.retain(|target| !is_new(target));
         targets.sort_unstable();
         targets.dedup();
-        let rows = executor.neighbors(graph.links(), &targets)?;
-        for (&vertex, links) in new.iter().zip(&links) {
-            let leads_back =
-                |target| targets.binary_search(target).is_ok_and(|place| rows[place].contains(&vertex));
-            if links.iter().any(leads_back) || graph.host().adjacency().start_points().contains(&vertex) {
-                adopted.insert(vertex.index());
-                open.push(vertex);
+        let target_rows = executor.rows(graph, &targets)?;
+        for (&vertex, row) in new.iter().zip(&rows) {
+            let has_edge_back =
+                |target| targets.binary_search(target).is_ok_and(|i| target_rows[i].contains(&vertex));
+            if row.iter().any(has_edge_back) || graph.host().adjacency().start_points().contains(&vertex) {
+                reached.insert(vertex.index());
+                frontier.push(vertex);
             }
         }
     }
-    while !open.is_empty() {
-        let beyond = executor.neighbors(graph.links(), &open)?.concat().into_iter();
-        open = beyond.filter(|slot| is_new(slot) && adopted.insert(slot.index())).collect();
+    while !frontier.is_empty() {
+        let next = executor.rows(graph, &frontier)?.concat().into_iter();
+        frontier = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
     }
-    let orphans: Vec<_> = new.iter().copied().filter(|slot| !adopted.contains(slot.index())).collect();
+    let orphans: Vec<_> = new.iter().copied().filter(|slot| !reached.contains(slot.index())).collect();
     // The set is unused if there are no orphans.
     let slots = if orphans.is_empty() { 0 } else { graph.host().slots() };
     Ok((Reached::all_but(slots, &orphans), orphans))
 }
 
-/// What can be reached, and the `wanted` slots that cannot, rising.
-fn lost<T: Element, E: Executor<T>>(
+/// The reachable vertices, and the `wanted` ones that are not, ascending.
+fn find_unreachable<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &E::Live,
+    graph: &E::Graph,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
 ) -> Result<(Reached, Vec<VectorId>), E::Error> {
     let host = graph.host();
     let reached = match host.adjacency().start_points().first() {
-        Some(&start) => executor.reachable(graph.links(), start)?,
-        None => Reached::none_of(host.slots()),
+        Some(&start) => executor.reachable(graph, start)?,
+        None => Reached::new(host.slots()),
     };
-    let lost = beyond(host, &reached, wanted);
-    Ok((reached, lost))
+    let unreachable = unreached(host, &reached, wanted);
+    Ok((reached, unreachable))
 }
 
-/// Gives every one of the `lost` that no path leads to an edge from a reached one, in turn.
-fn force_edges<T: Element, E: Executor<T>>(
+/// Gives each of the `unreachable` vertices an edge from a reached one, in turn, unless an earlier one leads to it by
+/// then.
+fn replace_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut E::Live,
+    graph: &mut impl GraphLock<E::Graph>,
     reached: &Reached,
-    lost: Vec<VectorId>,
+    unreachable: Vec<VectorId>,
 ) -> Result<(), E::Error> {
-    for slot in lost {
-        if !reached.contains(slot) {
-            force_edge(executor, graph, slot, reached)?;
-            let mut open = vec![slot];
-            while !open.is_empty() {
-                open.retain(|&slot| reached.insert(slot));
-                open = executor.neighbors(graph.links(), &open)?.concat();
-            }
+    for vertex in unreachable {
+        if reached.contains(vertex) {
+            continue;
+        }
+        let (changed, rows): (Vec<_>, Vec<_>) =
+            graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?.into_iter().unzip();
+        set_rows(executor, graph, &changed, &rows)?;
+        let mut frontier = vec![vertex];
+        while !frontier.is_empty() {
+            frontier.retain(|&slot| reached.insert(slot));
+            frontier = graph.read(|graph| executor.rows(graph, &frontier))?.concat();
         }
     }
     Ok(())
 }
 
-/// Gives `lost` an in-edge from a reached neighbor, and takes no reached vertex out of reach: where the row is full,
-/// its farthest edge makes room, and `lost` leads to where that led.
-fn force_edge<T: Element, E: Executor<T>>(
+/// Changed rows, by which `vertex` gets an edge from a reached neighbor and no reached vertex becomes unreachable:
+/// where the row of the neighbor is full, the edge replaces that to its farthest neighbor, to which `vertex` then has
+/// one. Empty if the vertex has no reached neighbor.
+fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut E::Live,
-    lost: VectorId,
+    graph: &E::Graph,
+    vertex: VectorId,
     reached: &Reached,
-) -> Result<(), E::Error> {
-    let neighbors = |graph: &E::Live, slot| Ok(executor.neighbors(graph.links(), &[slot])?.concat());
+) -> Result<Vec<(VectorId, Vec<VectorId>)>, E::Error> {
     let max_degree = graph.host().params().max_degree();
-    let mut row_of_lost = neighbors(graph, lost)?;
-    let mut near: Vec<VectorId> =
-        row_of_lost.iter().copied().filter(|&slot| reached.contains(slot)).collect();
-    near.extend(graph.host().adjacency().start_points().first().copied().filter(|&start| start != lost));
-    let rows = executor.neighbors(graph.links(), &near)?;
-    let roomy = near.iter().zip(&rows).find(|(_, row)| row.len() < max_degree);
-    let Some((&slot, row)) = roomy.or(near.iter().zip(&rows).next()) else { return Ok(()) };
-    let mut row = row.clone();
+    let mut own_row = executor.rows(graph, &[vertex])?.concat();
+    let mut sources: Vec<VectorId> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
+    let start = graph.host().adjacency().start_points().first().copied();
+    sources.extend(start.filter(|&start| start != vertex));
+    let rows = sources.iter().copied().zip(executor.rows(graph, &sources)?);
+    let Some((source, mut row)) =
+        rows.clone().find(|(_, row)| row.len() < max_degree).or(rows.clone().next())
+    else {
+        return Ok(Vec::new());
+    };
     if row.len() < max_degree {
-        row.push(lost);
-        return executor.set_neighbors(graph.links_mut(), &[slot], &[row]);
+        row.push(vertex);
+        return Ok(vec![(source, row)]);
     }
-    let scorer = graph.host().vectors().slot_scorer(slot);
-    let ranked = row.iter().map(|&id| Neighbor::new(scorer.score_one(id), id));
-    let Some(farthest) = ranked.max().map(Neighbor::id) else { return Ok(()) };
+    let scorer = graph.host().vectors().slot_scorer(source);
+    let Some(farthest) = row.iter().copied().max_by_key(|&id| Neighbor::new(scorer.score_one(id), id)) else {
+        return Ok(Vec::new());
+    };
     row.retain(|&id| id != farthest);
-    row.push(lost);
-    executor.set_neighbors(graph.links_mut(), &[slot], &[row])?;
-    if !row_of_lost.contains(&farthest) {
-        row_of_lost.truncate(max_degree - 1);
-        row_of_lost.push(farthest);
-        executor.set_neighbors(graph.links_mut(), &[lost], &[row_of_lost])?;
+    row.push(vertex);
+    let mut changed = vec![(source, row)];
+    if !own_row.contains(&farthest) {
+        own_row.truncate(max_degree - 1);
+        own_row.push(farthest);
+        changed.push((vertex, own_row));
     }
-    Ok(())
+    Ok(changed)
 }

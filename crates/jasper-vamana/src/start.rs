@@ -1,4 +1,4 @@
-//! Where searches begin: at the vertex nearest the mean, and at vertices spread over the set.
+//! Start points: the medoid, and vertices spread over the graph.
 
 use std::collections::HashSet;
 
@@ -8,82 +8,77 @@ use rayon::prelude::*;
 
 use crate::{Executor, MutableGraph};
 
-/// The live vertex nearest the mean, by squared L2 of the stored rows; none if there is none.
+/// Slots that the medoid is computed from, at most: enough for the mean of any data.
+const MEDOID_SAMPLE: usize = 1 << 16;
+/// Slots per task. Tasks are added up in order, so the sum does not depend on the number of threads.
+const SLOTS_PER_TASK: usize = 1 << 14;
+/// One start point for this many vertices: their distances then cost a search about as much as the hops that they save.
+const VERTICES_PER_START: usize = 1024;
+/// Start points of the largest graphs. On 106,557 dictionary entries, 128 give 10 to 18% more queries per second than
+/// one, at the same recall and the same number of distances: the rows of start points stay in cache, those of first
+/// hops do not. 512 cost more than they save (docs/src/experiments.md#many-start-points).
+const MAX_STARTS: usize = 128;
+
+/// The live vertex nearest to the mean, by squared L2 of the stored vectors; `None` if there is none. Both are computed
+/// from a sample of the slots: any central vertex will do, and the choice changes recall by less than 0.001
+/// (docs/src/experiments.md#simulation-before-the-implementation).
 ///
-/// The mean is rounded to the element type, so that every row is compared by the ordinary kernel. Any central vertex
-/// will do: the choice moves recall by less than 0.001 (docs: experiments). So in large graphs both are of an even sample:
-/// two passes over all rows would be a good part of what a device takes to link them.
+/// The mean is rounded to the element type, so that the ordinary distance kernel applies.
 pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
     let any = graph.keys().live_slots().next()?;
     let width = graph.vectors().padded(any).len();
-    let step = graph.slots().div_ceil(SAMPLED);
-    let parts = (0..graph.slots().div_ceil(SLOTS_A_PART)).into_par_iter();
-    let live = |part: usize| {
-        let slots = part * SLOTS_A_PART..graph.slots().min((part + 1) * SLOTS_A_PART);
-        slots
-            .filter(|slot| slot % step == 0)
-            .map(VectorId::from_index)
-            .filter(|&slot| graph.keys().is_live(slot))
+    let step = graph.slots().div_ceil(MEDOID_SAMPLE);
+    let tasks = (0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter();
+    let sample = |task: usize| {
+        let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
+        let slots = slots.filter(|slot| slot % step == 0).map(VectorId::from_index);
+        slots.filter(|&slot| graph.keys().is_live(slot))
     };
-    let add = |sums: &mut [f64], row: &[f64]| sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
-    let sums_of = |part| {
-        let (mut sums, mut count) = (vec![0.0_f64; width], 0);
-        for slot in live(part) {
+    let sum_of = |task| {
+        let (mut sum, mut count) = (vec![0.0_f64; width], 0);
+        for slot in sample(task) {
             count += 1;
-            let row = graph.vectors().padded(slot);
-            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(x.to_f32()));
+            let vector = graph.vectors().padded(slot);
+            sum.iter_mut().zip(vector).for_each(|(sum, x)| *sum += f64::from(x.to_f32()));
         }
-        (sums, count)
+        (sum, count)
     };
-    let (mut sums, mut count) = (vec![0.0; width], 0);
-    for (of_part, live) in parts.clone().map(sums_of).collect::<Vec<_>>() {
-        add(&mut sums, &of_part);
-        count += live;
+    let (mut sum, mut count) = (vec![0.0; width], 0);
+    for (task_sum, task_count) in tasks.clone().map(sum_of).collect::<Vec<_>>() {
+        sum.iter_mut().zip(task_sum).for_each(|(sum, x)| *sum += x);
+        count += task_count;
     }
     let count = f64::from(count);
-    let mean: Vec<T> = sums.iter().map(|sum| T::from_f32((sum / count) as f32)).collect();
+    let mean: Vec<T> = sum.iter().map(|sum| T::from_f32((sum / count) as f32)).collect();
     let distance = T::kernels().squared_l2;
-    let nearest = |part| {
-        live(part).map(|slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot)).min()
+    let nearest = |task| {
+        sample(task).map(|slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot)).min()
     };
-    Some(parts.filter_map(nearest).min().map_or(any, Neighbor::id))
+    Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::id))
 }
 
-/// Most slots whose rows are looked at: enough for a mean of any data.
-const SAMPLED: usize = 1 << 16;
-
-/// Slots whose rows are added up by one thread. Parts are added in their order, so that the sum is that of any number of
-/// threads.
-const SLOTS_A_PART: usize = 1 << 14;
-
-/// One start point for this many vertices: the distances they cost a search are those of the hops they save it.
-const VERTICES_PER_START: usize = 1024;
-/// Start points of the largest graphs. On 106,557 dictionary entries, 128 give 10 to 18% more queries a second than one,
-/// at the same recall and the same number of distances: the start points' rows stay in cache, those of first hops do
-/// not. 512 cost more than they save (experiments.md).
-const MOST_STARTS: usize = 128;
-
-/// Adds some of `candidates`, evenly, so that there are as many start points as suit the graph.
+/// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.
 ///
-/// The first start point is the one from which everything can be reached; the others are short cuts. Inner products get
-/// none: long rows would fill the frontier from the start, whatever their direction, and recall falls below 0.95.
-pub(crate) fn spread<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) {
+/// Every vertex is reachable from the first start point; the others are short cuts. For inner products none are added:
+/// long vectors would fill the frontier from the start, whatever their direction, and recall falls below 0.95.
+pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) {
     let vertices = graph.keys().live() + graph.keys().tombstones();
     let mut starts = graph.adjacency().start_points().to_vec();
-    let missing = (vertices / VERTICES_PER_START).clamp(1, MOST_STARTS).saturating_sub(starts.len());
+    let missing = (vertices / VERTICES_PER_START).clamp(1, MAX_STARTS).saturating_sub(starts.len());
     if missing == 0 || candidates.is_empty() || graph.metric() == Metric::InnerProduct {
         return;
     }
-    let spread =
-        candidates.iter().step_by(candidates.len().div_ceil(missing)).filter(|slot| !starts.contains(slot));
-    starts.extend(spread.copied().collect::<Vec<_>>());
+    let step = candidates.len().div_ceil(missing);
+    let added: Vec<_> =
+        candidates.iter().copied().step_by(step).filter(|slot| !starts.contains(slot)).collect();
+    starts.extend(added);
     graph.adjacency_mut().set_start_points(starts);
 }
 
-/// The start points without the hidden ones, in whose place comes a live vertex near each, if there is one.
+/// The start points, with a live vertex nearby in place of each tombstone.
 pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &E::Live,
+    graph: &E::Graph,
 ) -> Result<Vec<VectorId>, E::Error> {
     let host = graph.host();
     let (mut known, mut starts) = (HashSet::new(), Vec::new());
@@ -96,19 +91,19 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     Ok(starts)
 }
 
-/// The vertex itself, or the first live one on a walk outwards, one more edge away at a time.
+/// The vertex itself if it is live, else the first live one of a breadth-first search from it.
 fn nearest_live<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &E::Live,
+    graph: &E::Graph,
     start: VectorId,
 ) -> Result<Option<VectorId>, E::Error> {
-    let (mut seen, mut open) = (BitSet::new(), vec![start]);
-    while !open.is_empty() {
-        if let Some(&live) = open.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
+    let (mut reached, mut frontier) = (BitSet::new(), vec![start]);
+    while !frontier.is_empty() {
+        if let Some(&live) = frontier.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
             return Ok(Some(live));
         }
-        let beyond = executor.neighbors(graph.links(), &open)?.into_iter().flatten();
-        open = beyond.filter(|neighbor| seen.insert(neighbor.index())).collect();
+        let next = executor.rows(graph, &frontier)?.into_iter().flatten();
+        frontier = next.filter(|neighbor| reached.insert(neighbor.index())).collect();
     }
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! Searches that were measured to reach a recall: kept with a graph, and in its file.
+//! Tuned searches: search parameters that were measured to reach a recall, stored with a graph and in its file.
 
 use std::cmp::Ordering;
 
@@ -7,35 +7,38 @@ use jasper_graph::{FileFault, Graph, Section};
 
 /// A search that was measured to reach a recall on a device.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TunedSearch {
     /// Name of the CPU or GPU it was measured on; 64 bytes of it are stored.
     pub device: String,
     /// Results per query.
     pub k: usize,
-    /// The recall@k asked for, from 0 to 1.
+    /// The recall@k to reach, from 0 to 1.
     pub target: f64,
     /// Queries per call.
     pub batch: usize,
     /// The smallest beam width that reached the target.
     pub beam_width: usize,
-    /// How a GPU divides the work; `None` on a CPU.
+    /// Launch parameters on a GPU; `None` on a CPU.
     pub launch: Option<TunedLaunch>,
     /// The recall@k reached, on queries that were not used to choose the search.
     pub recall: f64,
     /// Throughput in calls of `batch` queries.
     pub queries_per_second: f64,
-    /// [`Graph::state`] when it was measured.
+    /// [`Graph::state`] when it was measured. Not serialized.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub state: u32,
 }
 
-/// How a GPU divides the work of a search.
+/// Launch parameters of a search on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TunedLaunch {
     /// Warps per query.
     pub warps: u32,
     /// Vertices expanded per step.
     pub expansions: u32,
-    /// Slots of the table of visited ids; 0 for none.
+    /// Slots of the visited cache; 0 for none.
     pub visited_slots: u32,
 }
 

@@ -6,8 +6,7 @@ use jasper::bench::recall::mean_recall;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters, no_progress};
 
-#[doc(hidden)]
-pub fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     // 5,000 vectors of 32 coordinates, one after another, and 100 to ask for.
     let set = Clusters::new(32, 1);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(5_000, 0), set.rows(100, 1));

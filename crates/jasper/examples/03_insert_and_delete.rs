@@ -4,8 +4,7 @@ use std::error::Error;
 
 use jasper::{Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
-#[doc(hidden)]
-pub fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 3).rows(3_000, 0);
     let part = |from: usize, to: usize| MatrixView::new(&rows[from * 16..to * 16], 16);
     let index = IndexBuilder::new(Metric::Cosine).build(&part(0, 2_000)?)?;
@@ -17,7 +16,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let keys: Vec<Key> = (1_000_000..1_000_500).collect();
     index.insert(&part(2_000, 2_500)?, &keys)?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
-    let first = index.insert_auto(&part(2_500, 3_000)?)?;
+    let (first, _) = index.insert_auto(&part(2_500, 3_000)?)?;
     assert_eq!(first, 1_000_500);
 
     // A key that is taken is an error, unless its vector is to be replaced.

@@ -4,8 +4,7 @@ use std::error::Error;
 
 use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
-#[doc(hidden)]
-pub fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let items: Vec<f32> = Clusters::new(20, 5).rows(3_000, 0);
     let index = IndexBuilder::new(Metric::InnerProduct).build(&MatrixView::new(&items, 20)?)?;
     let user = &Clusters::new(20, 5).rows::<f32>(1, 1)[..];

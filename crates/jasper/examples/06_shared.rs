@@ -1,4 +1,4 @@
-//! Many threads search while one changes the index.
+//! Eight threads search while another changes the index.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,7 @@ use std::thread;
 
 use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
 
-#[doc(hidden)]
-pub fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);
     let part = |from: usize, to: usize| MatrixView::new(&rows[from * 16..to * 16], 16);
     let index = IndexBuilder::new(Metric::L2).build(&part(0, 2_000)?)?;
@@ -25,10 +24,11 @@ pub fn main() -> Result<(), Box<dyn Error>> {
             }
             searches
         };
-        let searchers = [scope.spawn(search), scope.spawn(search)];
+        let searchers: Vec<_> = (0..8).map(|_| scope.spawn(search)).collect();
 
         let change = || -> Result<(), Box<dyn Error>> {
-            index.insert_auto(&part(2_000, 4_000)?)?;
+            index.insert_auto(&part(2_000, 3_999)?)?;
+            index.insert_one(&rows[3_999 * 16..], 1 << 40)?;
             index.delete(&(500..1_500).collect::<Vec<_>>())?;
             index.consolidate()?;
             Ok(())

@@ -3,17 +3,16 @@
 use std::error::Error;
 
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Device, Index, IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters, no_progress};
+use jasper::{Device, Index, IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
 
-#[doc(hidden)]
-pub fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let set = Clusters::new(24, 6);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(4_000, 0), set.rows(100, 1));
     let index = IndexBuilder::new(Metric::L2).max_degree(16).build(&MatrixView::new(&rows, 24)?)?;
 
     // With rows of its own, each searched for without itself; queries of the kind that will come are better.
     let goal = Goal { k: 10, recall: 0.95 };
-    let report = index.tune_with(goal, TuneQueries::sampled(), &mut no_progress)?;
+    let report = index.tune(goal, TuneQueries::sampled())?;
     for search in &report.searches {
         let rate = search.queries_per_second;
         println!("{}: {rate:.0} queries a second in calls of {}", search.device, search.batch);

@@ -1,9 +1,13 @@
 //! Indexes and vectors whose element type is known at run time.
 
+use std::any::Any;
 use std::path::Path;
+use std::time::Duration;
 
-use jasper_core::{BuildParams, ElementKind, Key, MatrixView, Metric, ProgressFn, f16, no_progress};
-use jasper_data::VectorFile;
+use jasper_core::{
+    BuildParams, Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource, f16, no_progress,
+};
+use jasper_data::{ReadError, Rows, VectorFile};
 use jasper_graph::{FileError, IndexInfo, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
@@ -11,55 +15,181 @@ use jasper_vamana::{
     SearchParams, SearchReport, TunedSearch, VectorStorage,
 };
 
-use crate::tune::{Goal, TuneError, TuneQueries, TuneReport};
+use crate::bench::{self, DevicePeaks, Profile};
+use crate::error::{AutoQuantizeError, CheckError, TuneError};
+use crate::report::{BuildReport, CheckReport, QuantizeReport};
+use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    AutoQuantizeError, BuildError, BuildReport, CheckReport, Device, DeviceError, Index, IndexBuilder,
-    IndexStats, MoveError, QuantizeReport, UpdateError,
+    BuildError, Device, DeviceError, Index, IndexBuilder, IndexStats, MoveError, OpenOptions, UpdateError,
 };
 
-/// An [`Index`] whose element type is known at run time, for programs that learn it from a file.
-///
-/// The methods are those of [`Index`], with vectors as [`AnyVectors`]. To call a method that is not here, match on the
-/// variant.
+/// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
 ///
 /// ```
-/// use jasper::{AnyIndex, AnyVectors, IndexBuilder, MatrixView, Metric, SearchParams};
-///
-/// let vectors = AnyVectors::U8(MatrixView::new(&[0, 0, 9, 9, 5, 1], 2)?);
-/// let (index, _) = AnyIndex::build_with(IndexBuilder::new(Metric::L2), vectors, &mut jasper::no_progress)?;
-/// let matches = index.search_batch(vectors, SearchParams::new(1))?;
-/// assert_eq!(matches.keys(), [0, 1, 2]);
-///
-/// let floats = AnyVectors::F32(MatrixView::new(&[0.0, 0.0], 2)?);
-/// assert!(index.search_batch(floats, SearchParams::new(1)).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// use jasper::{Element, ElementKind, with_element};
+/// assert_eq!(with_element!(ElementKind::F16, T => T::from_f32(1.0).to_f32() * size_of::<T>() as f32), 2.0);
 /// ```
-#[derive(Debug)]
-pub enum AnyIndex {
-    /// Of `f32`.
-    F32(Index<f32>),
-    /// Of `f16`.
-    F16(Index<f16>),
-    /// Of `u8`.
-    U8(Index<u8>),
-    /// Of `i8`.
-    I8(Index<i8>),
+#[macro_export]
+macro_rules! with_element {
+    ($kind:expr, $T:ident => $body:expr) => {
+        match $kind {
+            $crate::ElementKind::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::ElementKind::F16 => {
+                type $T = $crate::f16;
+                $body
+            }
+            $crate::ElementKind::U8 => {
+                type $T = u8;
+                $body
+            }
+            $crate::ElementKind::I8 => {
+                type $T = i8;
+                $body
+            }
+        }
+    };
 }
 
-/// Vectors in memory whose element type is known at run time.
-#[derive(Clone, Copy, Debug)]
-pub enum AnyVectors<'a> {
-    /// Of `f32`.
-    F32(MatrixView<'a, f32>),
-    /// Of `f16`.
-    F16(MatrixView<'a, f16>),
-    /// Of `u8`.
-    U8(MatrixView<'a, u8>),
-    /// Of `i8`.
-    I8(MatrixView<'a, i8>),
+/// Defines an enum with a variant per element type.
+macro_rules! any_element {
+    ($(#[$doc:meta])* $Any:ident $(<$life:lifetime>)?, $Of:ident) => {
+        $(#[$doc])*
+        pub enum $Any $(<$life>)? {
+            /// Of `f32`.
+            F32($Of<$($life,)? f32>),
+            /// Of `f16`.
+            F16($Of<$($life,)? f16>),
+            /// Of `u8`.
+            U8($Of<$($life,)? u8>),
+            /// Of `i8`.
+            I8($Of<$($life,)? i8>),
+        }
+
+        impl $(<$life>)? $Any $(<$life>)? {
+            /// Type of a coordinate.
+            pub fn element(&self) -> ElementKind {
+                match self {
+                    Self::F32(_) => ElementKind::F32,
+                    Self::F16(_) => ElementKind::F16,
+                    Self::U8(_) => ElementKind::U8,
+                    Self::I8(_) => ElementKind::I8,
+                }
+            }
+        }
+
+        any_element!(from $Any $(<$life>)?, $Of, F32(f32));
+        any_element!(from $Any $(<$life>)?, $Of, F16(f16));
+        any_element!(from $Any $(<$life>)?, $Of, U8(u8));
+        any_element!(from $Any $(<$life>)?, $Of, I8(i8));
+    };
+    (from $Any:ident $(<$life:lifetime>)?, $Of:ident, $variant:ident($T:ty)) => {
+        impl $(<$life>)? From<$Of<$($life,)? $T>> for $Any $(<$life>)? {
+            fn from(of: $Of<$($life,)? $T>) -> Self {
+                Self::$variant(of)
+            }
+        }
+    };
 }
 
-/// Evaluates an expression on the index of whatever element.
+type DynSource<'a, T> = &'a dyn VectorSource<T>;
+
+any_element! {
+    /// An [`Index`] whose element type is known at run time, for programs that learn it from a file.
+    ///
+    /// The methods are those of [`Index`]. Several vectors are [`AnyVectors`] or [`AnySource`]; a single one is a
+    /// slice, and its element is checked at run time. For other methods, match on the variant or use
+    /// [`Self::downcast_ref`].
+    ///
+    /// ```
+    /// use jasper::{AnyIndex, IndexBuilder, MatrixView, Metric, SearchParams};
+    ///
+    /// let vectors = MatrixView::new(&[0_u8, 0, 9, 9, 5, 1], 2)?;
+    /// let index: AnyIndex = IndexBuilder::new(Metric::L2).build(&vectors)?.into();
+    /// let matches = index.search_batch(vectors.into(), SearchParams::new(1))?;
+    /// assert_eq!(matches.keys(), [0, 1, 2]);
+    /// assert_eq!(index.search(&[9_u8, 8], SearchParams::new(1))?[0].key, 1);
+    /// assert_eq!(index.vector(1)?, Some(vec![9_u8, 9]));
+    ///
+    /// let floats = MatrixView::new(&[0.0_f32, 0.0], 2)?;
+    /// assert!(index.search_batch(floats.into(), SearchParams::new(1)).is_err());
+    /// assert!(index.search(&[9.0_f32, 8.0], SearchParams::new(1)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Debug)]
+    AnyIndex, Index
+}
+
+any_element! {
+    /// Vectors in memory whose element type is known at run time.
+    #[derive(Clone, Copy, Debug)]
+    AnyVectors<'a>, MatrixView
+}
+
+any_element! {
+    /// Vectors read from a file, whose element type is known at run time.
+    #[derive(Debug)]
+    AnyRows, Rows
+}
+
+any_element! {
+    /// A source of vectors, in memory or in a file, whose element type is known at run time.
+    #[derive(Clone, Copy)]
+    AnySource<'a>, DynSource
+}
+
+impl std::fmt::Debug for AnySource<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("AnySource").field(&self.element()).finish()
+    }
+}
+
+impl<'a> From<&'a VectorFile> for AnySource<'a> {
+    fn from(file: &'a VectorFile) -> Self {
+        with_element!(file.element(), T => Self::from(file as DynSource<'a, T>))
+    }
+}
+
+impl AnyRows {
+    /// Reads all vectors of a file into memory.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn load(file: &VectorFile) -> Result<Self, ReadError> {
+        with_element!(file.element(), T => Ok(file.load::<T>()?.into()))
+    }
+
+    /// The vectors.
+    pub fn view(&self) -> AnyVectors<'_> {
+        match self {
+            Self::F32(rows) => rows.view().into(),
+            Self::F16(rows) => rows.view().into(),
+            Self::U8(rows) => rows.view().into(),
+            Self::I8(rows) => rows.view().into(),
+        }
+    }
+}
+
+impl AnyVectors<'_> {
+    /// Number of vectors.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(vectors) => vectors.len(),
+            Self::F16(vectors) => vectors.len(),
+            Self::U8(vectors) => vectors.len(),
+            Self::I8(vectors) => vectors.len(),
+        }
+    }
+
+    /// Whether there are no vectors.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Evaluates an expression on the index of any element.
 macro_rules! any {
     ($any:expr, $index:ident => $body:expr) => {
         match $any {
@@ -70,12 +200,12 @@ macro_rules! any {
         }
     };
     // With vectors, which have to be of the same element.
-    ($any:expr, $vectors:expr, ($index:ident, $view:ident) => $body:expr) => {
+    ($any:expr, $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
         match ($any, $vectors) {
-            (AnyIndex::F32($index), AnyVectors::F32($view)) => $body,
-            (AnyIndex::F16($index), AnyVectors::F16($view)) => $body,
-            (AnyIndex::U8($index), AnyVectors::U8($view)) => $body,
-            (AnyIndex::I8($index), AnyVectors::I8($view)) => $body,
+            (AnyIndex::F32($index), $Vectors::F32($view)) => $body,
+            (AnyIndex::F16($index), $Vectors::F16($view)) => $body,
+            (AnyIndex::U8($index), $Vectors::U8($view)) => $body,
+            (AnyIndex::I8($index), $Vectors::I8($view)) => $body,
             (index, vectors) => {
                 let (given, expected) = (vectors.element(), index.element());
                 Err(VectorError::Element { given, expected }.into())
@@ -84,65 +214,177 @@ macro_rules! any {
     };
 }
 
-/// Evaluates an expression that makes an index of an element, and wraps its result.
-macro_rules! make {
-    ($kind:expr, $T:ident => $make:expr) => {
-        match $kind {
-            ElementKind::F32 => {
-                type $T = f32;
-                $make.map(Into::into)
+/// Methods of [`Index`] on an index of any element: those with vectors, those that fail, and others.
+macro_rules! forward {
+    ($(fn $name:ident($vectors:ident: $Vectors:ident; $($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
+        impl AnyIndex {$(
+            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`], also for ")]
+            #[doc = "vectors of another element."]
+            pub fn $name(&self, $vectors: $Vectors<'_>, $($argument: $Type),*) -> Result<$Ok, $Error> {
+                any!(self, $Vectors($vectors), (index, $vectors) => index.$name($vectors, $($argument),*))
             }
-            ElementKind::F16 => {
-                type $T = f16;
-                $make.map(Into::into)
+        )*}
+    };
+    ($(fn $name:ident<T>($($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
+        impl AnyIndex {$(
+            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`], also for a ")]
+            #[doc = "vector of another element."]
+            pub fn $name<T: Element>(&self, $($argument: $Type),*) -> Result<$Ok, $Error> {
+                self.of::<T>()?.$name($($argument),*)
             }
-            ElementKind::U8 => {
-                type $T = u8;
-                $make.map(Into::into)
+        )*}
+    };
+    ($(fn $name:ident($($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
+        impl AnyIndex {$(
+            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
+            pub fn $name(&self, $($argument: $Type),*) -> Result<$Ok, $Error> {
+                any!(self, index => index.$name($($argument),*))
             }
-            ElementKind::I8 => {
-                type $T = i8;
-                $make.map(Into::into)
+        )*}
+    };
+    ($(fn $name:ident($($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
+        impl AnyIndex {$(
+            #[doc = concat!("See [`Index::", stringify!($name), "`].")]
+            pub fn $name(&self, $($argument: $Type),*) -> $Output {
+                any!(self, index => index.$name($($argument),*))
             }
-        }
+        )*}
     };
 }
 
-macro_rules! conversions {
-    ($($variant:ident, $T:ty;)*) => {$(
-        impl From<Index<$T>> for AnyIndex {
-            fn from(index: Index<$T>) -> Self {
-                Self::$variant(index)
-            }
-        }
-
-        impl From<(Index<$T>, BuildReport)> for Built {
-            fn from((index, report): (Index<$T>, BuildReport)) -> Self {
-                Self(index.into(), report)
-            }
-        }
-
-        impl<'a> From<MatrixView<'a, $T>> for AnyVectors<'a> {
-            fn from(vectors: MatrixView<'a, $T>) -> Self {
-                Self::$variant(vectors)
-            }
-        }
-    )*};
+forward! {
+    fn search<T>(query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+    fn search_within<T>(query: &[T], radius: f32, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+    fn insert_one<T>(vector: &[T], key: Key) -> Result<InsertReport, UpdateError>;
+    fn upsert_one<T>(vector: &[T], key: Key) -> Result<InsertReport, UpdateError>;
 }
-conversions! { F32, f32; F16, f16; U8, u8; I8, i8; }
 
-/// An index and the report of its build.
-struct Built(AnyIndex, BuildReport);
+forward! {
+    fn search_batch(queries: AnyVectors; params: SearchParams<'_>) -> Result<Matches, SearchError>;
+    fn search_batch_into(
+        queries: AnyVectors; params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
+    ) -> Result<SearchReport, SearchError>;
+    fn insert(vectors: AnySource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    fn insert_with_progress(
+        vectors: AnySource; keys: &[Key], progress: &mut ProgressFn<'_>
+    ) -> Result<InsertReport, UpdateError>;
+    fn insert_auto(vectors: AnySource;) -> Result<(Key, InsertReport), UpdateError>;
+    fn insert_auto_with_progress(
+        vectors: AnySource; progress: &mut ProgressFn<'_>
+    ) -> Result<(Key, InsertReport), UpdateError>;
+    fn upsert(vectors: AnySource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    fn upsert_with_progress(
+        vectors: AnySource; keys: &[Key], progress: &mut ProgressFn<'_>
+    ) -> Result<InsertReport, UpdateError>;
+}
 
-impl AnyVectors<'_> {
-    /// Type of a coordinate.
-    pub fn element(&self) -> ElementKind {
-        match self {
-            Self::F32(_) => ElementKind::F32,
-            Self::F16(_) => ElementKind::F16,
-            Self::U8(_) => ElementKind::U8,
-            Self::I8(_) => ElementKind::I8,
+forward! {
+    fn search_by_key(key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+    fn delete(keys: &[Key]) -> Result<(), UpdateError>;
+    fn undelete(keys: &[Key]) -> Result<(), UpdateError>;
+    fn consolidate() -> Result<ConsolidateReport, UpdateError>;
+    fn consolidate_with_progress(progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
+    fn compact() -> Result<CompactReport, UpdateError>;
+    fn compact_with_progress(progress: &mut ProgressFn<'_>) -> Result<CompactReport, UpdateError>;
+    fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
+    fn quantize_with_progress(
+        quantization: Quantization, progress: &mut ProgressFn<'_>
+    ) -> Result<(), UpdateError>;
+    fn auto_quantize() -> Result<QuantizeReport, AutoQuantizeError>;
+    fn auto_quantize_with_progress(progress: &mut ProgressFn<'_>) -> Result<QuantizeReport, AutoQuantizeError>;
+    fn clear_codes() -> Result<(), UpdateError>;
+    fn drop_vectors() -> Result<(), UpdateError>;
+    fn check_codes() -> Result<Option<CodeReport>, UpdateError>;
+    fn sketch() -> Result<(), UpdateError>;
+    fn check() -> Result<CheckReport, CheckError>;
+    fn check_with_progress(progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError>;
+    fn save(path: &Path) -> Result<SaveStats, FileError>;
+    fn save_with_progress(path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError>;
+}
+
+forward! {
+    fn set_vector_storage(storage: VectorStorage) -> ();
+    fn memory_plan_on_device(storage: VectorStorage) -> Option<MemoryPlan>;
+    fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
+    fn tuned_searches() -> Vec<TunedSearch>;
+    fn stats() -> IndexStats;
+    fn len() -> usize;
+    fn is_empty() -> bool;
+    fn dimension() -> usize;
+    fn metric() -> Metric;
+    fn params() -> BuildParams;
+    fn contains(key: Key) -> bool;
+    fn keys() -> Vec<Key>;
+    fn device() -> Device;
+    fn device_name() -> String;
+    fn device_bytes() -> u64;
+}
+
+impl OpenOptions {
+    /// [`Self::open`] with the element type of the file.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
+        self.open_any_with_progress(path, &mut no_progress)
+    }
+
+    /// [`Self::open_any`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open_any_with_progress(
+        self,
+        path: impl AsRef<Path>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<AnyIndex, FileError> {
+        self.open_any_path(path.as_ref(), progress)
+    }
+
+    fn open_any_path(self, path: &Path, progress: &mut ProgressFn<'_>) -> Result<AnyIndex, FileError> {
+        let element = IndexInfo::read(path)?.element;
+        with_element!(element, T => Ok(self.open_with_progress::<T>(path, progress)?.into()))
+    }
+}
+
+impl IndexBuilder<'_> {
+    /// [`Self::build`] with the element type of the vectors.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_any(self, vectors: AnySource<'_>) -> Result<AnyIndex, BuildError> {
+        self.build_any_with_progress(vectors, &mut no_progress).map(|(index, _)| index)
+    }
+
+    /// [`Self::build_any`] with a progress callback. Also returns a report.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_any_with_progress(
+        self,
+        vectors: AnySource<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(AnyIndex, BuildReport), BuildError> {
+        macro_rules! build {
+            ($vectors:expr) => {{
+                let (index, report) = self.build_with_progress($vectors, progress)?;
+                Ok((index.into(), report))
+            }};
         }
+        match vectors {
+            AnySource::F32(vectors) => build!(vectors),
+            AnySource::F16(vectors) => build!(vectors),
+            AnySource::U8(vectors) => build!(vectors),
+            AnySource::I8(vectors) => build!(vectors),
+        }
+    }
+
+    /// [`Self::empty`] with an element type known at run time.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn empty_any(self, element: ElementKind, dimension: usize) -> Result<AnyIndex, BuildError> {
+        with_element!(element, T => Ok(self.empty::<T>(dimension)?.into()))
     }
 }
 
@@ -152,73 +394,32 @@ impl AnyIndex {
     /// # Errors
     /// [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::open_with(path, 0, &mut no_progress)
+        OpenOptions::new().open_any(path)
     }
 
-    /// See [`Index::open_with`].
+    /// The index, if `I` is its type.
     ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn open_with(
-        path: impl AsRef<Path>,
-        threads: usize,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Self, FileError> {
-        let info = IndexInfo::read(&path)?;
-        make!(info.element, T => Index::<T>::open_with(path, threads, progress))
+    /// ```
+    /// use jasper::{ElementKind, Index, IndexBuilder, Metric};
+    /// let index = IndexBuilder::new(Metric::L2).empty_any(ElementKind::U8, 2)?;
+    /// assert!(index.downcast_ref::<Index<u8>>().is_some() && index.downcast_ref::<Index<f32>>().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn downcast_ref<I: Any>(&self) -> Option<&I> {
+        any!(self, index => (index as &dyn Any).downcast_ref())
     }
 
-    /// See [`Index::open_mapped`].
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn open_mapped(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let info = IndexInfo::read(&path)?;
-        make!(info.element, T => Index::<T>::open_mapped(path))
+    fn of<T: Element>(&self) -> Result<&Index<T>, VectorError> {
+        let error = VectorError::Element { given: T::KIND, expected: self.element() };
+        self.downcast_ref().ok_or(error)
     }
 
-    /// See [`IndexBuilder::build_with`].
+    /// See [`Index::vector`].
     ///
     /// # Errors
-    /// [`BuildError`].
-    pub fn build_with(
-        builder: IndexBuilder<'_>,
-        vectors: AnyVectors<'_>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Self, BuildReport), BuildError> {
-        let built: Result<Built, BuildError> = match vectors {
-            AnyVectors::F32(vectors) => builder.build_with(&vectors, progress).map(Into::into),
-            AnyVectors::F16(vectors) => builder.build_with(&vectors, progress).map(Into::into),
-            AnyVectors::U8(vectors) => builder.build_with(&vectors, progress).map(Into::into),
-            AnyVectors::I8(vectors) => builder.build_with(&vectors, progress).map(Into::into),
-        };
-        built.map(|Built(index, report)| (index, report))
-    }
-
-    /// See [`IndexBuilder::build_with`]; the file is read piece by piece, and the element type is its own.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn build_from_file(
-        builder: IndexBuilder<'_>,
-        file: &VectorFile,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Self, BuildReport), BuildError> {
-        let built: Result<Built, BuildError> =
-            make!(file.element(), T => builder.build_with::<T>(file, progress));
-        built.map(|Built(index, report)| (index, report))
-    }
-
-    /// See [`IndexBuilder::empty`].
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn empty(
-        builder: IndexBuilder<'_>,
-        element: ElementKind,
-        dimension: usize,
-    ) -> Result<Self, BuildError> {
-        make!(element, T => builder.empty::<T>(dimension))
+    /// [`VectorError`]: the index is of another element.
+    pub fn vector<T: Element>(&self, key: Key) -> Result<Option<Vec<T>>, VectorError> {
+        Ok(self.of::<T>()?.vector(key))
     }
 
     /// See [`Index::to_device`].
@@ -237,95 +438,11 @@ impl AnyIndex {
         any!(self, index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
-    /// See [`Index::save_with`].
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn save_with(
-        &self,
-        path: impl AsRef<Path>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<SaveStats, FileError> {
-        any!(self, index => index.save_with(path, progress))
-    }
-
-    /// See [`Index::search_batch`].
-    ///
-    /// # Errors
-    /// [`SearchError`], also for queries of another element.
-    pub fn search_batch(
-        &self,
-        queries: AnyVectors<'_>,
-        params: SearchParams<'_>,
-    ) -> Result<Matches, SearchError> {
-        any!(self, queries, (index, queries) => index.search_batch(queries, params))
-    }
-
-    /// See [`Index::search_batch_into`].
-    ///
-    /// # Errors
-    /// [`SearchError`], also for queries of another element.
-    pub fn search_batch_into(
-        &self,
-        queries: AnyVectors<'_>,
-        params: SearchParams<'_>,
-        keys: &mut [Key],
-        distances: &mut [f32],
-    ) -> Result<SearchReport, SearchError> {
-        any!(self, queries, (index, queries) => index.search_batch_into(queries, params, keys, distances))
-    }
-
-    /// See [`Index::search_by_key`].
-    ///
-    /// # Errors
-    /// [`SearchError`].
-    pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        any!(self, index => index.search_by_key(key, params))
-    }
-
-    /// See [`Index::insert_with`].
-    ///
-    /// # Errors
-    /// [`UpdateError`], also for vectors of another element.
-    pub fn insert_with(
-        &self,
-        vectors: AnyVectors<'_>,
-        keys: &[Key],
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        any!(self, vectors, (index, vectors) => index.insert_with(&vectors, keys, progress))
-    }
-
-    /// See [`Index::insert_auto_with`].
-    ///
-    /// # Errors
-    /// [`UpdateError`], also for vectors of another element.
-    pub fn insert_auto_with(
-        &self,
-        vectors: AnyVectors<'_>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Key, UpdateError> {
-        any!(self, vectors, (index, vectors) => index.insert_auto_with(&vectors, progress))
-    }
-
-    /// See [`Index::upsert_with`].
-    ///
-    /// # Errors
-    /// [`UpdateError`], also for vectors of another element.
-    pub fn upsert_with(
-        &self,
-        vectors: AnyVectors<'_>,
-        keys: &[Key],
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        any!(self, vectors, (index, vectors) => index.upsert_with(&vectors, keys, progress))
-    }
-
-    /// See [`Index::tune_with`]; queries are sampled where `queries` is `None`.
+    /// See [`Index::tune_with_progress`].
     ///
     /// # Errors
     /// [`TuneError`], also for queries of another element.
-    pub fn tune_with(
+    pub fn tune_with_progress(
         &self,
         goal: Goal,
         queries: TuneQueries<'_, AnyVectors<'_>>,
@@ -333,76 +450,39 @@ impl AnyIndex {
     ) -> Result<TuneReport, TuneError> {
         match queries {
             TuneQueries::Sampled { count, seed } => {
-                any!(self, index => index.tune_with(goal, TuneQueries::Sampled { count, seed }, progress))
+                any!(self, index => index.tune_with_progress(goal, TuneQueries::Sampled { count, seed }, progress))
             }
-            TuneQueries::Given { queries, truth } => any!(self, queries, (index, queries) => {
-                index.tune_with(goal, TuneQueries::Given { queries, truth }, progress)
+            TuneQueries::Given { queries, truth } => any!(self, AnyVectors(queries), (index, queries) => {
+                index.tune_with_progress(goal, TuneQueries::Given { queries, truth }, progress)
             }),
         }
     }
-}
 
-/// Methods that do not depend on the element.
-macro_rules! forward {
-    ($($(#[$errors:meta])* $name:ident($($argument:ident: $Type:ty),*) -> $Result:ty;)*) => {
-        impl AnyIndex {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].")]
-            $(#[$errors])*
-            pub fn $name(&self, $($argument: $Type),*) -> $Result {
-                any!(self, index => index.$name($($argument),*))
-            }
-        )*}
-    };
-}
+    /// See [`bench::profile`].
+    ///
+    /// # Errors
+    /// [`SearchError`], also for queries of another element.
+    pub fn profile(&self, queries: AnyVectors<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
+        any!(self, AnyVectors(queries), (index, queries) => bench::profile(index, queries, params))
+    }
 
-forward! {
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    delete(keys: &[Key]) -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    undelete(keys: &[Key]) -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    consolidate_with(progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    compact() -> Result<CompactReport, UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    quantize(quantization: Quantization) -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`AutoQuantizeError`]."]
-    auto_quantize_with(progress: &mut ProgressFn<'_>) -> Result<QuantizeReport, AutoQuantizeError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    clear_codes() -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    drop_vectors() -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    check_codes() -> Result<Option<CodeReport>, UpdateError>;
-    #[doc = "\n# Errors\n[`UpdateError`]."]
-    sketch() -> Result<(), UpdateError>;
-    #[doc = "\n# Errors\n[`DeviceError`]."]
-    check() -> Result<CheckReport, DeviceError>;
-    set_vector_storage(storage: VectorStorage) -> ();
-    plan_on_device(storage: VectorStorage) -> Option<MemoryPlan>;
-    tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
-    tuned_searches() -> Vec<TunedSearch>;
-    stats() -> IndexStats;
-    len() -> usize;
-    is_empty() -> bool;
-    dimension() -> usize;
-    metric() -> Metric;
-    params() -> BuildParams;
-    contains(key: Key) -> bool;
-    keys() -> Vec<Key>;
-    device() -> Device;
-    device_name() -> String;
-    device_bytes() -> u64;
-}
+    /// See [`bench::device_time`].
+    ///
+    /// # Errors
+    /// [`SearchError`], also for queries of another element.
+    pub fn device_time(
+        &self,
+        queries: AnyVectors<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<Duration>, SearchError> {
+        any!(self, AnyVectors(queries), (index, queries) => bench::device_time(index, queries, params))
+    }
 
-impl AnyIndex {
-    /// Type of a coordinate.
-    pub fn element(&self) -> ElementKind {
-        match self {
-            Self::F32(_) => ElementKind::F32,
-            Self::F16(_) => ElementKind::F16,
-            Self::U8(_) => ElementKind::U8,
-            Self::I8(_) => ElementKind::I8,
-        }
+    /// See [`bench::device_peaks`].
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    pub fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        any!(self, index => bench::device_peaks(index))
     }
 }

@@ -1,20 +1,21 @@
-//! The quantization that suits an index, found by trying some.
+//! Choosing a quantization by trial.
 //!
-//! Sampled vectors are held out, as [`crate::tune`] does, and searched for with each quantization in turn, at the narrowest
-//! beam that reaches the recall of the default exact search. The one that reads the fewest bytes per query is kept: edges of
-//! expanded vertices, codes of visited ones, vectors of reranked ones, in whole sectors of memory. Bytes are what searches
-//! wait for on a GPU, and on a CPU where vectors are long. Nothing is timed, so the same index gets the same quantization
-//! whatever else the machine does.
+//! Sampled vectors are held out, as [`crate::tune`] does, and searched for with each quantization in turn, at the
+//! narrowest beam that reaches the recall of the default exact search. The one that reads the fewest bytes per query is
+//! kept: edges of expanded vertices, codes of visited vertices and vectors of reranked ones, in whole sectors of
+//! memory. Searches are limited by these bytes on a GPU, and on a CPU if vectors are long. Nothing is timed, so the
+//! choice does not depend on the load of the machine.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use jasper_core::{Element, Progress, ProgressFn, Stage, no_progress, padded_len};
+use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, no_progress, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, SECTOR_BYTES};
 use jasper_vamana::{Distances, SearchReport};
 
-use crate::tune::{HeldOut, TuneError, least_width};
+use crate::error::TuneError;
+use crate::tune::{HeldOut, least_width};
 use crate::{DeviceError, Index, UpdateError};
 
 /// What [`Index::auto_quantize`] found.
@@ -24,11 +25,11 @@ use crate::{DeviceError, Index, UpdateError};
 pub struct QuantizeReport {
     /// The quantization that is kept.
     pub chosen: Quantization,
-    /// Recall@10 that each had to reach.
+    /// Recall@10 that every quantization had to reach.
     pub recall: f64,
     /// Bytes that an exact search reads per query.
     pub exact_bytes_per_query: f64,
-    /// The result of each.
+    /// The results, one per quantization.
     pub tried: Vec<QuantizeTrial>,
 }
 
@@ -37,7 +38,7 @@ pub struct QuantizeReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct QuantizeTrial {
-    /// Which one.
+    /// The quantization.
     pub quantization: Quantization,
     /// Bytes per code.
     pub bytes: usize,
@@ -51,14 +52,17 @@ pub struct QuantizeTrial {
 pub enum AutoQuantizeError {
     /// No vectors could be sampled, or a search failed.
     #[error(transparent)]
-    Tune(#[from] TuneError),
+    Tune(TuneError),
     /// The vectors could not be quantized.
     #[error(transparent)]
-    Update(#[from] UpdateError),
+    Update(UpdateError),
+    /// The progress callback cancelled the call.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// None reaches the recall.
+    /// No quantization reaches the recall.
     #[error(
         "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or \
          keep exact distances"
@@ -69,7 +73,25 @@ pub enum AutoQuantizeError {
     },
 }
 
-/// What is tried, the smallest of each kind first.
+impl From<TuneError> for AutoQuantizeError {
+    fn from(error: TuneError) -> Self {
+        match error {
+            TuneError::Cancelled(cancelled) => cancelled.into(),
+            error => Self::Tune(error),
+        }
+    }
+}
+
+impl From<UpdateError> for AutoQuantizeError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::Cancelled(cancelled) => cancelled.into(),
+            error => Self::Update(error),
+        }
+    }
+}
+
+/// The quantizations to try, the smallest of each kind first.
 pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Mixed { sectors: 1 },
     Quantization::Mixed { sectors: 2 },
@@ -90,8 +112,8 @@ const WIDEST: usize = 512;
 const SLACK: f64 = 0.001;
 
 impl<T: Element> Index<T> {
-    /// Quantizes all vectors with the quantization that lets searches read the fewest bytes, found by trying some. Existing
-    /// codes are replaced.
+    /// Quantizes all vectors with the quantization that lets searches read the fewest bytes, found by trying some.
+    /// Existing codes are replaced.
     ///
     /// ```
     /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -103,43 +125,43 @@ impl<T: Element> Index<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Half a thousand sampled vectors are searched for with each quantization, at the narrowest beam that reaches the recall of
+    /// 400 sampled vectors are searched for with each quantization, at the narrowest beam that reaches the recall of
     /// the default exact search. Bytes are counted, not time: the same index gets the same quantization on any machine.
     ///
-    /// Cost: seven times [`Self::quantize`], some tens of searches of 400 queries with each, and the distance from each of
-    /// those to every vector. Changes wait meanwhile; searches go on, with the codes being tried.
+    /// Cost: seven times [`Self::quantize`], some tens of searches of 400 queries with each, and the distance from each
+    /// of those to every vector. Changes wait meanwhile; searches go on, with the codes being tried.
     ///
     /// # Errors
     /// [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
     pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
-        self.auto_quantize_with(&mut no_progress)
+        self.auto_quantize_with_progress(&mut no_progress)
     }
 
     /// [`Self::auto_quantize`] with a progress callback.
     ///
     /// # Errors
     /// [`AutoQuantizeError`].
-    pub fn auto_quantize_with(
+    pub fn auto_quantize_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,
     ) -> Result<QuantizeReport, AutoQuantizeError> {
         let _writer = self.lock_writer();
-        self.backend.read(Graph::require_vectors).map_err(UpdateError::from)?;
+        self.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = self.backend.read(quantizer);
         let tried = self.try_candidates(progress);
         if !before.zip(self.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now)) {
-            self.change_host(Graph::clear_codes)?;
+            self.backend.change(|graph| graph.clear_codes())?;
         }
         let (recall, exact_bytes_per_query, tried) = tried?;
         let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
         let (chosen, _) =
             reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(AutoQuantizeError::Unreached { recall })?;
-        self.quantize_locked(chosen)?;
+        self.quantize_locked(chosen, progress)?;
         Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
     }
 
-    /// The recall to reach, the bytes of exact searches, and the result of each candidate.
+    /// Returns the recall to reach, the bytes per query of exact searches, and the result of each candidate.
     fn try_candidates(
         &self,
         progress: &mut ProgressFn<'_>,
@@ -154,8 +176,8 @@ impl<T: Element> Index<T> {
             for (i, quantization) in CANDIDATES.into_iter().enumerate() {
                 step(1 + i, progress)?;
                 // The codes of one candidate at a time.
-                self.change_host(Graph::clear_codes)?;
-                self.quantize_locked(quantization)?;
+                self.backend.change(|graph| graph.clear_codes())?;
+                self.quantize_locked(quantization, progress)?;
                 let bytes = self.backend.read(|graph| {
                     graph.vectors().codes().map_or(0, |codes| codes.quantizer().layout().bytes())
                 });
@@ -181,7 +203,7 @@ impl<T: Element> Index<T> {
         })
     }
 
-    /// Mean recall of all held out, and what their searches took.
+    /// Mean recall of all held-out queries, and the report of their searches.
     fn recall(
         &self,
         held_out: &HeldOut<T>,
@@ -200,19 +222,20 @@ impl<T: Element> Index<T> {
         Ok((recall, sum))
     }
 
-    /// Bytes that searches asked for, where what is met takes `met` and what is reranked `reranked`.
-    fn bytes(&self, report: &SearchReport, met: usize, reranked: usize) -> f64 {
-        let links = self.params().max_degree() * size_of::<u32>();
-        let met = (report.cost.distances - report.reranked) * met as u64;
-        (report.cost.hops * links as u64 + met + report.reranked * reranked as u64) as f64
+    /// Bytes that searches read: the edges of each expanded vertex, `visited` per visited vertex, `reranked` per
+    /// reranked one.
+    fn bytes(&self, report: &SearchReport, visited: usize, reranked: usize) -> f64 {
+        let edges = self.params().max_degree() * size_of::<u32>();
+        let visited = (report.cost.distances - report.reranked) * visited as u64;
+        (report.cost.hops * edges as u64 + visited + report.reranked * reranked as u64) as f64
     }
 }
 
-fn step(done: usize, progress: &mut ProgressFn<'_>) -> Result<(), TuneError> {
-    Ok(Progress { stage: Stage::Tuning, done, total: CANDIDATES.len() + 1 }.report(progress)?)
+fn step(done: usize, progress: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
+    Progress { stage: Stage::Tuning, done, total: CANDIDATES.len() + 1 }.report(progress)
 }
 
-/// Bytes of the sectors that so many bytes lie in.
+/// Rounds up to whole sectors of memory.
 fn sectors(bytes: usize) -> usize {
     bytes.next_multiple_of(SECTOR_BYTES)
 }

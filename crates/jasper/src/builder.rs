@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Element, Key, MatrixError, Metric, ParamError, ProgressFn, VectorSource,
-    no_progress,
+    BuildParams, BuildParamsBuilder, Cancelled, Element, Key, MatrixError, Metric, ParamError, ProgressFn,
+    VectorSource, no_progress,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, PlanError,
-    PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, InsertReport, Linked, MemoryPlan, MemorySpace,
+    PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
 };
 
 use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
-use crate::backend::{CudaBuilder, first_available, plan_build};
-use crate::{Device, DeviceError, Index, cpu_name};
+use crate::backend::{BuildDevice, first_available, plan_build};
+use crate::device::cpu_name;
+use crate::{Device, DeviceError, Index};
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +40,36 @@ pub enum BuildError {
     /// The threads could not be started.
     #[error(transparent)]
     Threads(#[from] PoolError),
-    /// Vectors or keys are invalid, vectors cannot be quantized, or the build was cancelled.
+    /// Vectors or keys are invalid, or vectors cannot be quantized.
     #[error(transparent)]
-    Update(#[from] UpdateError),
+    Update(UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
-    AutoQuantize(#[from] AutoQuantizeError),
+    AutoQuantize(AutoQuantizeError),
+    /// An option that needs vectors was set for [`IndexBuilder::empty`].
+    #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
+    Empty(&'static str),
+    /// The progress callback cancelled the build.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+impl From<UpdateError> for BuildError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::Cancelled(cancelled) => cancelled.into(),
+            error => Self::Update(error),
+        }
+    }
+}
+
+impl From<AutoQuantizeError> for BuildError {
+    fn from(error: AutoQuantizeError) -> Self {
+        match error {
+            AutoQuantizeError::Cancelled(cancelled) => cancelled.into(),
+            error => Self::AutoQuantize(error),
+        }
+    }
 }
 
 /// What a build did.
@@ -53,7 +78,6 @@ pub enum BuildError {
 #[non_exhaustive]
 pub struct BuildReport {
     /// Where the graph was built: [`Device::Cpu`] or [`Device::Cuda`].
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialize_name"))]
     pub device: Device,
     /// Name of that CPU or GPU.
     pub device_name: String,
@@ -102,7 +126,7 @@ impl QuantizeStep {
 pub struct IndexBuilder<'a> {
     metric: Metric,
     params: BuildParamsBuilder,
-    threads: usize,
+    threads: Option<usize>,
     device: Device,
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
@@ -116,7 +140,7 @@ impl<'a> IndexBuilder<'a> {
         Self {
             metric,
             params: BuildParams::builder(),
-            threads: 0,
+            threads: None,
             device: Device::Auto,
             keys: None,
             checkpoints: None,
@@ -125,8 +149,8 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    /// Maximum number of out-edges of a vertex, R; 64 by default. More edges cost memory (4 bytes each) and build time, and
-    /// give recall where data has many intrinsic dimensions.
+    /// Maximum number of out-edges of a vertex, R; 64 by default. More edges cost memory (4 bytes each) and build time,
+    /// and give recall where data has many intrinsic dimensions.
     pub fn max_degree(mut self, max_degree: usize) -> Self {
         self.params = self.params.max_degree(max_degree);
         self
@@ -144,22 +168,23 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Largest batch as a share of the vertices linked before it; 0.02 by default. GPUs build faster in larger batches, whose
-    /// vertices do not see each other: up to 0.1 costs little recall.
+    /// Largest batch as a share of the vertices linked before it; 0.02 by default. GPUs build faster in larger batches,
+    /// whose vertices do not see each other: up to 0.1 costs little recall.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.params = self.params.max_batch_share(share);
         self
     }
 
-    /// Links float vectors by copies that are rounded to bytes: the build reads a quarter of the bytes of f32, and long
-    /// vectors build on a GPU in half the time or less. Searches and later inserts use the vectors themselves. Vectors of
-    /// bytes are linked as they are.
+    /// Builds the graph from an 8-bit copy of each float vector: the build reads a quarter of the bytes of f32, and
+    /// long vectors build on a GPU in half the time or less. Searches and later inserts use the vectors themselves.
+    /// Vectors of bytes are linked as they are.
     ///
-    /// Every dimension is rounded in steps of the same size. Not for sets in which many vectors differ from their neighbors
-    /// by less than a hundredth of the coordinates' range; under inner products, not for vectors that lie close together
-    /// far from the origin, or most of which are a hundred times shorter than the longest.
+    /// Every dimension is rounded in steps of the same size. Not for sets in which many vectors differ from their
+    /// neighbors by less than a hundredth of the coordinates' range; under inner products, not for vectors that lie
+    /// close together far from the origin, or most of which are a hundred times shorter than the longest.
     ///
-    /// Takes a byte per coordinate of host memory, and a pass over the vectors. A checkpoint of such a build is one of `i8`.
+    /// Takes a byte per coordinate of host memory, and a pass over the vectors. A checkpoint of such a build is one of
+    /// `i8`.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
@@ -174,25 +199,34 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Seed of the order in which vertices are linked. On the CPU, the same vectors, parameters and seed give the same index,
-    /// byte for byte, with any number of threads.
+    /// Seed of the order in which vertices are linked. On the CPU, the same vectors, parameters and seed give the same
+    /// index, byte for byte, with any number of threads.
     pub fn seed(mut self, seed: u64) -> Self {
         self.params = self.params.seed(seed);
         self
     }
 
-    /// Threads of the index, for building and for batches of queries; 0, the default, means one per CPU.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
+    /// Threads for the build, later changes and batches of queries, at least 1; `None`, the default, means one per CPU.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
-    /// Where to build; [`Device::Auto`] by default, a CUDA device with room for the build, or the CPU. [`BuildReport::device`]
-    /// says which it was.
+    /// Where to build; [`Device::Auto`] by default, a CUDA device with room for the build, or the CPU.
+    /// [`BuildReport::device`] says which it was.
+    ///
+    /// Wherever it was built, the index is then in host memory, and the CPU searches it. [`Index::to_device`] moves it
+    /// to a GPU:
+    ///
+    /// ```
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
+    /// # let (vectors, device) = (MatrixView::new(&[0_u8, 1, 2, 3], 2)?, Device::Auto);
+    /// let index = IndexBuilder::new(Metric::L2).device(device).build(&vectors)?.to_device(device)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from floats, its
-    /// sums round differently, and some edges differ. The index is in host memory after the build: see
-    /// [`Index::to_device`].
+    /// sums round differently, and some edges differ.
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self
@@ -210,8 +244,8 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Quantizes the vectors with the quantization that suits them best: see [`Index::auto_quantize`]. If none does, the
-    /// build fails; call [`Index::auto_quantize`] after the build to keep the index.
+    /// Quantizes the vectors with the quantization that suits them best: see [`Index::auto_quantize`]. If none does,
+    /// the build fails; call [`Index::auto_quantize`] after the build to keep the index.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -226,9 +260,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Writes a checkpoint to `path` every so often, and when the build is cancelled; the same build then resumes from it,
-    /// after a kill too. The index is that of an uninterrupted build, byte for byte, if distances are exact integers or the
-    /// device is the same.
+    /// Writes a checkpoint to `path` every so often, and when the build is cancelled; the same build then resumes from
+    /// it, after a kill too. The index is that of an uninterrupted build, byte for byte, if distances are exact
+    /// integers or the device is the same.
     ///
     /// The file takes up to 4 bytes per edge. It stays until it is removed, best after the index is saved:
     /// [`Checkpoints::remove`].
@@ -241,7 +275,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
-    /// let stopped = builder.build_with(&vectors, &mut |progress| match progress.stage {
+    /// let stopped = builder.build_with_progress(&vectors, &mut |progress| match progress.stage {
     ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
     ///     _ => ControlFlow::Continue(()),
     /// });
@@ -249,159 +283,143 @@ impl<'a> IndexBuilder<'a> {
     /// let index = builder.build(&vectors)?; // The second half.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn checkpoint(mut self, path: &'a Path, every: Duration) -> Self {
-        self.checkpoints = Some(Checkpoints::new(path, every));
+    pub fn checkpoint(mut self, path: &'a (impl AsRef<Path> + ?Sized), every: Duration) -> Self {
+        self.checkpoints = Some(Checkpoints::new(path.as_ref(), every));
         self
     }
 
-    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a [`VectorFile`](crate::data::VectorFile),
-    /// which is read piece by piece. Identical vectors share a vertex.
+    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
+    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece. Identical vectors share a vertex.
+    ///
+    /// The index is in host memory and the CPU searches it, also if a GPU built it: call [`Index::to_device`] next to
+    /// search on a GPU.
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with(vectors, &mut no_progress).map(|(index, _)| index)
+        self.build_with_progress(vectors, &mut no_progress).map(|(index, _)| index)
     }
 
-    /// [`Self::build`] with a progress callback, and a report of what was done.
+    /// [`Self::build`] with a progress callback. Also returns a report.
     ///
     /// # Errors
     /// [`BuildError`].
-    pub fn build_with<T: Element>(
+    pub fn build_with_progress<T: Element>(
         self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
-        let (count, dimension) = (vectors.len(), vectors.dimension());
-        let params = self.params.build()?;
-        let shape = BuildShape { rows: count, dimension, metric: self.metric, params };
-        let cuda = self.open_device::<T>(count, dimension)?;
-        self.plan_on::<T>(cuda.as_ref(), count, dimension)?
-            .without(SKETCHES)
-            .check(free_memory(cuda.as_ref())?)?;
-        let executor = CpuExecutor::new(self.threads)?;
-        let by_bytes = self.uses_quantized_linking::<T>();
-        if let Some(checkpoints) = self.checkpoints {
-            let checked = match by_bytes {
-                true => checkpoints.check::<i8>(shape.quantized().metric, dimension, &params),
-                false => checkpoints.check::<T>(shape.metric, dimension, &params),
-            };
-            checked.map_err(UpdateError::from)?;
-        }
-        // Kernels are compiled while vectors are read.
-        let _kernels = cuda.as_ref().map(|cuda| match by_bytes {
-            true => cuda.prepare::<i8>(&shape.quantized()),
-            false => cuda.prepare::<T>(&shape),
-        });
-        let link = Link { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
-        let ingested = ingest(&executor, vectors, self.keys, self.metric, params, progress)?;
-        let linked = if by_bytes {
-            let (ingested, saved) = ingested.quantize_vectors(&executor)?;
-            link.run(ingested, progress)?.restore_vectors(saved)
-        } else {
-            link.run(ingested, progress)?
+        let shape = self.shape(vectors.len(), vectors.dimension())?;
+        let (cuda, plan) = self.choose_device::<T>(&shape)?;
+        check_free(&plan, cuda.as_ref())?;
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let linking = LinkStage { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
+        let ingest = |progress: &mut ProgressFn<'_>| {
+            ingest(&executor, vectors, self.keys, shape.metric, shape.params, progress)
         };
-        let (graph, built) = linked.finish();
+        let linked = if self.uses_quantized_linking::<T>() {
+            let _kernels = linking.prepare::<i8>(shape.quantized())?;
+            let (ingested, saved) = ingest(progress)?.quantize_vectors(&executor)?;
+            linking.run(ingested, progress)?.restore_vectors(saved)
+        } else {
+            let _kernels = linking.prepare::<T>(shape)?;
+            linking.run(ingest(progress)?, progress)?
+        };
+        let (graph, InsertReport { keys, identical, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
             device: cuda.as_ref().map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
-            device_name: cuda.as_ref().map_or_else(cpu_name, CudaBuilder::device_name),
-            keys: built.keys,
-            identical: built.identical,
-            reconnected: built.reconnected,
-            cost: built.cost,
+            device_name: cuda.as_ref().map_or_else(cpu_name, BuildDevice::device_name),
+            keys,
+            identical,
+            reconnected,
+            cost,
         };
-        let index = Index::new(graph, Arc::new(executor));
+        let index = Index::new(graph, executor);
         match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.quantize(quantization)?,
-            Some(QuantizeStep::Auto) => drop(index.auto_quantize_with(progress)?),
+            Some(QuantizeStep::By(quantization)) => index.quantize_with_progress(quantization, progress)?,
+            Some(QuantizeStep::Auto) => drop(index.auto_quantize_with_progress(progress)?),
             None => {}
         }
         Ok((index, report))
     }
 
     fn uses_quantized_linking<T: Element>(&self) -> bool {
+        // `EXACT` is true of integer elements: there is nothing to round.
         self.quantized_linking && !T::EXACT
     }
 
-    /// An index without vectors, to [`Index::insert`] into.
+    /// An index without vectors, to [`Index::insert`] into. There is nothing to compute, so the device only has to
+    /// exist.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint, a quantization or quantized linking are set.
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
-        self.device.find()?;
+        let needs_vectors = [
+            (self.keys.is_some(), "keys"),
+            (self.checkpoints.is_some(), "checkpoint"),
+            (self.quantize.is_some(), "quantize"),
+            (self.quantized_linking, "quantized_linking"),
+        ];
+        if let Some((_, option)) = needs_vectors.into_iter().find(|&(is_set, _)| is_set) {
+            return Err(BuildError::Empty(option));
+        }
+        self.device.check()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
         Ok(Index::new(graph, Arc::new(CpuExecutor::new(self.threads)?)))
     }
 
-    /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by part. A
+    /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
+    /// part. A
     /// [`Device::Cuda`] need not exist; [`Device::Auto`] is where [`Self::build`] would build now.
     ///
     /// # Errors
     /// [`BuildError`]: a parameter is out of bounds.
-    pub fn estimate_memory<T: Element>(
-        self,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
+    pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+        let shape = self.shape(count, dimension)?;
         match self.device {
-            Device::Auto => {
-                self.plan_on::<T>(self.open_device::<T>(count, dimension)?.as_ref(), count, dimension)
-            }
-            Device::Cpu => self.plan::<T>(None, count, dimension),
-            Device::Cuda(ordinal) => self.plan::<T>(Some(ordinal), count, dimension),
+            Device::Cuda(ordinal) => self.plan::<T>(&shape, Some(ordinal)),
+            _ => self.choose_device::<T>(&shape).map(|(_, plan)| plan),
         }
     }
 
-    /// [`Self::estimate_memory`], checked against the free memory of the host and the device, as [`Self::build`] does first.
+    /// [`Self::memory_plan`], checked against the free memory of the host and the device, as [`Self::build`] does first.
     ///
     /// # Errors
     /// [`BuildError::Memory`]: there is not enough.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        let cuda = self.open_device::<T>(count, dimension)?;
-        let plan = self.plan_on::<T>(cuda.as_ref(), count, dimension)?;
-        plan.clone().without(SKETCHES).check(free_memory(cuda.as_ref())?)?;
+        let (cuda, plan) = self.choose_device::<T>(&self.shape(count, dimension)?)?;
+        check_free(&plan, cuda.as_ref())?;
         Ok(plan)
     }
 
-    /// The CUDA device to build on, or `None` for the CPU.
-    fn open_device<T: Element>(
-        &self,
-        count: usize,
-        dimension: usize,
-    ) -> Result<Option<CudaBuilder>, BuildError> {
-        match self.device {
-            Device::Cpu => Ok(None),
-            Device::Cuda(ordinal) => Ok(Some(CudaBuilder::open(ordinal)?)),
-            Device::Auto => {
-                let fitting = first_available(|ordinal| {
-                    let cuda = CudaBuilder::open(ordinal)?;
-                    let free = cuda.free_memory()?;
-                    let plan = self.plan::<T>(Some(ordinal), count, dimension);
-                    let fits = plan.is_ok_and(|plan| plan.without(SKETCHES).check(free).is_ok());
-                    Ok(fits.then_some(cuda))
-                })?;
-                Ok(fitting)
-            }
-        }
+    fn shape(&self, rows: usize, dimension: usize) -> Result<BuildShape, ParamError> {
+        Ok(BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
-    fn plan_on<T: Element>(
+    /// The CUDA device to build on, or `None` for the CPU, and the memory that the build takes there.
+    fn choose_device<T: Element>(
         &self,
-        cuda: Option<&CudaBuilder>,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
-        self.plan::<T>(cuda.map(CudaBuilder::ordinal), count, dimension)
+        shape: &BuildShape,
+    ) -> Result<(Option<BuildDevice>, MemoryPlan), BuildError> {
+        let cuda = match self.device {
+            Device::Cpu => None,
+            Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
+            Device::Auto => first_available(|ordinal| {
+                let cuda = BuildDevice::open(ordinal)?;
+                let plan = self.plan::<T>(shape, Some(ordinal));
+                match plan.and_then(|plan| check_free(&plan, Some(&cuda))) {
+                    Ok(()) => Ok(Some(cuda)),
+                    Err(BuildError::Device(error)) => Err(error),
+                    Err(_) => Ok(None),
+                }
+            })?,
+        };
+        let plan = self.plan::<T>(shape, cuda.as_ref().map(BuildDevice::ordinal))?;
+        Ok((cuda, plan))
     }
 
-    /// What a build takes on a CUDA device, or on the CPU.
-    fn plan<T: Element>(
-        &self,
-        cuda: Option<usize>,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
-        let shape = BuildShape { rows: count, dimension, metric: self.metric, params: self.params.build()? };
+    /// Memory of a build on a CUDA device, or on the CPU.
+    fn plan<T: Element>(&self, shape: &BuildShape, cuda: Option<usize>) -> Result<MemoryPlan, BuildError> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
@@ -414,39 +432,52 @@ impl<'a> IndexBuilder<'a> {
                     vectors,
                 )
             }
-            false => link_plan::<T>(&shape, cuda)?,
+            false => link_plan::<T>(shape, cuda)?,
         };
         if candidates.is_empty() {
             return Ok(plan);
         }
         let largest = |bytes: fn(Quantization, usize) -> usize| {
-            candidates.iter().map(|&candidate| bytes(candidate, dimension) as u64).max().unwrap_or(0)
+            candidates.iter().map(|&candidate| bytes(candidate, shape.dimension) as u64).max().unwrap_or(0)
         };
-        let plan = plan.part(MemorySpace::Host, "codes", count as u64 * largest(Quantization::bytes));
+        let plan = plan.part(MemorySpace::Host, "codes", shape.rows as u64 * largest(Quantization::bytes));
         Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }
 }
 
-/// What linking takes.
+/// Memory of linking.
 fn link_plan<T: Element>(shape: &BuildShape, cuda: Option<usize>) -> Result<MemoryPlan, DeviceError> {
     cuda.map_or_else(|| Ok(shape.plan_on_host::<T>()), |ordinal| plan_build::<T>(shape, ordinal))
 }
 
-fn free_memory(cuda: Option<&CudaBuilder>) -> Result<Bytes, DeviceError> {
-    cuda.map_or_else(|| Ok(Bytes { host: free_host_memory(), device: 0 }), CudaBuilder::free_memory)
+/// Checks that there is memory for a build; it can do without sketches.
+fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), BuildError> {
+    let free = match cuda {
+        Some(cuda) => cuda.free_memory()?,
+        None => Bytes { host: free_host_memory(), device: 0 },
+    };
+    Ok(plan.clone().without(SKETCHES).check(free)?)
 }
 
-/// Links vertices where the build runs.
+/// The second step of a build, on the CPU or on a CUDA device.
 #[derive(Clone, Copy)]
-struct Link<'a> {
-    cuda: Option<&'a CudaBuilder>,
-    executor: &'a CpuExecutor,
+struct LinkStage<'a> {
+    cuda: Option<&'a BuildDevice>,
+    executor: &'a Arc<CpuExecutor>,
     checkpoints: Option<Checkpoints<'a>>,
 }
 
-impl Link<'_> {
+impl LinkStage<'_> {
+    /// Checks that a checkpoint is of this build, and begins to compile kernels, while vectors are not yet read.
+    fn prepare<T: Element>(&self, shape: BuildShape) -> Result<impl Sized, UpdateError> {
+        if let Some(checkpoints) = self.checkpoints {
+            checkpoints.check::<T>(shape.metric, shape.dimension, &shape.params)?;
+        }
+        Ok(self.cuda.map(|cuda| cuda.prepare::<T>(&shape)))
+    }
+
     fn run<T: Element>(
-        self,
+        &self,
         ingested: Ingested<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {

@@ -1,27 +1,47 @@
-//! Whether an index is what an index must be.
+//! Checks the integrity of an index.
 
-use jasper_core::{Element, Key};
+use jasper_core::{Cancelled, Element, Key, ProgressFn};
+use jasper_data::ThreadPool;
 use jasper_graph::{Graph, StructureReport};
-use jasper_vamana::connectivity::unreachable;
+use jasper_vamana::unreachable;
+
+use crate::DeviceError;
 
 /// What [`crate::Index::check`] found.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CheckReport {
-    /// Edges, rows and keys, one by one.
+    /// Edges, vectors and keys, one by one.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub structure: StructureReport,
-    /// Keys of vectors that are stored and that no search can find: no path leads to them.
+    /// Keys whose vertices no path leads to, so that no search can find them.
     pub unreachable: Vec<Key>,
 }
 
+/// An index could not be checked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The progress callback cancelled the check.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
 impl CheckReport {
-    /// Looks at everything. Cost: one pass over vectors and adjacency, and one walk through the graph.
-    pub(crate) fn new<T: Element>(graph: &Graph<T>) -> Self {
-        let structure = graph.check_structure();
-        let lost = if structure.is_sound() { unreachable(graph) } else { Vec::new() };
-        Self {
-            structure,
-            unreachable: lost.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect(),
-        }
+    pub(crate) fn new<T: Element>(
+        graph: &Graph<T>,
+        pool: &ThreadPool,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Self, Cancelled> {
+        let structure = graph.check_structure_with_progress(progress)?;
+        // A traversal needs edges that are valid.
+        let unreachable = if structure.is_sound() { pool.install(|| unreachable(graph)) } else { Vec::new() };
+        let unreachable = unreachable.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect();
+        Ok(Self { structure, unreachable })
     }
 
     /// Whether nothing is wrong.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 
 use jasper_core::Element;
@@ -22,6 +23,20 @@ pub enum Device {
 }
 
 /// A device cannot be used, or failed.
+///
+/// [`SearchError::Device`] and [`UpdateError::Device`] hold one in a box:
+///
+/// ```
+/// use jasper::{DeviceError, SearchError};
+///
+/// fn is_too_small(error: &SearchError) -> bool {
+///     let SearchError::Device(error) = error else { return false };
+///     matches!(error.downcast_ref(), Some(DeviceError::Unavailable { .. }))
+/// }
+/// # assert!(!is_too_small(&SearchError::ZeroK) && !is_too_small(&DeviceError::OnCpu.into()));
+/// ```
+///
+/// With the feature `cuda`, the source of [`Self::Unavailable`] and [`Self::Failed`] is a `cuda::Error`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -35,7 +50,7 @@ pub enum DeviceError {
     Unavailable {
         /// Number of the device.
         device: usize,
-        /// What is missing.
+        /// The reason.
         source: Box<dyn Error + Send + Sync>,
     },
     /// The device failed.
@@ -43,20 +58,12 @@ pub enum DeviceError {
     Failed {
         /// Number of the device.
         device: usize,
-        /// What it reported.
+        /// The reason.
         source: Box<dyn Error + Send + Sync>,
     },
     /// Queries in device memory were given to an index on the CPU.
     #[error("the index is on the cpu, which cannot read device memory; move it to a CUDA device")]
     OnCpu,
-}
-
-impl DeviceError {
-    /// A failure of the device that an index is on.
-    pub(crate) fn failed(device: Device, error: impl Error + Send + Sync + 'static) -> Self {
-        let Device::Cuda(device) = device else { unreachable!("the CPU does not fail: {error}") };
-        Self::Failed { device, source: Box::new(error) }
-    }
 }
 
 impl From<DeviceError> for SearchError {
@@ -71,7 +78,7 @@ impl From<DeviceError> for UpdateError {
     }
 }
 
-/// An index could not be moved to a device or back; it is where it was, and [given back](Self::into_index).
+/// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).
 #[derive(Debug)]
 pub struct MoveError<I> {
     index: Box<I>,
@@ -86,7 +93,7 @@ impl<T: Element> MoveError<Index<T>> {
 }
 
 impl<I> MoveError<I> {
-    /// The index, where it was.
+    /// The index, unchanged.
     pub fn into_index(self) -> I {
         *self.index
     }
@@ -124,12 +131,20 @@ impl Device {
     /// Checks that the device exists; an index may still be too large for it.
     ///
     /// # Errors
-    /// [`DeviceError`], which says what is missing.
-    pub fn find(self) -> Result<(), DeviceError> {
+    /// [`DeviceError`]; its [source](std::error::Error::source) says what is missing.
+    pub fn check(self) -> Result<(), DeviceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda(ordinal) => backend::find(ordinal),
+            Self::Cuda(ordinal) => backend::check_device(ordinal),
         }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Device {
+    /// As its name: `cpu` or `cuda:N`.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -162,6 +177,13 @@ impl FromStr for Device {
     }
 }
 
+/// Name of the CPU, such as `AMD EPYC 9B14`, or of its architecture if the operating system does not say.
+pub fn cpu_name() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,13 +199,13 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_device_and_the_way_out() {
-        assert!(Device::Auto.find().is_ok() && Device::Cpu.find().is_ok());
-        let error = Device::Cuda(999).find().unwrap_err();
+        assert!(Device::Auto.check().is_ok() && Device::Cpu.check().is_ok());
+        let error = Device::Cuda(999).check().unwrap_err();
         let message = error.to_string();
         assert!(message.starts_with("device cuda:999 cannot be used"), "{message}");
         if let DeviceError::NotCompiled(_) = error {
             assert!(message.contains("use cpu or auto"), "{message}");
-        } else if let Err(error) = Device::Cuda(0).find() {
+        } else if let Err(error) = Device::Cuda(0).check() {
             let cause = error.source().expect("the driver's error").to_string();
             assert!(cause.ends_with("use the cpu"), "{cause}");
         }

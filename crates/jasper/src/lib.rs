@@ -38,16 +38,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! On a GPU, the same methods search and change the index in device memory:
+//! A GPU builds an index, if there is one, and leaves it in host memory. Once the index is moved to device memory, the
+//! same methods search and change it there:
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
 //! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
-//! # let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
 //! use jasper::Device;
 //!
-//! let index = index.to_device(Device::Auto)?; // The first GPU with room for it, or the CPU.
+//! let device = Device::Auto; // The first GPU with room, or the CPU.
+//! let index = IndexBuilder::new(Metric::L2).device(device).build(&MatrixView::new(&vectors, 16)?)?;
+//! let index = index.to_device(device)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -55,30 +57,37 @@
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph, with up to 64 out-edges each: to near vertices, and to farther ones in other
-//! directions. A search starts at a central vertex, repeatedly expands the nearest vertex it has not expanded, and keeps
-//! the best `beam_width` it has visited. An insert searches for the new vector and links it both ways. A delete excludes a
-//! vector from results at once; [`Index::consolidate`] removes it from the graph later.
+//! directions. A search starts at a central vertex, repeatedly expands the nearest vertex it has not expanded, and
+//! keeps the best `beam_width` it has visited. An insert searches for the new vector and links it both ways. A delete
+//! excludes a vector from results at once; [`Index::consolidate`] removes it from the graph later.
 //!
 //! # Where to look
 //!
 //! | item | for |
 //! | --- | --- |
-//! | [`IndexBuilder`], [`Index`] | building; searching, changing, saving |
+//! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
 //! | [`Device`] | where an index is built, searched and changed |
 //! | [`AnyIndex`] | an index whose element type is known at run time |
 //! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
-//! | [`IndexStats`], [`CheckReport`], [`MemoryPlan`] | sizes, integrity, memory before a build |
 //! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
-//! | [`error`] | the causes of errors |
+//! | [`ProgressFn`], [`report`] | progress and cancellation of long calls; what they did |
+//! | [`memory`] | memory of a build or an index, before it is allocated |
+//! | [`file`](mod@file) | what an index file contains, and whether it is intact |
+//! | [`graph`] | the graph itself, and graph files of other libraries |
+//! | [`error`] | all errors and their causes |
 //! | [`mod@bench`] | synthetic sets, recall, profiles, runbooks |
+//!
+//! Building, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning have a
+//! variant `_with_progress`, with one more argument: a callback that receives progress reports and may cancel the call.
+//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::check_codes`] and [`Index::sketch`] have none.
 //!
 //! # Features
 //!
-//! `cuda` (off by default) builds, searches and changes indexes on CUDA devices, and adds the module `cuda`. It needs no
-//! CUDA toolkit to compile and no driver to start; set `DOCS_RS=1` when compiling, or build scripts of dependencies look
-//! for a toolkit.
+//! `cuda` (off by default) builds, searches and changes indexes on CUDA devices, and adds the module `cuda`. It needs
+//! no CUDA toolkit to compile and no driver to start; set `DOCS_RS=1` when compiling, or build scripts of dependencies
+//! look for a toolkit.
 //!
 //! `serde` (off by default) derives `Serialize` for reports and statistics.
 //!
@@ -94,20 +103,16 @@ mod backend;
 pub mod bench;
 mod builder;
 mod check;
-mod cpu_name;
 mod device;
-pub mod error;
 mod index;
 mod stats;
 pub mod tune;
 
-pub use any::{AnyIndex, AnyVectors};
-pub use auto_quantize::{AutoQuantizeError, QuantizeReport, QuantizeTrial};
-pub use builder::{BuildError, BuildReport, IndexBuilder};
-pub use check::CheckReport;
-pub use cpu_name::cpu_name;
-pub use device::{Device, DeviceError, MoveError, ParseDeviceError};
-pub use index::Index;
+pub use any::{AnyIndex, AnyRows, AnySource, AnyVectors};
+pub use builder::IndexBuilder;
+pub use device::Device;
+pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
+pub use index::{Index, OpenOptions};
 pub use stats::IndexStats;
 
 pub use jasper_core::{
@@ -117,21 +122,44 @@ pub use jasper_core::{
 #[cfg(feature = "cuda")]
 pub use jasper_cuda as cuda;
 pub use jasper_data as data;
-pub use jasper_graph::{FileError, FileReport, Graph, IndexInfo, SaveStats, check_file, interop};
-pub use jasper_quant::{ParseQuantizationError, Quantization};
-pub use jasper_vamana::{
-    Checkpoints, CodeReport, CompactReport, ConsolidateReport, Distances, Filter, Hit, InsertReport,
-    KeyFilter, Matches, MatchesMut, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, SearchCost,
-    SearchError, SearchParams, SearchReport, TunedLaunch, TunedSearch, UpdateError, VectorStorage,
-};
+pub use jasper_graph as graph;
+pub use jasper_quant::Quantization;
+pub use jasper_vamana::{Distances, Filter, Hit, KeyFilter, Matches, SearchParams, VectorStorage};
 
-/// Serializes a value as its name.
-#[cfg(feature = "serde")]
-fn serialize_name<S: serde::Serializer>(
-    value: &impl std::fmt::Display,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
+/// All errors and their causes. Those of most calls are also at the root of the crate.
+pub mod error {
+    pub use crate::auto_quantize::AutoQuantizeError;
+    pub use crate::builder::BuildError;
+    pub use crate::check::CheckError;
+    pub use crate::device::{DeviceError, MoveError, ParseDeviceError};
+    pub use crate::tune::error::TuneError;
+    pub use jasper_core::{Cancelled, MatrixError, ParamError};
+    pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
+    pub use jasper_quant::{ParseQuantizationError, TrainError};
+    pub use jasper_vamana::{
+        CheckpointError, ParseVectorStorageError, PlanError, PoolError, SearchError, UpdateError,
+    };
+}
+
+/// Index files: what they contain, whether they are intact, and checkpoints of builds.
+pub mod file {
+    pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
+    pub use jasper_vamana::Checkpoints;
+}
+
+/// Memory plans: what a build or an index needs, by part.
+pub mod memory {
+    pub use jasper_vamana::{MemoryPlan, MemorySpace, Part};
+}
+
+/// What calls return besides their results.
+pub mod report {
+    pub use crate::auto_quantize::{QuantizeReport, QuantizeTrial};
+    pub use crate::builder::BuildReport;
+    pub use crate::check::CheckReport;
+    pub use jasper_vamana::{
+        CodeReport, CompactReport, ConsolidateReport, InsertReport, SearchCost, SearchReport,
+    };
 }
 
 /// The examples of the README run with those of this crate.

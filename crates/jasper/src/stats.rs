@@ -1,4 +1,4 @@
-//! What an index holds.
+//! Counts and sizes of an index.
 
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
@@ -14,10 +14,12 @@ pub struct IndexStats {
     pub keys: usize,
     /// Vertices of their vectors; fewer than keys where vectors are identical.
     pub vertices: usize,
+    /// Deleted keys that can be restored.
+    pub deleted_keys: usize,
     /// Deleted vertices that searches still traverse; [`crate::Index::consolidate`] removes them.
-    pub deleted: usize,
+    pub deleted_vertices: usize,
     /// Slots without a vertex, which the next inserts use and [`crate::Index::compact`] releases.
-    pub free: usize,
+    pub free_slots: usize,
     /// Coordinates per vector.
     pub dimension: usize,
     /// Type of a coordinate.
@@ -26,12 +28,11 @@ pub struct IndexStats {
     pub metric: Metric,
     /// Maximum out-edges per vertex.
     pub max_degree: usize,
-    /// Mean out-edges per vertex.
+    /// Mean out-edges per vertex; see [`crate::Index::stats`].
     pub mean_degree: f64,
     /// Bytes of vectors.
     pub vector_bytes: usize,
     /// Where searches read vectors; see [`crate::Index::set_vector_storage`].
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialize_name"))]
     pub vector_storage: VectorStorage,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
@@ -44,15 +45,15 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
-    /// Cost: the degree of every vertex is read.
     pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: VectorStorage) -> Self {
         let vertices = graph.keys().live() + graph.keys().tombstones();
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         Self {
             keys: graph.keys().len(),
             vertices: graph.keys().live(),
-            deleted: graph.keys().tombstones(),
-            free: graph.keys().free(),
+            deleted_keys: graph.keys().deleted().len(),
+            deleted_vertices: graph.keys().tombstones(),
+            free_slots: graph.keys().free(),
             dimension: graph.dimension(),
             element: T::KIND,
             metric: graph.metric(),

@@ -11,15 +11,10 @@ use crate::scan::select::select;
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256, min_blocks = 6)]
 pub unsafe fn list_slots(args: ListArgs) {
-    let listed = |at: usize| {
-        // SAFETY: within `len`, for which both sets have bits where they are anywhere.
-        let [bits, except] =
-            [args.bits, args.except].map(|set| !set.is_null() && unsafe { contains(set, at as u32) });
-        (args.bits.is_null() || bits) && !except
-    };
-    // SAFETY: the whole block is here; there are at most `len`.
+    // SAFETY: within `len`, for which the set has bits; the whole block is here; there are at most `len` slots.
     unsafe {
-        if let Some(count) = select(&args.look_back, args.len, listed, args.slots, args.first) {
+        let is_listed = |slot: usize| contains(args.bits, slot as u32);
+        if let Some(count) = select(&args.look_back, args.len, is_listed, args.slots, args.first) {
             global::store(args.count.at(0), count);
         }
     }

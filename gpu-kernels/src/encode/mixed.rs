@@ -1,6 +1,6 @@
 //! Mixed codes: scales the grid point so that it is nearest to the residual.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -8,8 +8,8 @@ use cuda_std::prelude::*;
 
 use super::MixedArgs;
 use super::pack::{Factors, levels, store};
-use super::row::{Products, Row};
-use crate::rows::row_of_warp;
+use super::row::{GridPoint, Row};
+use crate::collectives::row_of_warp;
 
 /// Encodes rows; one warp per row.
 ///
@@ -19,7 +19,7 @@ use crate::rows::row_of_warp;
 #[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_mixed(args: MixedArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
-    if number >= rows.chosen.len as usize {
+    if number >= rows.selection.len as usize {
         return;
     }
     let levels = levels(rows);
@@ -27,15 +27,16 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
     let [b1, b2, b3, largest_k] = args.fit;
     // SAFETY: there is such a row; the levels are this warp's; whole warps call the collectives.
     unsafe {
-        let [squared_norm, along_centre] = global::load_readonly(rows.rotated.sums.at(number));
+        let [squared_norm, dot_center] = global::load_readonly(rows.rotated.sums.at(number));
         let norm = math::sqrt_f32(squared_norm);
-        let row = Row { rotated, dimensions: rows.shape.dimensions, factor: 1.0 / norm, of: args.dimensions };
-        let (mut scale, mut coded, mut missed) = (0.0, 0.0, 0.0);
+        let row =
+            Row { rotated, dimensions: rows.shape.dimensions, factor: 1.0 / norm, grid: args.dimensions };
+        let (mut scale, mut coded, mut squared_error) = (0.0, 0.0, 0.0);
         if squared_norm == 0.0 {
             row.store_zero(levels);
         } else {
             let found = row.products(args.trials);
-            let (mut trial, mut best) = (args.trials[1], Products::NONE);
+            let (mut trial, mut best) = (args.trials[1], GridPoint::NONE);
             for i in 0..found.len() {
                 if found[i].is_nearer(best) {
                     (trial, best) = (args.trials[i], found[i]);
@@ -45,12 +46,12 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
             scale = multiple * norm;
             coded = multiple * best.product * squared_norm;
             row.store_levels(trial, 0.0, levels);
-            missed = (squared_norm - coded).max(0.0);
+            squared_error = (squared_norm - coded).max(0.0);
         }
-        let k = if coded > 0.0 { (missed / coded).min(largest_k) } else { 0.0 };
-        let weight = rows.space.product_weight;
+        let k = if coded > 0.0 { (squared_error / coded).min(largest_k) } else { 0.0 };
+        let weight = rows.metric.product_weight;
         let factors = Factors {
-            add: rows.space.row_part(squared_norm, along_centre) + weight * b2 * missed,
+            add: rows.metric.row_part(squared_norm, dot_center) + weight * b2 * squared_error,
             rescale: weight * (b1 + b3 * k) * scale,
             error: 0.0,
         };

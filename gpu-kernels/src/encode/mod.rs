@@ -7,8 +7,8 @@
 //!     code <- bit planes of the levels, then the factors of the distance estimate
 //! ```
 //!
-//! Several scales are tried per pass over the row. Sums are added in the order of the CPU (`sums`). Four adjacent levels
-//! are one word of shared memory, from which each plane takes its bits.
+//! Several scales are tried per pass over the row. Sums are added in the order of the CPU (`sums`). Four adjacent
+//! levels are one word of shared memory, from which each plane takes its bits.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -17,15 +17,12 @@
 //! | `mixed` | the encoder of mixed codes |
 //! | `pack` | packs levels into planes, and the factors behind them |
 //! | `query` | the encoder of queries |
-//! | `plan` | [`EncodeRabitq`], [`EncodeMixed`] and [`CodeQueries`]: their grids |
 //! | `quantizer` | [`DeviceQuantizer`]: a quantizer in device memory, and the launches that encode |
 
 #[cfg(feature = "kernels")]
 mod mixed;
 #[cfg(feature = "kernels")]
 mod pack;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
 #[cfg(not(target_arch = "nvptx64"))]
 mod quantizer;
 #[cfg(feature = "kernels")]
@@ -36,28 +33,28 @@ mod rabitq;
 mod row;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{CodeQueries, EncodeMixed, EncodeRabitq};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use quantizer::{Chosen, DeviceQuantizer, QueryCodes};
+pub use quantizer::{DeviceQuantizer, QueryCodes, RowSelection};
 
 use crate::codes::{CodeShape, QueryTerms};
-use crate::residuals::ChosenRows;
+use crate::residuals::RowSelectionArgs;
 use crate::{DevicePtr, DevicePtrMut};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Launch, launch::kernels};
 
 /// Arguments of both encoders.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeArgs {
-    /// Rotated residuals.
-    pub rotated: Rotated,
+    /// RotatedResiduals residuals.
+    pub rotated: RotatedResiduals,
     /// The rows to encode.
-    pub chosen: ChosenRows,
+    pub selection: RowSelectionArgs,
     /// `[slots][shape.words]`: the codes.
     pub codes: DevicePtrMut<u32>,
     /// The layout of a code.
     pub shape: CodeShape,
     /// The metric in terms of residuals.
-    pub space: SpaceArgs,
+    pub metric: MetricArgs,
     /// Units of the factors `add`, `rescale` and `error`: powers of two.
     pub units: [f32; 3],
     /// Their inverses, which are exact too.
@@ -67,7 +64,7 @@ pub struct EncodeArgs {
 /// Residuals after the rotation or the projection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Rotated {
+pub struct RotatedResiduals {
     /// `[rows][stride]`: coordinates, padded with zeros.
     pub values: DevicePtr<f32>,
     /// `[rows]`: the squared length of each residual before the rotation, and its dot product with the center.
@@ -79,13 +76,13 @@ pub struct Rotated {
 /// A metric in terms of residuals: the weights of the parts of a distance, as in `jasper_quant`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct SpaceArgs {
+pub struct MetricArgs {
     /// The weight of the dot product of residuals.
     pub product_weight: f32,
     /// The weight of squared lengths; 0 if dot products with the center count instead.
     pub squared_weight: f32,
     /// The squared length of the center.
-    pub squared_centre: f32,
+    pub squared_center: f32,
 }
 
 /// Arguments of the encoder of RaBitQ codes.
@@ -132,30 +129,48 @@ pub const TRIALS: usize = 3;
 /// Arguments of the encoder of queries.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct CodeQueriesArgs {
-    /// Rotated residuals.
-    pub rotated: Rotated,
+pub struct EncodeQueriesArgs {
+    /// RotatedResiduals residuals.
+    pub rotated: RotatedResiduals,
     /// `[dimensions]`, as in [`MixedArgs`]; null for RaBitQ codes.
     pub of_dimensions: DevicePtr<[f32; 4]>,
-    /// `[queries][limbs][dimensions]`: int8 levels, as words of four.
+    /// `[queries][level_bytes][dimensions]`: int8 levels, as words of four.
     pub levels: DevicePtrMut<u32>,
     /// `[queries]`: scale, offset and the query's part of the distance.
     pub terms: DevicePtrMut<QueryTerms>,
     /// The metric in terms of residuals.
-    pub space: SpaceArgs,
+    pub metric: MetricArgs,
     /// Units of the factors `add`, `rescale` and `error`.
     pub units: [f32; 3],
     /// The lowest level of a positive coordinate, for RaBitQ codes.
     pub half: f32,
-    /// Queries.
+    /// Number of queries.
     pub queries: u32,
     /// Coded dimensions.
     pub dimensions: u32,
     /// int8 numbers per coordinate, 1 or 2.
-    pub limbs: u32,
+    pub level_bytes: u32,
 }
 
 /// Shared memory per warp of an encoder: a byte per level, rounded up to 16 bytes.
-const fn level_bytes(shape: &CodeShape) -> u32 {
+const fn shared_level_bytes(shape: &CodeShape) -> u32 {
     shape.dimensions.next_multiple_of(16)
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl EncodeArgs {
+    /// A warp per row, with shared memory for its levels.
+    fn launch(&self) -> Launch {
+        Launch::warp_per_row_with_shared(self.selection.len, shared_level_bytes(&self.shape))
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// The encoder of RaBitQ codes.
+    EncodeRabitq(RabitqArgs) = rabitq::encode_rabitq, |args| args.rows.launch();
+    /// The encoder of mixed codes.
+    EncodeMixed(MixedArgs) = mixed::encode_mixed, |args| args.rows.launch();
+    /// The encoder of queries.
+    EncodeQueries(EncodeQueriesArgs) = query::encode_queries, |args| Launch::warp_per_row(args.queries);
 }

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{EncodeArgs, level_bytes};
+use super::{EncodeArgs, shared_level_bytes};
 use crate::codes::PlaneShape;
 
 /// The largest f16.
@@ -22,7 +22,7 @@ pub(super) struct Factors {
 #[inline(always)]
 pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-    shared::dynamic_shared_mem::<u8>().add(warp * level_bytes(&args.shape))
+    shared::dynamic_shared_mem::<u8>().add(warp * shared_level_bytes(&args.shape))
 }
 
 /// Word `at` of a code, as far as it belongs to a plane of `WIDTH` bits; zero otherwise.
@@ -75,7 +75,7 @@ pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>,
     // SAFETY: whole warp; words of a row that no other warp writes.
     unsafe {
         warp::sync_warp(warp::FULL_MASK);
-        let row = args.codes.add(args.chosen.slot(number) * shape.words as usize);
+        let row = args.codes.add(args.selection.slot(number) * shape.words as usize);
         let mut at = warp::lane_id();
         while at < shape.words {
             let word = if at < shape.factor_word() {

@@ -8,12 +8,12 @@ use jasper_quant::Quantizer;
 use jasper_quant::parts::{CodeParts, PANEL, RotationParts};
 
 use super::{
-    CodeQueries, CodeQueriesArgs, EncodeArgs, EncodeMixed, EncodeRabitq, MixedArgs, RabitqArgs, Rotated,
-    SpaceArgs,
+    EncodeArgs, EncodeMixed, EncodeQueries, EncodeQueriesArgs, EncodeRabitq, MetricArgs, MixedArgs,
+    RabitqArgs, RotatedResiduals,
 };
 use crate::codes::{CodeShape, QueryTerms};
 use crate::project::{Project, ProjectArgs};
-use crate::residuals::{ChosenRows, ResidualArgs, Residuals, Rotate, RotateArgs};
+use crate::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs, RowSelectionArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// Bytes of residuals per pass: enough rows to fill a device, and few enough for its L2 cache.
@@ -23,14 +23,14 @@ const ALIGN: usize = 64;
 
 /// The rows of a table to encode.
 #[derive(Clone, Debug)]
-pub enum Chosen<'a> {
+pub enum RowSelection<'a> {
     /// Consecutive rows.
     Range(Range<usize>),
     /// Distinct slots.
     Slots(&'a [u32]),
 }
 
-impl Chosen<'_> {
+impl RowSelection<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Range(range) => range.len(),
@@ -49,7 +49,7 @@ impl Chosen<'_> {
 
 /// Encoded queries in device memory, for [`CodeArgs`](crate::codes::CodeArgs), and scratch memory.
 pub struct QueryCodes<S: Stream> {
-    /// `[queries][limbs][dimensions]`: int8 levels, four a word.
+    /// `[queries][level_bytes][dimensions]`: int8 levels, four a word.
     pub levels: S::Buffer<u32>,
     /// `[queries]`: their terms.
     pub terms: S::Buffer<QueryTerms>,
@@ -61,12 +61,12 @@ pub struct DeviceQuantizer<S: Stream> {
     shape: CodeShape,
     dimension: usize,
     unit: bool,
-    space: SpaceArgs,
+    metric: MetricArgs,
     units: [f32; 3],
-    limbs: u32,
-    centre: S::Buffer<f32>,
+    level_bytes: u32,
+    center: S::Buffer<f32>,
     rotation: DeviceRotation<S>,
-    code: DeviceCode<S>,
+    code: EncoderParams<S>,
 }
 
 /// The rotation of residuals.
@@ -76,7 +76,7 @@ enum DeviceRotation<S: Stream> {
 }
 
 /// The parameters of the encoder.
-enum DeviceCode<S: Stream> {
+enum EncoderParams<S: Stream> {
     Rabitq { dimension: u32, half: f32, bound_sigmas: f32, scales: jasper_quant::Scales },
     Mixed { dimensions: S::Buffer<[f32; 4]>, trials: [f32; 3], fit: [f32; 4] },
 }
@@ -97,7 +97,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     pub fn new(stream: &S, quantizer: &dyn Quantizer) -> Result<Self, S::Error> {
         let parts = quantizer.parts();
         let code = match parts.code {
-            CodeParts::Rabitq { bits, dimension, bound_sigmas, scales } => DeviceCode::Rabitq {
+            CodeParts::Rabitq { bits, dimension, bound_sigmas, scales } => EncoderParams::Rabitq {
                 dimension: dimension as u32,
                 half: (1_u32 << (bits - 1)) as f32,
                 bound_sigmas,
@@ -106,21 +106,21 @@ impl<S: Stream> DeviceQuantizer<S> {
             CodeParts::Mixed { dimensions, trials, fit } => {
                 let dimensions: Vec<[f32; 4]> =
                     dimensions.iter().map(|of| [of.step, of.inverse, of.limit, of.half]).collect();
-                DeviceCode::Mixed { dimensions: stream.upload(&dimensions)?, trials, fit }
+                EncoderParams::Mixed { dimensions: stream.upload(&dimensions)?, trials, fit }
             }
         };
         Ok(Self {
             shape: (&**quantizer.layout()).into(),
             dimension: quantizer.dimension(),
             unit: parts.metric == Metric::Cosine,
-            space: SpaceArgs {
+            metric: MetricArgs {
                 product_weight: parts.product_weight,
                 squared_weight: parts.squared_weight,
-                squared_centre: parts.squared_centre,
+                squared_center: parts.squared_center,
             },
             units: parts.units,
-            limbs: parts.limbs as u32,
-            centre: stream.upload(parts.centre)?,
+            level_bytes: parts.level_bytes as u32,
+            center: stream.upload(parts.center)?,
             rotation: match parts.rotation {
                 RotationParts::Hadamard(factors) => {
                     DeviceRotation::Hadamard { factors: stream.upload(factors)? }
@@ -144,7 +144,7 @@ impl<S: Stream> DeviceQuantizer<S> {
             CodeParts::Rabitq { .. } => 0,
             CodeParts::Mixed { dimensions, .. } => dimensions.len() * size_of::<[f32; 4]>(),
         };
-        size_of_val(parts.centre) + rotation + code
+        size_of_val(parts.center) + rotation + code
     }
 
     /// The layout of a code.
@@ -153,8 +153,8 @@ impl<S: Stream> DeviceQuantizer<S> {
     }
 
     /// int8 numbers per coordinate of a query.
-    pub fn limbs(&self) -> u32 {
-        self.limbs
+    pub fn level_bytes(&self) -> u32 {
+        self.level_bytes
     }
 
     /// Coordinates per vector.
@@ -162,7 +162,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         self.dimension
     }
 
-    /// Bytes of device memory that [`Self::encode`] and [`Self::code_queries`] take for `rows` at once beside their
+    /// Bytes of device memory that [`Self::encode`] and [`Self::encode_queries`] take for `rows` at once beside their
     /// buffers.
     pub fn scratch_bytes(&self, rows: usize) -> usize {
         let (residual, rotated) = self.strides();
@@ -192,12 +192,12 @@ impl<S: Stream> DeviceQuantizer<S> {
         })
     }
 
-    /// Encodes the rows `chosen` of the table `rows` into the same slots of `codes`, equal to
-    /// [`Codes::encode`](jasper_quant::Codes::encode) to the bit.
+    /// Encodes the rows `selection` of the table `rows` into the same slots of `codes`, equal to
+    /// [`Codes::from_vectors`](jasper_quant::Codes::from_vectors) to the bit.
     ///
     /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
-    /// holds [`CodeShape::words`] words a row. Cost: a pass over the rows for each four scales that the bits ask for,
-    /// and of a matrix `dimension` times its directions multiply-adds a row.
+    /// holds [`CodeShape::words`] words per row. Cost: one pass over the rows per four scales, and with a matrix
+    /// `dimension` times its directions multiply-adds per row.
     ///
     /// # Errors
     /// Of the device.
@@ -208,37 +208,46 @@ impl<S: Stream> DeviceQuantizer<S> {
         &self,
         stream: &S,
         rows: &S::Buffer<T>,
-        chosen: &Chosen<'_>,
+        selection: &RowSelection<'_>,
         codes: &mut S::Buffer<u32>,
     ) -> Result<(), S::Error> {
-        let (len, words) = (chosen.len(), self.shape.words as usize);
-        assert!(chosen.end() * words <= codes.len(), "rows to {} in {} words", chosen.end(), codes.len());
+        let (len, words) = (selection.len(), self.shape.words as usize);
+        assert!(
+            selection.end() * words <= codes.len(),
+            "rows to {} in {} words",
+            selection.end(),
+            codes.len()
+        );
         let stride = padded_len::<T>(self.dimension);
-        assert!(chosen.end() * stride <= rows.len(), "rows to {} in {}", chosen.end(), rows.len());
-        let slots = match chosen {
-            Chosen::Range(_) => None,
-            Chosen::Slots(slots) => Some(stream.upload(slots)?),
+        assert!(selection.end() * stride <= rows.len(), "rows to {} in {}", selection.end(), rows.len());
+        let slots = match selection {
+            RowSelection::Range(_) => None,
+            RowSelection::Slots(slots) => Some(stream.upload(slots)?),
         };
         let mut scratch = self.scratch(stream, len)?;
         for first in (0..len).step_by(self.pass_rows()) {
-            let chosen = ChosenRows {
+            let selection = RowSelectionArgs {
                 slots: slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input().add(first)),
-                first: if let Chosen::Range(range) = chosen { (range.start + first) as u32 } else { 0 },
+                first: if let RowSelection::Range(range) = selection {
+                    (range.start + first) as u32
+                } else {
+                    0
+                },
                 len: (len - first).min(self.pass_rows()) as u32,
             };
             // SAFETY: the rows are there, as was checked, and the scratch is for as many.
-            let rotated = unsafe { self.rotate(stream, rows.input(), chosen, &mut scratch)? };
+            let rotated = unsafe { self.rotate(stream, rows.input(), selection, &mut scratch)? };
             let rows = EncodeArgs {
                 rotated,
-                chosen,
+                selection,
                 codes: codes.output(),
                 shape: self.shape,
-                space: self.space,
+                metric: self.metric,
                 units: self.units,
                 inverse_units: self.units.map(f32::recip),
             };
             match &self.code {
-                DeviceCode::Rabitq { dimension, half, bound_sigmas, scales } => {
+                EncoderParams::Rabitq { dimension, half, bound_sigmas, scales } => {
                     let args = RabitqArgs {
                         rows,
                         dimension: *dimension,
@@ -250,11 +259,11 @@ impl<S: Stream> DeviceQuantizer<S> {
                         step: scales.step,
                         count: scales.count,
                     };
-                    // SAFETY: what is rotated is there, and the rows are rows of the codes, by the assertion; buffers are
-                    // freed after the launch.
+                    // SAFETY: what is rotated is there, and the rows are rows of the codes, by the assertion; buffers
+                    // are freed after the launch.
                     unsafe { stream.launch(&EncodeRabitq, args)? };
                 }
-                DeviceCode::Mixed { dimensions, trials, fit } => {
+                EncoderParams::Mixed { dimensions, trials, fit } => {
                     let dimensions = dimensions.input();
                     let args = MixedArgs { rows, dimensions, trials: *trials, fit: *fit };
                     // SAFETY: as above; there is a chunk for each dimension.
@@ -267,7 +276,7 @@ impl<S: Stream> DeviceQuantizer<S> {
 
     /// Words per query of levels.
     pub fn levels_words(&self) -> usize {
-        (self.limbs * self.shape.dimensions / 4) as usize
+        (self.level_bytes * self.shape.dimensions / 4) as usize
     }
 
     /// Allocates `queries` encoded queries.
@@ -302,8 +311,9 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// If they do not [fit](Self::fits).
     ///
     /// # Safety
-    /// There are as many `queries`, each padded to [`padded_len`], written for this stream, until the launches have run.
-    pub unsafe fn code_queries<T: Element>(
+    /// There are as many `queries`, each padded to [`padded_len`], written for this stream, until the launches have
+    /// run.
+    pub unsafe fn encode_queries<T: Element>(
         &self,
         stream: &S,
         queries: DevicePtr<T>,
@@ -314,27 +324,28 @@ impl<S: Stream> DeviceQuantizer<S> {
         let words = self.levels_words();
         for first in (0..len).step_by(self.pass_rows()) {
             let count = (len - first).min(self.pass_rows()) as u32;
-            let chosen = ChosenRows { slots: DevicePtr::null(), first: first as u32, len: count };
+            let selection = RowSelectionArgs { slots: DevicePtr::null(), first: first as u32, len: count };
             // SAFETY: the caller's promise; there is room, by the assertion.
-            let rotated = unsafe { self.rotate(stream, queries, chosen, &mut codes.scratch)? };
+            let rotated = unsafe { self.rotate(stream, queries, selection, &mut codes.scratch)? };
             let (of_dimensions, half) = match &self.code {
-                DeviceCode::Rabitq { half, .. } => (DevicePtr::null(), *half),
-                DeviceCode::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
+                EncoderParams::Rabitq { half, .. } => (DevicePtr::null(), *half),
+                EncoderParams::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
             };
-            let args = CodeQueriesArgs {
+            let args = EncodeQueriesArgs {
                 rotated,
                 of_dimensions,
                 levels: codes.levels.output().add(first * words),
                 terms: codes.terms.output().add(first),
-                space: self.space,
+                metric: self.metric,
                 units: self.units,
                 half,
                 queries: count,
                 dimensions: self.shape.dimensions,
-                limbs: self.limbs,
+                level_bytes: self.level_bytes,
             };
-            // SAFETY: what is rotated is there, and there is room, by the assertion; buffers are freed after the launch.
-            unsafe { stream.launch(&CodeQueries, args)? };
+            // SAFETY: what is rotated is there, and there is room, by the assertion; buffers are freed after the
+            // launch.
+            unsafe { stream.launch(&EncodeQueries, args)? };
         }
         Ok(())
     }
@@ -347,15 +358,15 @@ impl<S: Stream> DeviceQuantizer<S> {
         &self,
         stream: &S,
         rows: DevicePtr<T>,
-        chosen: ChosenRows,
+        selection: RowSelectionArgs,
         scratch: &mut Scratch<S>,
-    ) -> Result<Rotated, S::Error> {
+    ) -> Result<RotatedResiduals, S::Error> {
         let (stride, rotated_stride) = self.strides();
         let residuals: DevicePtrMut<f32> = scratch.residuals.output();
         let args = ResidualArgs {
             rows: rows.cast(),
-            chosen,
-            centre: self.centre.input(),
+            selection,
+            center: self.center.input(),
             residuals,
             sums: scratch.sums.output(),
             row_bytes: (padded_len::<T>(self.dimension) * size_of::<T>()) as u32,
@@ -367,7 +378,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
         let (values, stride) = match &self.rotation {
             DeviceRotation::Hadamard { factors } => {
-                let (rows, dimension) = (chosen.len, stride as u32);
+                let (rows, dimension) = (selection.len, stride as u32);
                 let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
                 // SAFETY: residuals and factors are of this length; buffers are freed after the launch.
                 unsafe { stream.launch(&Rotate::new(dimension), args)? };
@@ -378,7 +389,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                     rows: residuals.cast_const(),
                     panels: panels.input(),
                     out: scratch.rotated.output(),
-                    rows_len: chosen.len,
+                    rows_len: selection.len,
                     dimension: self.dimension as u32,
                     stride: stride as u32,
                     panels_len: (panels.len() / (self.dimension * PANEL)) as u32,
@@ -389,7 +400,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 (scratch.rotated.input(), rotated_stride)
             }
         };
-        Ok(Rotated { values, sums: scratch.sums.input(), stride: stride as u32 })
+        Ok(RotatedResiduals { values, sums: scratch.sums.input(), stride: stride as u32 })
     }
 }
 

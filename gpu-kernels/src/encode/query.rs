@@ -2,32 +2,32 @@
 
 use cuda_std::prelude::*;
 
-use super::{CodeQueriesArgs, SpaceArgs};
-use crate::rows::row_of_warp;
+use super::{EncodeQueriesArgs, MetricArgs};
+use crate::collectives::row_of_warp;
 use crate::sums::for_coordinates;
 
-/// The largest magnitude of one limb, and of two: 127 * 256 + 127.
+/// The largest level of one byte, and of two: 127 * 256 + 127.
 const LARGEST: [f32; 2] = [127.0, 32639.0];
 
-impl SpaceArgs {
+impl MetricArgs {
     /// The row's part of a distance.
     #[inline(always)]
-    pub(super) fn row_part(&self, squared_norm: f32, along_centre: f32) -> f32 {
-        if self.squared_weight == 0.0 { -along_centre } else { self.squared_weight * squared_norm }
+    pub(super) fn row_part(&self, squared_norm: f32, dot_center: f32) -> f32 {
+        if self.squared_weight == 0.0 { -dot_center } else { self.squared_weight * squared_norm }
     }
 
     /// The query's part of a distance.
     #[inline(always)]
-    fn query_part(&self, squared_norm: f32, along_centre: f32) -> f32 {
+    fn query_part(&self, squared_norm: f32, dot_center: f32) -> f32 {
         if self.squared_weight == 0.0 {
-            -along_centre - self.squared_centre
+            -dot_center - self.squared_center
         } else {
             self.squared_weight * squared_norm
         }
     }
 }
 
-impl CodeQueriesArgs {
+impl EncodeQueriesArgs {
     /// Coordinate `i` of a query, weighted as the levels of a row are.
     ///
     /// # Safety
@@ -51,7 +51,7 @@ impl CodeQueriesArgs {
     /// # Safety
     /// There is such a dimension.
     #[inline(always)]
-    unsafe fn twice_centred(&self, i: u32) -> i32 {
+    unsafe fn twice_offset(&self, i: u32) -> i32 {
         let mut half = self.half;
         if !self.of_dimensions.is_null() {
             // SAFETY: the caller's promise.
@@ -66,12 +66,12 @@ impl CodeQueriesArgs {
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256)]
-pub unsafe fn code_queries(args: CodeQueriesArgs) {
+pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     let query = row_of_warp();
     if query >= args.queries as usize {
         return;
     }
-    let one = args.limbs == 1;
+    let one = args.level_bytes == 1;
     let largest = if one { LARGEST[0] } else { LARGEST[1] };
     // SAFETY: a query that there is, coordinates that it has; levels and terms that are this warp's; the whole warp
     // comes to every collective.
@@ -84,13 +84,13 @@ pub unsafe fn code_queries(args: CodeQueriesArgs) {
         });
         let peak = f32::from_bits(warp::warp_reduce_max(warp::FULL_MASK, peak));
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
-        let levels = args.levels.cast::<i8>().add(query * (args.limbs * args.dimensions) as usize);
+        let levels = args.levels.cast::<i8>().add(query * (args.level_bytes * args.dimensions) as usize);
         let mut sums = [0_i32; 2];
         for_coordinates(args.dimensions, |_, i| {
             if i < args.dimensions {
                 let level = math::round_to_i32(args.weighted(query, i) * inverse);
                 let level = level.clamp(-(largest as i32), largest as i32);
-                let twice = args.twice_centred(i);
+                let twice = args.twice_offset(i);
                 let high = if one { level } else { (level + 128) >> 8 };
                 global::store(levels.at(i as usize), high as i8);
                 sums[0] += twice * high;
@@ -101,15 +101,15 @@ pub unsafe fn code_queries(args: CodeQueriesArgs) {
                 }
             }
         });
-        let [squared_norm, along_centre] = global::load_readonly(args.rotated.sums.at(query));
+        let [squared_norm, dot_center] = global::load_readonly(args.rotated.sums.at(query));
         let [add_unit, rescale_unit, error_unit] = args.units;
         let offset =
             [-warp::warp_sum(warp::FULL_MASK, sums[0], 32), -warp::warp_sum(warp::FULL_MASK, sums[1], 32)];
         let head = [
-            args.space.query_part(squared_norm, along_centre).to_bits(),
+            args.metric.query_part(squared_norm, dot_center).to_bits(),
             add_unit.to_bits(),
             (math::sqrt_f32(squared_norm) * error_unit).to_bits(),
-            args.limbs,
+            args.level_bytes,
         ];
         let weight = if one { 1.0 } else { 256.0 };
         let tail = [

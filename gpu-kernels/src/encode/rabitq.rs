@@ -1,6 +1,6 @@
 //! RaBitQ codes: finds the grid point of best cosine with the residual.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
@@ -8,12 +8,12 @@ use cuda_std::prelude::*;
 
 use super::RabitqArgs;
 use super::pack::{Factors, levels, store};
-use super::row::{Products, Row, UniformGrid};
-use crate::rows::row_of_warp;
+use super::row::{GridPoint, Row, UniformGrid};
+use crate::collectives::row_of_warp;
 use crate::sums::{Sum, for_coordinates};
 
-/// Scales per pass over the row.
-const TOGETHER: usize = 4;
+/// Scales tried per pass over the row.
+const SCALES_PER_PASS: usize = 4;
 
 /// Encodes rows; one warp per row.
 ///
@@ -23,7 +23,7 @@ const TOGETHER: usize = 4;
 #[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_rabitq(args: RabitqArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
-    if number >= rows.chosen.len as usize {
+    if number >= rows.selection.len as usize {
         return;
     }
     let levels = levels(rows);
@@ -37,7 +37,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
             square.add(half, x, x);
         });
         let norm = math::sqrt_f32(square.total());
-        let row = Row { rotated, dimensions, factor: 1.0 / norm, of: UniformGrid { half: args.half } };
+        let row = Row { rotated, dimensions, factor: 1.0 / norm, grid: UniformGrid { half: args.half } };
         let (mut scale_back, mut squared_tangent) = (0.0, 0.0);
         if norm == 0.0 {
             row.store_zero(levels);
@@ -48,15 +48,15 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
             let [found] = row.products([scale]);
             let (product, square) = (found.product, found.square - padding);
             let along = product / square;
-            let missed = row.store_levels(scale, along, levels) - padding * along * along;
+            let squared_error = row.store_levels(scale, along, levels) - padding * along * along;
             scale_back = norm / product;
-            squared_tangent = (missed / (product * along)).max(0.0);
+            squared_tangent = (squared_error / (product * along)).max(0.0);
         }
-        let weight = rows.space.product_weight;
+        let weight = rows.metric.product_weight;
         let deviation = norm * math::sqrt_f32(squared_tangent / (args.dimension.max(2) - 1) as f32);
-        let [_, along_centre] = global::load_readonly(rows.rotated.sums.at(number));
+        let [_, dot_center] = global::load_readonly(rows.rotated.sums.at(number));
         let factors = Factors {
-            add: rows.space.row_part(norm * norm, along_centre),
+            add: rows.metric.row_part(norm * norm, dot_center),
             rescale: weight * scale_back,
             error: weight.abs() * args.bound_sigmas * deviation,
         };
@@ -72,22 +72,22 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
 unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
     // SAFETY: the caller's promise, and the whole warp.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
-    let (mut scale, mut best) = (0.0, Products::NONE);
+    let (mut scale, mut best) = (0.0, GridPoint::NONE);
     let mut first = 0;
     while first < args.count {
-        let mut scales = [0.0; TOGETHER];
-        for i in 0..TOGETHER {
+        let mut scales = [0.0; SCALES_PER_PASS];
+        for i in 0..SCALES_PER_PASS {
             scales[i] = base * (args.low + args.step * (first + i as u32) as f32);
         }
         // SAFETY: as above.
         let found = unsafe { row.products(scales) };
-        for i in 0..TOGETHER {
-            let found = Products { product: found[i].product, square: found[i].square - padding };
+        for i in 0..SCALES_PER_PASS {
+            let found = GridPoint { product: found[i].product, square: found[i].square - padding };
             if first + (i as u32) < args.count && found.is_nearer(best) {
                 (scale, best) = (scales[i], found);
             }
         }
-        first += TOGETHER as u32;
+        first += SCALES_PER_PASS as u32;
     }
     scale
 }

@@ -5,9 +5,9 @@ use cuda_std::prelude::*;
 use crate::DevicePtr;
 use crate::sums::{Sum, for_coordinates};
 
-/// The grid of a dimension.
+/// The grid of one dimension.
 #[derive(Clone, Copy)]
-pub(super) struct Dimension {
+pub(super) struct Step {
     pub(super) step: f32,
     pub(super) inverse: f32,
     pub(super) limit: f32,
@@ -15,10 +15,10 @@ pub(super) struct Dimension {
 }
 
 /// The grids of all dimensions.
-pub(super) trait Dimensions: Copy {
+pub(super) trait Grid: Copy {
     /// # Safety
     /// There is such a dimension.
-    unsafe fn get(self, i: u32) -> Dimension;
+    unsafe fn get(self, i: u32) -> Step;
 }
 
 /// All dimensions have the same bits, and steps of 1.
@@ -27,20 +27,20 @@ pub(super) struct UniformGrid {
     pub(super) half: f32,
 }
 
-impl Dimensions for UniformGrid {
+impl Grid for UniformGrid {
     #[inline(always)]
-    unsafe fn get(self, _: u32) -> Dimension {
+    unsafe fn get(self, _: u32) -> Step {
         // Magnitudes have half the levels, from 0.
-        Dimension { step: 1.0, inverse: 1.0, limit: self.half - 1.0 + 0.5, half: self.half }
+        Step { step: 1.0, inverse: 1.0, limit: self.half - 1.0 + 0.5, half: self.half }
     }
 }
 
-impl Dimensions for DevicePtr<[f32; 4]> {
+impl Grid for DevicePtr<[f32; 4]> {
     #[inline(always)]
-    unsafe fn get(self, i: u32) -> Dimension {
+    unsafe fn get(self, i: u32) -> Step {
         // SAFETY: the caller's promise.
         let [step, inverse, limit, half] = unsafe { global::load_readonly(self.at(i as usize)) };
-        Dimension { step, inverse, limit, half }
+        Step { step, inverse, limit, half }
     }
 }
 
@@ -51,19 +51,19 @@ pub(super) struct Row<D> {
     pub(super) dimensions: u32,
     /// 1 / length.
     pub(super) factor: f32,
-    pub(super) of: D,
+    pub(super) grid: D,
 }
 
 /// A grid point relative to the residual.
 #[derive(Clone, Copy)]
-pub(super) struct Products {
+pub(super) struct GridPoint {
     /// Their dot product.
     pub(super) product: f32,
     /// The squared length of the point.
     pub(super) square: f32,
 }
 
-impl Products {
+impl GridPoint {
     /// Farther than any grid point.
     pub(super) const NONE: Self = Self { product: 0.0, square: 1.0 };
 
@@ -76,11 +76,11 @@ impl Products {
 
 /// The minimum, and `b` if `a` is NaN, as on the CPU.
 #[inline(always)]
-fn lesser(a: f32, b: f32) -> f32 {
+fn min_not_nan(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-impl<D: Dimensions> Row<D> {
+impl<D: Grid> Row<D> {
     /// # Safety
     /// Coordinate `i` is there.
     #[inline(always)]
@@ -91,13 +91,13 @@ impl<D: Dimensions> Row<D> {
 
     /// The level of a magnitude at a scale, from 0.
     #[inline(always)]
-    fn level(of: Dimension, magnitude: f32, scale: f32) -> f32 {
-        math::floor(lesser(magnitude * of.inverse * scale, of.limit))
+    fn level(step: Step, magnitude: f32, scale: f32) -> f32 {
+        math::floor(min_not_nan(magnitude * step.inverse * scale, step.limit))
     }
 
     #[inline(always)]
-    fn point(of: Dimension, magnitude: f32, scale: f32) -> f32 {
-        (Self::level(of, magnitude, scale) + 0.5) * of.step
+    fn point(step: Step, magnitude: f32, scale: f32) -> f32 {
+        (Self::level(step, magnitude, scale) + 0.5) * step.step
     }
 
     /// The grid points at several scales, in every lane. Whole warp.
@@ -105,23 +105,23 @@ impl<D: Dimensions> Row<D> {
     /// # Safety
     /// There is such a row.
     #[inline(always)]
-    pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [Products; N] {
+    pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [GridPoint; N] {
         let (mut product, mut square) = ([Sum::ZERO; N], [Sum::ZERO; N]);
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
                 // SAFETY: a coordinate of the row.
-                let (of, magnitude) = unsafe { (self.of.get(i), self.magnitude(i)) };
+                let (step, magnitude) = unsafe { (self.grid.get(i), self.magnitude(i)) };
                 for n in 0..N {
-                    let point = Self::point(of, magnitude, scales[n]);
+                    let point = Self::point(step, magnitude, scales[n]);
                     product[n].add(half, magnitude, point);
                     square[n].add(half, point, point);
                 }
             }
         });
-        let mut all = [Products { product: 0.0, square: 0.0 }; N];
+        let mut all = [GridPoint { product: 0.0, square: 0.0 }; N];
         for n in 0..N {
             // SAFETY: whole warp.
-            all[n] = unsafe { Products { product: product[n].total(), square: square[n].total() } };
+            all[n] = unsafe { GridPoint { product: product[n].total(), square: square[n].total() } };
         }
         all
     }
@@ -143,30 +143,30 @@ impl<D: Dimensions> Row<D> {
         f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
     }
 
-    /// Stores the levels at a scale; returns, in every lane, the squared length of the residual minus `along` times the grid
-    /// point. Whole warp.
+    /// Stores the levels at a scale; returns, in every lane, the squared length of the residual minus `along` times the
+    /// grid point. Whole warp.
     ///
     /// # Safety
     /// There is such a row, and a byte per level that no other warp accesses.
     #[inline(always)]
     pub(super) unsafe fn store_levels(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
-        let mut missed = Sum::ZERO;
+        let mut squared_error = Sum::ZERO;
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
                 // SAFETY: a coordinate of the row, and its level.
                 unsafe {
-                    let (of, x) = (self.of.get(i), global::load_readonly(self.rotated.at(i as usize)));
+                    let (step, x) = (self.grid.get(i), global::load_readonly(self.rotated.at(i as usize)));
                     let magnitude = x.abs() * self.factor;
-                    let level = Self::level(of, magnitude, scale);
-                    let signed = if x >= 0.0 { of.half + level } else { of.half - 1.0 - level };
+                    let level = Self::level(step, magnitude, scale);
+                    let signed = if x >= 0.0 { step.half + level } else { step.half - 1.0 - level };
                     levels.add(i).store(signed as u32 as u8);
-                    let left = magnitude - along * ((level + 0.5) * of.step);
-                    missed.add(half, left, left);
+                    let error = magnitude - along * ((level + 0.5) * step.step);
+                    squared_error.add(half, error, error);
                 }
             }
         });
         // SAFETY: whole warp.
-        unsafe { missed.total() }
+        unsafe { squared_error.total() }
     }
 
     /// Stores the levels of a zero residual.
@@ -178,7 +178,7 @@ impl<D: Dimensions> Row<D> {
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {
                 // SAFETY: a dimension, and its level.
-                unsafe { levels.add(i).store(self.of.get(i).half as u32 as u8) };
+                unsafe { levels.add(i).store(self.grid.get(i).half as u32 as u8) };
             }
         });
     }

@@ -5,18 +5,20 @@
 //! begins          0     3 4   6      group g is begins[g]..begins[g + 1]
 //! ```
 
+#[cfg(not(target_arch = "nvptx64"))]
+mod buffers;
 #[cfg(feature = "kernels")]
 mod kernel;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{FindGroups, Groups};
+pub use buffers::Groups;
 
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::launch::kernels;
 use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 
-/// Arguments of the kernel that finds groups.
+/// Arguments of [`FindGroups`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GroupArgs {
@@ -28,8 +30,14 @@ pub struct GroupArgs {
     pub count: DevicePtrMut<u32>,
     /// With as many tiles as hold `len` keys, at least one.
     pub look_back: LookBack,
-    /// Keys.
+    /// Number of keys.
     pub len: u32,
     /// Low bits that are ignored, below 64.
     pub shift: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// The kernel that finds groups: reads each key once.
+    FindGroups(GroupArgs) = kernel::find_groups, |args| args.look_back.select_launch();
 }

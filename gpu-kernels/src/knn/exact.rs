@@ -40,8 +40,8 @@ exact! {
 /// The sum of `term` over two vectors, in all eight lanes that share it. Whole warp.
 ///
 /// # Safety
-/// Both vectors have `dimension` coordinates in global memory that is not written during the launch. `dimension` is the same in
-/// every lane of the warp.
+/// Both vectors have `dimension` coordinates in global memory that is not written during the launch. `dimension` is the
+/// same in every lane of the warp.
 #[inline(always)]
 unsafe fn sum<E: Exact>(
     a: DevicePtr<u8>,
@@ -64,12 +64,12 @@ unsafe fn sum<E: Exact>(
         sum +=
             f64::from_bits(unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, own.to_bits(), lane, LANES).0 });
     }
-    let mut rest = 0.0;
+    let mut tail = 0.0;
     while i < dimension {
-        rest += term(i);
+        tail += term(i);
         i += 1;
     }
-    sum + rest
+    sum + tail
 }
 
 /// A metric's exact distance.
@@ -122,7 +122,7 @@ unsafe fn angle<E: Exact>(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u
 
 /// Bits that compare as unsigned integers like the distances compare, and never [`NO_ENTRY`](super::list::NO_ENTRY).
 #[inline(always)]
-pub(super) fn orderable(distance: f64) -> u64 {
+pub(super) fn ordered_bits(distance: f64) -> u64 {
     let bits = distance.to_bits();
     bits ^ ((bits as i64 >> 63) as u64 | 1 << 63)
 }

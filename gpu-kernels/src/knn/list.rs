@@ -2,8 +2,8 @@
 
 use cuda_std::prelude::*;
 
-use super::WARP;
 use crate::DevicePtrMut;
+use crate::WARP_SIZE;
 
 /// The entry of an empty place: sorts last.
 pub(super) const NO_ENTRY: u64 = u64::MAX;
@@ -37,7 +37,7 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
     while at < len {
         // SAFETY: at < len.
         unsafe { global::store(list.at(at as usize), NO_ENTRY) };
-        at += WARP;
+        at += WARP_SIZE;
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<
         let place = below(own) + lower_bound(list.cast_const().at(0), len, own);
         let mut first = len;
         while first > 0 {
-            first -= WARP;
+            first -= WARP_SIZE;
             let at = first + lane;
             let entry = global::load(list.at(at as usize));
             let to = at + below(entry);

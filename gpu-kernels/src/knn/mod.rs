@@ -50,7 +50,7 @@ pub use results::KnnResults;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use sequence::{MAX_K, exact_knn, scratch_bytes};
 
-use crate::{DevicePtr, DevicePtrMut, WARP};
+use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 
 /// Arguments of the scan.
 #[repr(C)]
@@ -64,9 +64,9 @@ pub struct ScanArgs {
     pub lists: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
-    /// Rows.
+    /// Number of rows.
     pub rows_len: u32,
-    /// Queries.
+    /// Number of queries.
     pub queries_len: u32,
     /// Rows of a segment, a multiple of 128.
     pub segment_rows: u32,
@@ -84,7 +84,7 @@ pub struct RankArgs {
     pub queries: DevicePtr<u8>,
     /// As in [`ScanArgs`].
     pub lists: DevicePtr<u64>,
-    /// `[queries_len][k]`: rows, the nearest first; [`NO_ROW`](crate::graph::NO_ROW) after the last.
+    /// `[queries_len][k]`: rows, the nearest first; [`NO_SLOT`](crate::graph::NO_SLOT) after the last.
     pub ids: DevicePtrMut<u32>,
     /// `[queries_len][k]`: the bits of their distances as f64; infinity after the last.
     pub distances: DevicePtrMut<u64>,
@@ -92,7 +92,7 @@ pub struct RankArgs {
     pub row_bytes: u32,
     /// Coordinates of a row.
     pub dimension: u32,
-    /// Queries.
+    /// Number of queries.
     pub queries_len: u32,
     /// Lists of each query.
     pub segments: u32,
@@ -114,4 +114,4 @@ const DEPTH: u32 = 16;
 /// Words of one tile of vectors.
 const TILE_WORDS: u32 = DEPTH * TILE;
 /// Entries that can be pending for a query's list: half of them before a round, half from that round.
-const PENDING: u32 = 2 * WARP;
+const MAX_PENDING: u32 = 2 * WARP_SIZE;

@@ -35,7 +35,7 @@ pub(super) trait Product<S: Score + ?Sized> {
     /// Puts a chunk of a vector where [`Self::add`] finds it.
     ///
     /// # Safety
-    /// The tile is [`TILE_WORDS`](super::TILE_WORDS) long, of so many vectors and chunks as it holds; nothing else
+    /// The tile is [`TILE_WORDS`](super::TILE_WORDS) long, and holds as many vectors and chunks as fit; nothing else
     /// writes this chunk or reads the tile meanwhile.
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]);
 }

@@ -2,23 +2,23 @@
 
 use cuda_std::prelude::*;
 
-use super::exact::{Distance, LANES, from_orderable, orderable};
+use super::exact::{Distance, LANES, from_orderable, ordered_bits};
 use super::list::{NO_ENTRY, lower_bound};
 use super::{RANK_THREADS, RankArgs};
 use crate::DevicePtr;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 
 /// The query of this block.
-struct Work {
+struct QueryRanking {
     args: RankArgs,
     query: u32,
     /// `[list_len]`: the best entries of all lists.
     candidates: Shared<u64>,
-    /// `[list_len]`: their distances, orderable.
+    /// `[list_len]`: their distances, ordered_bits.
     distances: Shared<u64>,
 }
 
-impl Work {
+impl QueryRanking {
     #[inline(always)]
     fn list(&self, segment: u32) -> DevicePtr<u64> {
         let number = segment as usize * self.args.queries_len as usize + self.query as usize;
@@ -35,7 +35,7 @@ impl Work {
     /// a barrier must follow.
     ///
     /// # Safety
-    /// The work is what the arguments said.
+    /// The arguments are as [`RankArgs`] says.
     #[inline(always)]
     unsafe fn gather(&self) {
         let RankArgs { segments, list_len, .. } = self.args;
@@ -68,7 +68,8 @@ impl Work {
         }
     }
 
-    /// Computes the distance of each candidate, with eight lanes per candidate. Whole block, with a barrier before and after.
+    /// Computes the distance of each candidate, with eight lanes per candidate. Whole block, with a barrier before and
+    /// after.
     ///
     /// # Safety
     /// As for [`Self::gather`].
@@ -87,7 +88,7 @@ impl Work {
                     self.distances.add(i).store(if entry == NO_ENTRY {
                         NO_ENTRY
                     } else {
-                        orderable(distance)
+                        ordered_bits(distance)
                     });
                 }
             }
@@ -106,7 +107,7 @@ impl Work {
         let first = self.query as usize * k as usize;
         let mut i = thread::thread_idx_x();
         while i < list_len {
-            // SAFETY: places below k lie in the answer of this query; each is the place of one candidate.
+            // SAFETY: places below k are those of this query; each is the place of one candidate.
             unsafe {
                 let own = (self.distances.add(i).load(), self.candidates.add(i).load() as u32);
                 let mut place = 0;
@@ -117,7 +118,7 @@ impl Work {
                 }
                 // Candidates that are none stay where they are: after all others.
                 let (place, id, distance) = if own.0 == NO_ENTRY {
-                    (i, NO_ROW, f64::INFINITY.to_bits())
+                    (i, NO_SLOT, f64::INFINITY.to_bits())
                 } else {
                     (place, own.1, from_orderable(own.0).to_bits())
                 };
@@ -131,7 +132,7 @@ impl Work {
     }
 }
 
-/// The answer to one query.
+/// Ranks the candidates of one query.
 ///
 /// # Safety
 /// The arguments are as [`RankArgs`] says, and the launch is the one planned for them: one block per query.
@@ -139,13 +140,13 @@ impl Work {
 pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();
     let distances = candidates.add(args.list_len);
-    let work = Work { args, query: thread::block_idx_x(), candidates, distances };
+    let ranking = QueryRanking { args, query: thread::block_idx_x(), candidates, distances };
     // SAFETY: the caller's promise; the whole block comes here.
     unsafe {
-        work.gather();
+        ranking.gather();
         thread::sync_threads();
-        work.measure::<D>();
+        ranking.measure::<D>();
         thread::sync_threads();
-        work.write();
+        ranking.write();
     }
 }

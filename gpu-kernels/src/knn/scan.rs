@@ -17,7 +17,7 @@ use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::tile::{Vectors, add_squares, chunks, put};
 use super::top_lists::TopLists;
-use super::{PENDING, ScanArgs, TILE, TILE_WORDS};
+use super::{MAX_PENDING, ScanArgs, TILE, TILE_WORDS};
 
 /// The shared memory of a block.
 struct SharedMemory<S: Score> {
@@ -27,7 +27,7 @@ struct SharedMemory<S: Score> {
     squares: Shared<Sum<S>>,
     pending: Shared<u64>,
     worst: Shared<u64>,
-    waiting: Shared<u32>,
+    pending_counts: Shared<u32>,
 }
 
 impl<S: Score> SharedMemory<S> {
@@ -36,8 +36,8 @@ impl<S: Score> SharedMemory<S> {
         let tiles = shared::dynamic_shared_mem::<u32>();
         let squares = tiles.add(4 * TILE_WORDS);
         let pending = squares.add(2 * TILE).cast::<u64>();
-        let worst = pending.add(TILE * PENDING);
-        Self { tiles, squares: squares.cast(), pending, worst, waiting: worst.add(TILE).cast() }
+        let worst = pending.add(TILE * MAX_PENDING);
+        Self { tiles, squares: squares.cast(), pending, worst, pending_counts: worst.add(TILE).cast() }
     }
 
     #[inline(always)]
@@ -71,7 +71,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let lists = TopLists {
         pending: memory.pending,
         worst: memory.worst,
-        waiting: memory.waiting,
+        pending_counts: memory.pending_counts,
         lists: args.lists.add(first_list * args.list_len as usize),
         list_len: args.list_len,
         queries: args.queries_len - first_query,
@@ -99,8 +99,8 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         thread::sync_threads();
         let mut product = S::Product::new();
         while row < lists.rows_end {
-            let present = chunks::<S::Element>().min(args.row_bytes / 16 - chunk);
-            chunk += present;
+            let step_chunks = chunks::<S::Element>().min(args.row_bytes / 16 - chunk);
+            chunk += step_chunks;
             let last = chunk * 16 == args.row_bytes;
             if last {
                 (row, chunk) = (row + TILE, 0);
@@ -108,7 +108,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
             if row < lists.rows_end {
                 put_step(step + 1, row, chunk);
             }
-            product.add(memory.queries(step), memory.rows(step), present);
+            product.add(memory.queries(step), memory.rows(step), step_chunks);
             if last {
                 lists.offer::<S>(&product, memory.squares(row - TILE), row - TILE);
                 product = S::Product::new();

@@ -49,7 +49,7 @@ impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
 
     #[inline(always)]
     fn score(sum: f32, _: f32) -> u32 {
-        orderable(sum)
+        ordered_bits(sum)
     }
 }
 
@@ -67,7 +67,7 @@ impl<E: Coordinates<Sum = f32>> Score for FloatDot<E> {
 
     #[inline(always)]
     fn score(sum: f32, _: f32) -> u32 {
-        orderable(-sum)
+        ordered_bits(-sum)
     }
 }
 
@@ -135,12 +135,12 @@ impl<E: Bytes> Score for ByteCosine<E> {
 #[inline(always)]
 fn angle(product: f32, square: f32) -> u32 {
     let size = f32::from_bits(product.to_bits() & !(1 << 31));
-    orderable(-(product * size / square))
+    ordered_bits(-(product * size / square))
 }
 
 /// Bits that compare as unsigned integers like the numbers compare.
 #[inline(always)]
-fn orderable(number: f32) -> u32 {
+fn ordered_bits(number: f32) -> u32 {
     let bits = number.to_bits();
     // Of a negative number all bits turn over, of another the sign.
     bits ^ ((bits as i32 >> 31) as u32 | 1 << 31)

@@ -5,12 +5,12 @@ use jasper_core::{Element, Metric, padded_len};
 use super::{KnnResults, Rank, RankArgs, Scan, ScanArgs, TILE};
 use crate::{Buffer, Stream};
 
-/// Most neighbors that can be asked for.
+/// The largest k.
 pub const MAX_K: usize = 128;
 
 /// Queries whose lists exist at once: enough to fill a device many times, few enough that their lists stay small.
 const QUERIES_PER_PASS: usize = 1 << 14;
-/// Most segments: each has a list of its own.
+/// Maximum number of segments: each has a list of its own.
 const MAX_SEGMENTS: u32 = 32;
 /// Tiles that a segment has at least: the lists of a short one are filled at the cost of many merges.
 const SEGMENT_TILES: u32 = 8;
@@ -20,22 +20,22 @@ const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 /// Entries of a list, so that the true neighbors are among them: k where scores are exact, else as many again.
 fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
     let exact = T::EXACT && metric != Metric::Cosine;
-    (if exact { k } else { 2 * k } as u32).next_multiple_of(super::WARP)
+    (if exact { k } else { 2 * k } as u32).next_multiple_of(crate::WARP_SIZE)
 }
 
 /// In how many segments to cut the rows, so that the last round of blocks leaves few multiprocessors idle.
 fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
-    let at_once = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
+    let resident_blocks = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
     let tiles = queries_len.div_ceil(TILE);
-    let most = (rows_len / (SEGMENT_TILES * TILE)).clamp(1, MAX_SEGMENTS);
-    let rounds = |segments: u32| (tiles * segments).div_ceil(at_once);
+    let max_segments = (rows_len / (SEGMENT_TILES * TILE)).clamp(1, MAX_SEGMENTS);
+    let rounds = |segments: u32| (tiles * segments).div_ceil(resident_blocks);
     // Time goes with rounds over segments; compared as products, the fewer segments first.
-    (1..=most)
-        .reduce(|best, some| if rounds(some) * best < rounds(best) * some { some } else { best })
+    (1..=max_segments)
+        .reduce(|best, next| if rounds(next) * best < rounds(best) * next { next } else { best })
         .unwrap_or(1)
 }
 
-/// The most device memory that [`exact_knn`] allocates beside rows and queries, in bytes.
+/// The maximum device memory that [`exact_knn`] allocates beside rows and queries, in bytes.
 pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
     let list_len = Metric::ALL.map(|metric| list_len::<T>(metric, k)).into_iter().max().unwrap_or(0) as usize;
     queries_len.min(QUERIES_PER_PASS) * (MAX_SEGMENTS as usize * list_len * 8 + k * (4 + 8))
@@ -106,7 +106,7 @@ pub fn exact_knn<S: Stream, T: Element>(
             list_len,
             k: k as u32,
         };
-        // SAFETY: rows and queries are as long as checked above; lists and answers have the shapes that the arguments
+        // SAFETY: rows and queries are as long as checked above; lists and results have the shapes that the arguments
         // say, and live until the downloads have waited for both launches, the second of which reads what the first
         // wrote.
         unsafe {

@@ -7,9 +7,10 @@
 
 use cuda_std::prelude::*;
 
+use super::TILE;
 use super::product::Product;
 use super::score::Score;
-use super::{TILE, WARP};
+use crate::WARP_SIZE;
 use crate::coordinates::Bytes;
 
 /// Groups of 16 queries of a warp.
@@ -30,7 +31,7 @@ pub(super) struct TensorCoreProduct([[[i32; 4]; ROW_GROUPS]; QUERY_GROUPS]);
 /// The first query of this warp, and its first row.
 #[inline(always)]
 fn corner() -> (u32, u32) {
-    let warp = thread::thread_idx_x() / WARP;
+    let warp = thread::thread_idx_x() / WARP_SIZE;
     (warp / (TILE / ROWS) * QUERIES, warp % (TILE / ROWS) * ROWS)
 }
 

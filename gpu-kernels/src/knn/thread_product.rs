@@ -42,7 +42,8 @@ impl<S: Pairwise> Product<S> for ThreadProduct<S> {
             for line in 0..S::Element::UNPACKED as u32 {
                 // SAFETY: a line of a chunk that is there; the vectors of a thread lie four by four from a multiple of
                 // four, half a tile apart.
-                let (query, row) = unsafe { (eight(queries.add(line * TILE)), eight(rows.add(line * TILE))) };
+                let (query, row) =
+                    unsafe { (load_eight(queries.add(line * TILE)), load_eight(rows.add(line * TILE))) };
                 for i in 0..SIDE {
                     for j in 0..SIDE {
                         self.0[i][j] = S::add(self.0[i][j], query[i], row[j]);
@@ -86,7 +87,7 @@ impl<S: Pairwise> Product<S> for ThreadProduct<S> {
 /// # Safety
 /// `at` is a multiple of 16 bytes inside of the first half of a line of a tile that is not written during the launch.
 #[inline(always)]
-unsafe fn eight(at: Shared<u32>) -> [u32; SIDE] {
+unsafe fn load_eight(at: Shared<u32>) -> [u32; SIDE] {
     // SAFETY: the caller's promise.
     let ([a, b, c, d], [e, f, g, h]) =
         unsafe { (at.cast::<[u32; 4]>().load(), at.add(TILE / 2).cast::<[u32; 4]>().load()) };

@@ -12,11 +12,11 @@ use super::{DEPTH, SCAN_THREADS, TILE};
 use crate::DevicePtr;
 use crate::coordinates::Coordinates;
 
-/// Chunks of a tile that one thread carries, if a chunk unpacks to four words; half of them if to eight.
-const CARRIED: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
+/// Chunks of a tile that one thread loads, if a chunk unpacks to four words; half of them if to eight.
+const MAX_CHUNKS_PER_THREAD: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
 
-/// Chunks that one thread carries to a tile: of the same vectors each time.
-pub(super) type Carried = [[u32; 4]; CARRIED];
+/// Chunks that one thread loads for a tile: of the same vectors each time.
+pub(super) type ThreadChunks = [[u32; 4]; MAX_CHUNKS_PER_THREAD];
 
 /// Chunks of a vector that a tile holds.
 #[inline(always)]
@@ -24,16 +24,16 @@ pub(super) const fn chunks<E: Coordinates>() -> u32 {
     DEPTH / E::UNPACKED as u32
 }
 
-/// How many chunks one thread carries.
+/// How many chunks one thread loads.
 #[inline(always)]
-const fn carried<E: Coordinates>() -> usize {
-    CARRIED * 4 / E::UNPACKED
+const fn chunks_per_thread<E: Coordinates>() -> usize {
+    MAX_CHUNKS_PER_THREAD * 4 / E::UNPACKED
 }
 
 /// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighboring lanes have
 /// neighboring chunks.
 #[inline(always)]
-fn carries<E: Coordinates>(i: usize) -> (u32, u32) {
+fn chunk_of_thread<E: Coordinates>(i: usize) -> (u32, u32) {
     let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
     (number / chunks::<E>(), number % chunks::<E>())
 }
@@ -47,16 +47,16 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// The chunks that this thread carries, of the tile that begins at vector `first`, from chunk `chunk` on. Vectors
+    /// Loads the chunks of this thread of the tile that begins at vector `first`, from chunk `chunk` on. Vectors
     /// past the last are copies of it, chunks past the end are zero.
     ///
     /// # Safety
     /// The vectors are there, at least one.
     #[inline(always)]
-    pub(super) unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> Carried {
-        let mut fetched = [[0; 4]; CARRIED];
-        for i in 0..carried::<E>() {
-            let (vector, within) = carries::<E>(i);
+    pub(super) unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> ThreadChunks {
+        let mut fetched = [[0; 4]; MAX_CHUNKS_PER_THREAD];
+        for i in 0..chunks_per_thread::<E>() {
+            let (vector, within) = chunk_of_thread::<E>(i);
             let vector = (first + vector).min(self.len - 1);
             let at = (chunk + within) * 16;
             // The last chunk in place of one past the end, so that the load needs no branch.
@@ -70,28 +70,32 @@ impl Vectors {
     }
 }
 
-/// Puts what this thread carries into a tile.
+/// Stores the chunks of this thread in a tile.
 ///
 /// # Safety
 /// The block is done reading the tile.
 #[inline(always)]
-pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: Carried) {
-    for i in 0..carried::<S::Element>() {
-        let (vector, chunk) = carries::<S::Element>(i);
+pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: ThreadChunks) {
+    for i in 0..chunks_per_thread::<S::Element>() {
+        let (vector, chunk) = chunk_of_thread::<S::Element>(i);
         // SAFETY: vector < TILE, the chunk is one that a tile holds, and no other thread has it.
         unsafe { S::Product::put(tile, vector, chunk, fetched[i]) };
     }
 }
 
-/// Adds the squares of what this thread carries to the squared lengths of its vectors, which are `fresh` at their first
-/// chunks. Whole block.
+/// Adds the squares of the chunks of this thread to the squared lengths of its vectors, which are `fresh` at their
+/// first chunks. Whole block.
 ///
 /// # Safety
 /// `lengths` has a place for each vector of a tile, and the block is done reading it.
 #[inline(always)]
-pub(super) unsafe fn add_squares<E: Coordinates>(lengths: Shared<E::Sum>, fetched: Carried, fresh: bool) {
-    for i in 0..carried::<E>() {
-        let (vector, chunk) = carries::<E>(i);
+pub(super) unsafe fn add_squares<E: Coordinates>(
+    lengths: Shared<E::Sum>,
+    fetched: ThreadChunks,
+    fresh: bool,
+) {
+    for i in 0..chunks_per_thread::<E>() {
+        let (vector, chunk) = chunk_of_thread::<E>(i);
         // SAFETY: the whole warp comes here; vector < TILE, and its place belongs to one lane, the same every time.
         unsafe {
             let mut square = if chunk == 0 && !fresh { lengths.add(vector).load() } else { E::ZERO };

@@ -5,21 +5,23 @@ use cuda_std::prelude::*;
 use super::list::{self, NO_ENTRY};
 use super::product::Product as _;
 use super::score::{Score, Sum};
-use super::{PENDING, SCAN_THREADS, TILE, WARP};
+use super::{MAX_PENDING, SCAN_THREADS, TILE};
 use crate::DevicePtrMut;
+use crate::WARP_SIZE;
 use crate::coordinates::Coordinates;
 
-/// Rounds in which the scores of a tile are offered: in each, a query gets at most half as many entries as can be pending.
-const ROUNDS: usize = (TILE / (PENDING / 2)) as usize;
+/// Rounds in which the scores of a tile are offered: in each, a query gets at most half as many entries as can be
+/// pending.
+const ROUNDS: usize = (TILE / (MAX_PENDING / 2)) as usize;
 
 /// The lists of the queries of a tile. Each warp owns the lists of some queries.
 pub(super) struct TopLists {
-    /// `[TILE][PENDING]`: entries to be merged into the list of each query.
+    /// `[TILE][MAX_PENDING]`: entries to be merged into the list of each query.
     pub(super) pending: Shared<u64>,
     /// `[TILE]`: the last entry of each list.
     pub(super) worst: Shared<u64>,
     /// `[TILE]`: pending entries.
-    pub(super) waiting: Shared<u32>,
+    pub(super) pending_counts: Shared<u32>,
     /// `[queries][list_len]`
     pub(super) lists: DevicePtrMut<u64>,
     /// Entries of a list.
@@ -34,10 +36,10 @@ impl TopLists {
     /// Calls `each` with the queries of this warp. Whole warp.
     #[inline(always)]
     fn for_queries_of_warp(&self, mut each: impl FnMut(u32)) {
-        let mut query = thread::thread_idx_x() / WARP;
+        let mut query = thread::thread_idx_x() / WARP_SIZE;
         while query < TILE {
             each(query);
-            query += SCAN_THREADS / WARP;
+            query += SCAN_THREADS / WARP_SIZE;
         }
     }
 
@@ -59,7 +61,7 @@ impl TopLists {
                 };
                 if warp::lane_id() == 0 {
                     self.worst.add(query).store(worst);
-                    self.waiting.add(query).store(0);
+                    self.pending_counts.add(query).store(0);
                 }
             }
         });
@@ -70,7 +72,8 @@ impl TopLists {
         self.lists.add(query as usize * self.list_len as usize)
     }
 
-    /// Merges pending entries into the lists. Whole block, after a barrier; another must follow before more are offered.
+    /// Merges pending entries into the lists. Whole block, after a barrier; another must follow before more are
+    /// offered.
     ///
     /// # Safety
     /// As for [`Self::clear`].
@@ -80,24 +83,24 @@ impl TopLists {
             // SAFETY: a query belongs to one warp, which alone sees its list; what is pending was written before the
             // barrier.
             unsafe {
-                let count = self.waiting.add(query).load();
+                let count = self.pending_counts.add(query).load();
                 let mut merged = 0;
                 while merged < count {
-                    let pending = self.pending.add(query * PENDING + merged);
+                    let pending = self.pending.add(query * MAX_PENDING + merged);
                     let worst =
-                        list::merge(pending, WARP.min(count - merged), self.list(query), self.list_len);
+                        list::merge(pending, WARP_SIZE.min(count - merged), self.list(query), self.list_len);
                     if warp::lane_id() == 0 {
                         self.worst.add(query).store(worst);
-                        self.waiting.add(query).store(0);
+                        self.pending_counts.add(query).store(0);
                     }
-                    merged += WARP;
+                    merged += WARP_SIZE;
                 }
             }
         });
     }
 
-    /// Adds the scores that beat the worst of their list to its pending entries, and merges before there is no more room.
-    /// Whole block, in rounds that end with a barrier.
+    /// Adds the scores that beat the worst of their list to its pending entries, and merges before there is no more
+    /// room. Whole block, in rounds that end with a barrier.
     ///
     /// # Safety
     /// As for [`Self::clear`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
@@ -132,9 +135,9 @@ impl TopLists {
                             // as many rows in one as there are others. Places are handed out once, and read after a
                             // barrier.
                             unsafe {
-                                let place = self.waiting.add(query).atomic_add(1);
-                                self.pending.add(query * PENDING + place).store(entry);
-                                crowded |= place >= PENDING / 2;
+                                let place = self.pending_counts.add(query).atomic_add(1);
+                                self.pending.add(query * MAX_PENDING + place).store(entry);
+                                crowded |= place >= MAX_PENDING / 2;
                             }
                         }
                     }

@@ -2,23 +2,15 @@
 //!
 //! A block multiplies a tile of 64 rows by 64 directions, a thread 4 by 4 of them in registers. No sum is split, so the
 //! results equal those of `jasper_quant` to the bit. Tensor cores add in an order of their own and would not.
-//!
-//! | module | holds |
-//! | --- | --- |
-//! | `kernel` | the kernel |
-//! | `plan` | [`Project`]: its grid |
 
 #[cfg(feature = "kernels")]
 mod kernel;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
-
-#[cfg(not(target_arch = "nvptx64"))]
-pub use plan::Project;
 
 use crate::{DevicePtr, DevicePtrMut};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Launch, launch::kernels};
 
-/// Arguments of the projection.
+/// Arguments of [`Project`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProjectArgs {
@@ -28,13 +20,13 @@ pub struct ProjectArgs {
     pub panels: DevicePtr<f32>,
     /// `[rows_len][out_stride]`: the products, padded with zeros.
     pub out: DevicePtrMut<f32>,
-    /// Rows.
+    /// Number of rows.
     pub rows_len: u32,
     /// Coordinates per row.
     pub dimension: u32,
     /// Floats from row to row, a multiple of 64.
     pub stride: u32,
-    /// Panels.
+    /// Number of panels.
     pub panels_len: u32,
     /// Floats from row to row of products, a multiple of 64, at least the number of directions.
     pub out_stride: u32,
@@ -48,3 +40,18 @@ const PANEL: u32 = 32;
 const DEPTH: u32 = 16;
 /// Threads per block.
 const THREADS: u32 = 256;
+
+#[cfg(not(target_arch = "nvptx64"))]
+const _: () = assert!(PANEL as usize == jasper_quant::parts::PANEL);
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// The projection.
+    Project(ProjectArgs) = kernel::project, |args| {
+        for stride in [args.stride, args.out_stride] {
+            assert!(stride.is_multiple_of(TILE), "rows of {stride} floats must be a multiple of {TILE}");
+        }
+        let grid = (args.rows_len.div_ceil(TILE), args.out_stride / TILE);
+        Launch { grid, block: THREADS, shared: 2 * DEPTH * TILE * size_of::<f32>() as u32 }
+    };
+}

@@ -1,7 +1,7 @@
 //! Both rounds of a prune of few candidates, with all pairs compared up front.
 //!
 //! When a full row gets some new edges, the loop of [`robust_prune`](super::robust_prune) takes as many steps as a row
-//! has links, and each waits for rows from memory and for a barrier, although an earlier prune has compared most pairs
+//! has edges, and each waits for rows from memory and for a barrier, although an earlier prune has compared most pairs
 //! already. Here:
 //!
 //! ```text
@@ -20,28 +20,29 @@ use cuda_std::prelude::*;
 
 use super::bit_set::BitSet;
 use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
-use super::remaining::Deferred;
-use super::robust_prune::{Memory, warp_number, warps};
-use super::space::Space;
+use super::pair_distances::PairDistances;
+use super::remaining::SecondRound;
+use super::robust_prune::{SharedMemory, warp_number, warps};
 use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::{block_stride, rank_in};
 use crate::neighbor;
 
 /// The longest rows, in bytes, of which all pairs are compared: a block's candidates then fit the L1 cache, or nearly.
-/// Of longer rows the loop leaves most unread. Merges of rows of 1,536 bytes became four times as fast (docs: experiments).
+/// Of longer rows the loop leaves most unread. Merges of rows of 1,536 bytes became four times as fast
+/// (docs/src/experiments.md#gpu-linking-by-vectors-rounded-to-bytes).
 const MAX_ROW_BYTES: u32 = 1536;
 
 /// The part of a block's shared memory that few candidates leave free.
 #[derive(Clone, Copy)]
 pub(super) struct AllPairs {
-    keys: Shared<u64>,
+    entries: Shared<u64>,
     /// `[MAX_ALL_PAIRS][2][WORDS]`: what each candidate occludes with `alpha`, and what without slack.
     occluded: Shared<u32>,
     /// `[2][WORDS]`: the new candidates, and those deferred from the start; later, what each round keeps.
     sets: Shared<u32>,
     /// `[MAX_ALL_PAIRS]`: indices of candidates: the new ones, then the already pruned ones.
     indices: Shared<u16>,
-    /// `[deferred_len]`: keys of the deferred candidates, at most [`MAX_ALL_PAIRS`].
+    /// `[deferred_len]`: entries of the deferred candidates, at most [`MAX_ALL_PAIRS`].
     deferred: Shared<u64>,
     deferred_len: u32,
     /// The number of new candidates.
@@ -49,39 +50,39 @@ pub(super) struct AllPairs {
 }
 
 impl AllPairs {
-    /// Whether `count` keys, not sorted yet, are few and of short rows. If so, saves the deferred keys of the `old` row,
-    /// which the sort will move. Whole block; a barrier must follow.
+    /// Whether `count` entries, not sorted yet, are few and of short rows. If so, saves the deferred entries of the
+    /// `old` row, which the sort will move. Whole block; a barrier must follow.
     ///
     /// # Safety
-    /// The old row was [marked](super::already_pruned::mark_already_pruned); no barrier is needed since.
+    /// The old row was [marked](super::already_pruned::mark_already_pruned). No barrier is needed in between.
     #[inline(always)]
     pub(super) unsafe fn new(
         args: &PruneArgs,
-        memory: &Memory,
+        memory: &SharedMemory,
         count: u32,
         old: Shared<u64>,
-        deferred: &Deferred,
+        deferred: &SecondRound,
     ) -> Option<Self> {
         if count > MAX_ALL_PAIRS || args.graph.row_bytes > MAX_ROW_BYTES {
             return None;
         }
-        let occluded = memory.keys.add(MAX_ALL_PAIRS).cast::<u32>();
+        let occluded = memory.entries.add(MAX_ALL_PAIRS).cast::<u32>();
         let sets = occluded.add(2 * MAX_ALL_PAIRS * WORDS);
         let indices = sets.add(2 * WORDS).cast::<u16>();
-        let keys = indices.add(MAX_ALL_PAIRS).cast::<u64>();
+        let entries = indices.add(MAX_ALL_PAIRS).cast::<u64>();
         block_stride(deferred.end, |place| {
             if place >= deferred.begin {
-                // SAFETY: this thread marked the key. There is room behind all keys.
-                unsafe { keys.add(place - deferred.begin).store(old.add(place).load()) };
+                // SAFETY: this thread marked the entry. There is room behind all entries.
+                unsafe { entries.add(place - deferred.begin).store(old.add(place).load()) };
             }
         });
         let deferred_len = deferred.end - deferred.begin;
         Some(Self {
-            keys: memory.keys,
+            entries: memory.entries,
             occluded,
             sets,
             indices,
-            deferred: keys,
+            deferred: entries,
             deferred_len,
             new_len: memory.count,
         })
@@ -93,9 +94,9 @@ impl AllPairs {
     /// # Safety
     /// As there.
     #[inline(always)]
-    pub(super) unsafe fn robust_prune<S: Space>(
+    pub(super) unsafe fn robust_prune<S: PairDistances>(
         &self,
-        space: &S,
+        distances: &S,
         args: &PruneArgs,
         count: u32,
         emit: impl Fn(u32, u64),
@@ -109,7 +110,7 @@ impl AllPairs {
             }
             self.find_deferred(count);
             thread::sync_threads();
-            self.compare(space, OcclusionRule::new(args), count);
+            self.compare(distances, OcclusionRule::new(args), count);
             thread::sync_threads();
             if warp_number() == 0 {
                 self.run_rounds(args, count);
@@ -125,7 +126,7 @@ impl AllPairs {
                     args.max_degree
                 };
                 if rank < args.max_degree {
-                    emit(rank, self.keys.add(index).load());
+                    emit(rank, self.entries.add(index).load());
                 }
             });
             (first.len() + second.len()).min(args.max_degree)
@@ -150,11 +151,11 @@ impl AllPairs {
             // SAFETY: indices below the count; the whole warp votes.
             unsafe {
                 let is_candidate = index < count;
-                let is_new = is_candidate && self.keys.add(index).load() & neighbor::UNVISITED != 0;
+                let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
-                let rest = warp::warp_vote_ballot(warp::FULL_MASK, is_candidate && !is_new);
-                pruned -= rest.count_ones();
-                let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(rest) };
+                let pruned_lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_candidate && !is_new);
+                pruned -= pruned_lanes.count_ones();
+                let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(pruned_lanes) };
                 if is_candidate {
                     self.indices.add(to).store(index as u16);
                 }
@@ -171,23 +172,23 @@ impl AllPairs {
         }
     }
 
-    /// Finds the deferred candidates among the sorted keys by binary search.
+    /// Finds the deferred candidates among the sorted entries by binary search.
     #[inline(always)]
     unsafe fn find_deferred(&self, count: u32) {
         block_stride(self.deferred_len, |at| {
             // SAFETY: one of them; steps stay below the count.
             unsafe {
-                let key = self.deferred.add(at).load();
+                let entry = self.deferred.add(at).load();
                 let (mut index, mut step) = (0, MAX_ALL_PAIRS / 2);
                 while step > 0 {
                     let next = index + step;
-                    if next < count && self.keys.add(next).load() <= key {
+                    if next < count && self.entries.add(next).load() <= entry {
                         index = next;
                     }
                     step /= 2;
                 }
                 // It may be behind the last candidate that counts.
-                if self.keys.add(index).load() == key {
+                if self.entries.add(index).load() == entry {
                     self.sets.add(WORDS + index / 32).atomic_or(1 << (index % 32));
                 }
             }
@@ -196,25 +197,25 @@ impl AllPairs {
 
     /// Compares the new candidates with each other and with the already pruned ones: a warp takes one new candidate.
     #[inline(always)]
-    unsafe fn compare<S: Space>(&self, space: &S, rule: OcclusionRule, count: u32) {
-        // SAFETY: indices of keys, which name vertices; whole warps compute every distance.
+    unsafe fn compare<S: PairDistances>(&self, distances: &S, rule: OcclusionRule, count: u32) {
+        // SAFETY: indices of entries, which name vertices; whole warps compute every distance.
         unsafe {
             let new_len = self.new_len.load();
             let mut one = warp_number();
             while one < new_len {
                 let a = u32::from(self.indices.add(one).load());
-                let key_a = self.keys.add(a).load();
-                let reference = space.reference(neighbor::id(key_a));
+                let entry_a = self.entries.add(a).load();
+                let reference = distances.reference(neighbor::id(entry_a));
                 let mut first = one + 1;
                 while first < count {
-                    let at = first + S::slot();
-                    let is_scored = S::slot() < S::PER_WARP && at < count;
+                    let at = first + S::lane_vertex();
+                    let is_scored = S::lane_vertex() < S::PER_WARP && at < count;
                     let b = if is_scored { u32::from(self.indices.add(at).load()) } else { a };
-                    let key_b = self.keys.add(b).load();
-                    let between = space.distance(&reference, neighbor::id(key_b));
+                    let entry_b = self.entries.add(b).load();
+                    let between = distances.distance(&reference, neighbor::id(entry_b));
                     if is_scored {
-                        self.note(a, (b, key_b), between, rule);
-                        self.note(b, (a, key_a), between, rule);
+                        self.note(a, (b, entry_b), between, rule);
+                        self.note(b, (a, entry_a), between, rule);
                     }
                     first += S::PER_WARP;
                 }
@@ -225,8 +226,8 @@ impl AllPairs {
 
     /// Notes whether `from` occludes `to`.
     #[inline(always)]
-    unsafe fn note(&self, from: u32, (to, key): (u32, u64), between: f32, rule: OcclusionRule) {
-        let (distance, bit) = (neighbor::distance(key), 1 << (to % 32));
+    unsafe fn note(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
+        let (distance, bit) = (neighbor::distance(entry), 1 << (to % 32));
         let word = self.occluded.add(2 * from * WORDS + to / 32);
         // SAFETY: the bits of a candidate.
         unsafe {
@@ -239,7 +240,8 @@ impl AllPairs {
         }
     }
 
-    /// Both rounds. Replaces the sets by what each keeps, in all more than `max_degree` if a run exceeds it. One warp;
+    /// Both rounds. Replaces the sets by what each keeps. Candidates that occlude nothing are
+    /// kept in one step, so both may be more than `max_degree` together. One warp;
     /// all lanes do the same.
     #[inline(always)]
     unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
@@ -247,16 +249,16 @@ impl AllPairs {
         unsafe {
             let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
             let occluding = self.occluding(count).or(new);
-            let (mut remaining, mut kept) = (BitSet::first(count), BitSet::EMPTY);
-            let (mut first, mut room, mut scored) = (BitSet::EMPTY, args.max_degree, 0);
+            let (mut remaining, mut kept) = (BitSet::below(count), BitSet::EMPTY);
+            let (mut first, mut free_places, mut scored) = (BitSet::EMPTY, args.max_degree, 0);
             let mut second_round = false;
-            while room > 0 {
+            while free_places > 0 {
                 let open = if second_round { remaining } else { remaining.without(deferred) };
                 let next = open.and(occluding).min();
                 // Candidates in front of `next` occlude nothing: all of them are kept in one step.
-                let run = open.and(BitSet::first(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
-                scored += run.len().min(room - 1) * remaining.and(new).len();
-                room = room.saturating_sub(run.len());
+                let run = open.and(BitSet::below(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
+                scored += run.len().min(free_places - 1) * remaining.and(new).len();
+                free_places = free_places.saturating_sub(run.len());
                 (kept, remaining) = (kept.or(run), remaining.without(run));
                 let Some(next) = next else {
                     if second_round || args.alpha <= FIRST_ALPHA {
@@ -265,12 +267,12 @@ impl AllPairs {
                     (first, kept, second_round) = (kept, BitSet::EMPTY, true);
                     continue;
                 };
-                if room > 0 {
+                if free_places > 0 {
                     let one = BitSet::only(next);
                     (kept, remaining) = (kept.or(one), remaining.without(one));
-                    room -= 1;
+                    free_places -= 1;
                 }
-                if room > 0 {
+                if free_places > 0 {
                     scored += if new.contains(next) { remaining } else { remaining.and(new) }.len();
                     let occluded = self.occluded.add(2 * next * WORDS);
                     remaining = remaining.without(BitSet::load(occluded));

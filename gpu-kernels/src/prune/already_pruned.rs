@@ -8,13 +8,14 @@
 //!             first  second  appended since
 //! ```
 //!
-//! If the first appended edge is farther than the last entry of the second part, it is taken for a part of it. That
-//! is harmless: it is not compared with the entries of these parts until the row is pruned down to fewer.
+//! If the first appended edge is farther than the last entry of the second part, it is taken for a part of it. It
+//! is then not compared with the entries of these parts, so an edge that one of them occludes may stay. The CPU
+//! executor finds the same parts, and keeps the same edges.
 
 use cuda_std::prelude::*;
 
-use super::remaining::Deferred;
-use super::robust_prune::Memory;
+use super::remaining::SecondRound;
+use super::robust_prune::SharedMemory;
 use super::{FIRST_ALPHA, PruneArgs};
 use crate::collectives::block_stride;
 use crate::neighbor;
@@ -22,14 +23,14 @@ use crate::neighbor;
 /// The end of the part that the first round kept, and the end of that of the second. Whole block; a barrier.
 ///
 /// # Safety
-/// There are `degree` keys, in the order of the row; `memory.pruned_ends` hold `degree`. A barrier has passed since they
-/// were written.
+/// There are `degree` entries, in the order of the row; `memory.pruned_ends` hold `degree`. A barrier has passed since
+/// they were written.
 #[inline(always)]
 pub(super) unsafe fn pruned_ends(
     args: &PruneArgs,
     degree: u32,
-    keys: Shared<u64>,
-    memory: &Memory,
+    entries: Shared<u64>,
+    memory: &SharedMemory,
 ) -> [u32; 2] {
     let [first, second] = memory.pruned_ends;
     // SAFETY: places are below the degree; the whole block reaches the barriers.
@@ -37,7 +38,7 @@ pub(super) unsafe fn pruned_ends(
         // The end of the ascending run from `begin` on: the first descent, found by all threads.
         let find = |end: Shared<u32>, begin: u32| {
             block_stride(degree.saturating_sub(1), |place| {
-                if place >= begin && keys.add(place).load() > keys.add(place + 1).load() {
+                if place >= begin && entries.add(place).load() > entries.add(place + 1).load() {
                     end.atomic_min(place + 1);
                 }
             });
@@ -49,25 +50,25 @@ pub(super) unsafe fn pruned_ends(
     }
 }
 
-/// Clears the unvisited bit of the keys that an earlier prune kept; returns the part of its second round. Whole block; a
-/// barrier before the bits are cleared.
+/// Clears the unexpanded bit of the entries that an earlier prune kept; returns the part of its second round. Whole
+/// block; a barrier before the bits are cleared.
 ///
 /// # Safety
-/// As for [`pruned_ends`]; a barrier follows before the keys are read.
+/// As for [`pruned_ends`]; a barrier follows before the entries are read.
 #[inline(always)]
 pub(super) unsafe fn mark_already_pruned(
     args: &PruneArgs,
     degree: u32,
-    keys: Shared<u64>,
-    memory: &Memory,
-) -> Deferred {
-    // SAFETY: the runs have been found when keys change, each by one thread.
+    entries: Shared<u64>,
+    memory: &SharedMemory,
+) -> SecondRound {
+    // SAFETY: the runs have been found when entries change, each by one thread.
     unsafe {
-        let [begin, end] = pruned_ends(args, degree, keys, memory);
+        let [begin, end] = pruned_ends(args, degree, entries, memory);
         block_stride(end, |place| {
-            let key = keys.add(place);
-            key.store(key.load() & !neighbor::UNVISITED);
+            let entry = entries.add(place);
+            entry.store(entry.load() & !neighbor::UNEXPANDED);
         });
-        Deferred { old: memory.old, begin, end }
+        SecondRound { old: memory.old, begin, end }
     }
 }

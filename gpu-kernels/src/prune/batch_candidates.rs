@@ -1,4 +1,5 @@
-//! Candidates from the same batch: the nearest of the vertices that are inserted together, which no search can find yet.
+//! Candidates from the same batch: the nearest of the vertices that are inserted together, which no search can find
+//! yet.
 //!
 //! ```text
 //! batch_candidates(p):
@@ -9,21 +10,21 @@
 //!         nearest <- the nearest max_degree of nearest and this round's peers that are nearer than bound
 //! ```
 //!
-//! The peers of a vertex are the other vertices of its group. The first round samples one of every few, the second takes
-//! some more of them, the third the rest: most vertices have no near peer, and pay for the sample alone
+//! The peers of a vertex are the other vertices of its group. The first round samples one of every few, the second
+//! takes some more of them, the third the rest: most vertices have no near peer, and pay for the sample alone
 //! (`jasper_vamana::PeerSampling`, which makes the same choice).
 
 use cuda_std::prelude::*;
 
 use super::layout::batch_capacity;
-use super::robust_prune::Memory;
+use super::pair_distances::PairDistances;
+use super::robust_prune::SharedMemory;
 use super::score::score;
 use super::sort::{NO_CANDIDATE, sort_padded};
-use super::space::Space;
 use super::update::sampled;
 use super::{BatchCandidatesArgs, DISTANCES};
 use crate::collectives::block_stride;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor;
 
 /// Compares one vertex with its peers; one block per vertex.
@@ -31,34 +32,36 @@ use crate::neighbor;
 /// # Safety
 /// The arguments are what [`BatchCandidatesArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn batch_candidates<S: Space>(args: BatchCandidatesArgs) {
-    let list = thread::block_idx_x();
+pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArgs) {
+    let batch_index = thread::block_idx_x();
     let limit = args.prune.max_degree;
-    let memory = Memory::carve(&args.prune, batch_capacity(args.at_once, limit, args.candidates_stride));
+    let memory =
+        SharedMemory::new(&args.prune, batch_capacity(args.chunk_len, limit, args.candidates_stride));
     // SAFETY: the whole block reaches every barrier; there is room for the candidates and the peers.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(list as usize));
-        let bound = bound(&args, list, vertex, memory.keys);
+        let vertex = global::load_readonly(args.batch.at(batch_index as usize));
+        let bound = bound(&args, batch_index, vertex, memory.entries);
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
         }
         thread::sync_threads();
-        let first = list / args.group * args.group;
-        let len = args.group.min(args.lists - first);
-        let mut nearest = Nearest { vertex, bound, limit, len: 0, keys: memory.keys, count: memory.count };
-        let space = S::new(&args.prune.graph, args.prune.form);
+        let first = batch_index / args.group * args.group;
+        let len = args.group.min(args.vertices_len - first);
+        let mut nearest =
+            Nearest { vertex, bound, limit, len: 0, entries: memory.entries, count: memory.count };
+        let distances = S::new(&args.prune.graph, args.prune.form);
         let rounds = Rounds { every: args.every, second: args.every.min(1 + args.more), len };
         let (mut round, mut compared) = (0, 0);
         while round < Rounds::COUNT && nearest.len >= round.min(limit) {
             let turns = rounds.turns(round);
             let peers = rounds.peers(turns);
-            nearest.insert(&space, &args, peers, |i| first + rounds.place(turns, i));
+            nearest.insert(&distances, &args, peers, |i| first + rounds.place(turns, i));
             compared += peers;
             round += 1;
         }
-        nearest.store(&args, list);
+        nearest.store(&args, batch_index);
         if thread::thread_idx_x() == 0 {
-            let itself = rounds.turn(list - first) < rounds.turns(round - 1).1;
+            let itself = rounds.turn(batch_index - first) < rounds.turns(round - 1).1;
             atomic::add(args.prune.counters.at(DISTANCES), u64::from(compared - u32::from(itself)));
         }
     }
@@ -125,7 +128,7 @@ struct Nearest {
     bound: u64,
     limit: u32,
     len: u32,
-    keys: Shared<u64>,
+    entries: Shared<u64>,
     count: Shared<u32>,
 }
 
@@ -135,9 +138,9 @@ impl Nearest {
     /// # Safety
     /// There are such places; a barrier has passed since the count was written.
     #[inline(always)]
-    unsafe fn insert<S: Space>(
+    unsafe fn insert<S: PairDistances>(
         &mut self,
-        space: &S,
+        distances: &S,
         args: &BatchCandidatesArgs,
         len: u32,
         place: impl Fn(u32) -> u32,
@@ -145,70 +148,70 @@ impl Nearest {
         let mut first = 0;
         while first < len {
             let at = |i: u32| place(first + i) as usize;
-            let (bound, keys, count) = (self.bound, self.keys, self.count);
-            // SAFETY: the caller's promise; at most `limit` keys are there, which leaves room for `at_once` more.
+            let (bound, entries, count) = (self.bound, self.entries, self.count);
+            // SAFETY: the caller's promise; at most `limit` entries are there, which leaves room for `chunk_len` more.
             unsafe {
                 let id = |i: u32| global::load_readonly(args.batch.at(at(i)));
-                let is_linked = |i: u32| global::load_readonly(args.identical.at(at(i))) == NO_ROW;
-                score(space, self.vertex, args.at_once.min(len - first), id, |i, id, distance| {
-                    let key = neighbor::key(distance, id);
-                    if id != self.vertex && key < bound && is_linked(i) {
-                        keys.add(count.atomic_add(1)).store(key);
+                let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
+                score(distances, self.vertex, args.chunk_len.min(len - first), id, |i, id, distance| {
+                    let entry = neighbor::entry(distance, id);
+                    if id != self.vertex && entry < bound && is_linked(i) {
+                        entries.add(count.atomic_add(1)).store(entry);
                     }
                 });
                 let found = count.load();
                 self.len = found.min(self.limit);
                 if found > self.limit {
-                    sort_padded(keys, found);
-                    self.bound = keys.add(self.limit - 1).load();
+                    sort_padded(entries, found);
+                    self.bound = entries.add(self.limit - 1).load();
                     if thread::thread_idx_x() == 0 {
                         count.store(self.len);
                     }
                 }
                 thread::sync_threads();
             }
-            first += args.at_once;
+            first += args.chunk_len;
         }
     }
 
     /// Writes them to global memory, ascending. Whole block.
     ///
     /// # Safety
-    /// There is such a list; a barrier has passed since the last insertion.
+    /// The batch has such a vertex; a barrier has passed since the last insertion.
     #[inline(always)]
-    unsafe fn store(&self, args: &BatchCandidatesArgs, list: u32) {
-        let candidates = args.batch_candidates.add(list as usize * self.limit as usize);
+    unsafe fn store(&self, args: &BatchCandidatesArgs, batch_index: u32) {
+        let candidates = args.batch_candidates.add(batch_index as usize * self.limit as usize);
         // SAFETY: the caller's promise; there are at most `limit`.
         unsafe {
-            sort_padded(self.keys, self.len);
+            sort_padded(self.entries, self.len);
             block_stride(self.limit, |place| {
-                let key = if place < self.len { self.keys.add(place).load() } else { NO_CANDIDATE };
-                global::store(candidates.at(place as usize), key);
+                let entry = if place < self.len { self.entries.add(place).load() } else { NO_CANDIDATE };
+                global::store(candidates.at(place as usize), entry);
             });
         }
     }
 }
 
-/// The `max_degree`-th candidate of the search: farther peers would not fit a row of these. Whole block; all threads have
-/// read it at the next barrier.
+/// The `max_degree`-th candidate of the search: farther peers would not fit a row of these. Whole block; all threads
+/// have read it at the next barrier.
 ///
 /// # Safety
 /// As for [`batch_candidates`]; there is room for the candidates.
 #[inline(always)]
-unsafe fn bound(args: &BatchCandidatesArgs, list: u32, vertex: u32, keys: Shared<u64>) -> u64 {
-    // SAFETY: whole block; the candidates are those of this list.
+unsafe fn bound(args: &BatchCandidatesArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
+    // SAFETY: whole block; the candidates are those of this vertex.
     unsafe {
-        let found = global::load_readonly(args.work.at(2 * list as usize));
+        let found = global::load_readonly(args.costs.at(2 * batch_index as usize));
         let limit = args.prune.max_degree;
         if found < limit {
             return NO_CANDIDATE;
         }
-        let candidates = args.candidates.add(list as usize * args.candidates_stride as usize);
+        let candidates = args.candidates.add(batch_index as usize * args.candidates_stride as usize);
         block_stride(found, |place| {
-            let key = global::load_readonly(candidates.at(place as usize)) | neighbor::UNVISITED;
-            keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
+            let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;
+            entries.add(place).store(if neighbor::id(entry) == vertex { NO_CANDIDATE } else { entry });
         });
-        sort_padded(keys, found);
-        keys.add(limit - 1).load()
+        sort_padded(entries, found);
+        entries.add(limit - 1).load()
     }
 }

@@ -42,7 +42,7 @@ impl BitSet {
 
     /// The indices below `count`.
     #[inline(always)]
-    pub(super) fn first(count: u32) -> Self {
+    pub(super) fn below(count: u32) -> Self {
         let low = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
         Self([low(count), low(count.saturating_sub(64))])
     }
@@ -69,7 +69,7 @@ impl BitSet {
     /// The number of indices below `index`.
     #[inline(always)]
     pub(super) fn rank(self, index: u32) -> u32 {
-        self.and(Self::first(index)).len()
+        self.and(Self::below(index)).len()
     }
 
     #[inline(always)]

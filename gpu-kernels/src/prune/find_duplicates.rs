@@ -3,9 +3,9 @@
 use cuda_std::prelude::*;
 
 use super::FindDuplicatesArgs;
-use crate::graph::NO_ROW;
+use crate::collectives::row_of_warp;
+use crate::graph::NO_SLOT;
 use crate::neighbor;
-use crate::rows::row_of_warp;
 
 /// Compares the vector of each new vertex with those of its candidates; one warp per vertex.
 ///
@@ -15,20 +15,20 @@ use crate::rows::row_of_warp;
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
-    let list = row_of_warp();
-    if list >= args.lists as usize {
+    let batch_index = row_of_warp();
+    if batch_index >= args.vertices_len as usize {
         return;
     }
-    let candidates = args.candidates.add(list * args.candidates_stride as usize);
-    // SAFETY: there is such a list; whole warps call the collectives.
+    let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
+    // SAFETY: the batch has such a vertex; whole warps call the collectives.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(list));
-        let found = global::load_readonly(args.work.at(2 * list));
+        let vertex = global::load_readonly(args.batch.at(batch_index));
+        let found = global::load_readonly(args.costs.at(2 * batch_index));
         let prefix = |id: u32| -> [u32; 4] {
             global::load_readonly(args.rows.at(id as usize * args.row_bytes as usize).cast())
         };
         let own = prefix(vertex);
-        let (mut identical, mut first) = (NO_ROW, 0);
+        let (mut duplicate_of, mut first) = (NO_SLOT, 0);
         while first < found {
             let place = first + warp::lane_id();
             let id = if place < found {
@@ -43,13 +43,13 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
                 let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, lane, warp::WARP_SIZE);
                 lanes &= lanes - 1;
                 if rows_equal(&args, vertex, id) {
-                    identical = identical.min(id);
+                    duplicate_of = duplicate_of.min(id);
                 }
             }
             first += warp::WARP_SIZE;
         }
         if warp::lane_id() == 0 {
-            global::store(args.identical.at(list), identical);
+            global::store(args.duplicate_of.at(batch_index), duplicate_of);
         }
     }
 }

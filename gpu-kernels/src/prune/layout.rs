@@ -4,7 +4,7 @@
 
 use super::PruneArgs;
 
-/// Offsets in bytes. The keys of the candidates, `u64[capacity]`, are at 0.
+/// Offsets in bytes. The entries of the candidates, `u64[capacity]`, are at 0.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "only kernels read the offsets"))]
 pub(super) struct Layout {
@@ -12,7 +12,7 @@ pub(super) struct Layout {
     pub(super) new: u32,
     /// `u16[warps][max_degree]`: the remaining already pruned candidates.
     pub(super) already_pruned: u32,
-    /// `u32[links_stride]`: the old row.
+    /// `u32[edges_stride]`: the old row.
     pub(super) old: u32,
     /// `u32[2][warps]`: the first remaining candidate of each warp, in this step and the one before.
     pub(super) heads: u32,
@@ -26,11 +26,11 @@ pub(super) struct Layout {
 impl Layout {
     /// For `capacity` candidates, a multiple of `warps`, and a block of `warps` warps.
     #[inline(always)]
-    pub(super) const fn new(capacity: u32, max_degree: u32, links_stride: u32, warps: u32) -> Self {
+    pub(super) const fn new(capacity: u32, max_degree: u32, edges_stride: u32, warps: u32) -> Self {
         let new = capacity * size_of::<u64>() as u32;
         let already_pruned = new + capacity * size_of::<u16>() as u32;
         let old = (already_pruned + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
-        let heads = old + links_stride * size_of::<u32>() as u32;
+        let heads = old + edges_stride * size_of::<u32>() as u32;
         let words = heads + 2 * warps * size_of::<u32>() as u32;
         Self {
             new,
@@ -53,10 +53,11 @@ pub(super) const fn link_capacity(found: u32, of_batch: u32) -> u32 {
     (found + of_batch).next_power_of_two()
 }
 
-/// Room for `at_once` peers beside the `max_degree` nearest so far; before that, for up to `found` candidates of a search.
+/// Room for `chunk_len` peers beside the `max_degree` nearest so far; before that, for up to `found` candidates of a
+/// search.
 #[inline(always)]
-pub(super) const fn batch_capacity(at_once: u32, max_degree: u32, found: u32) -> u32 {
-    let peers = at_once + max_degree;
+pub(super) const fn batch_capacity(chunk_len: u32, max_degree: u32, found: u32) -> u32 {
+    let peers = chunk_len + max_degree;
     if peers > found { peers.next_power_of_two() } else { found.next_power_of_two() }
 }
 
@@ -72,7 +73,7 @@ pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 
 pub(super) const MAX_ALL_PAIRS: u32 = 128;
 /// Words per set of such candidates.
 pub(super) const PAIR_WORDS: u32 = MAX_ALL_PAIRS / 32;
-/// The capacity whose keys take as much memory as [`super::all_pairs::AllPairs`] needs.
+/// The capacity whose entries take as much memory as [`super::all_pairs::AllPairs`] needs.
 const ALL_PAIRS_CAPACITY: u32 = {
     let bits = (2 * MAX_ALL_PAIRS + 2) * PAIR_WORDS * size_of::<u32>() as u32;
     let indices = MAX_ALL_PAIRS * size_of::<u16>() as u32;
@@ -90,5 +91,5 @@ pub(super) const fn replacements_capacity(args: &PruneArgs) -> u32 {
 /// `max_candidates` that count.
 #[inline(always)]
 pub(super) const fn repair_capacity(args: &PruneArgs) -> u32 {
-    args.graph.links_stride + replacements_capacity(args)
+    args.graph.edges_stride + replacements_capacity(args)
 }

@@ -3,13 +3,13 @@
 use cuda_std::prelude::*;
 
 use super::layout::link_capacity;
-use super::remaining::Deferred;
-use super::robust_prune::{Memory, robust_prune};
+use super::pair_distances::PairDistances;
+use super::remaining::SecondRound;
+use super::robust_prune::{SharedMemory, robust_prune};
 use super::sort::{NO_CANDIDATE, distinct, sort_padded};
-use super::space::Space;
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
 use crate::collectives::block_stride;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor;
 
 /// Links one new vertex: sorts its candidates, prunes them, writes its row; one block per vertex.
@@ -17,44 +17,48 @@ use crate::neighbor;
 /// # Safety
 /// The arguments are what [`LinkArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn link<S: Space>(args: LinkArgs) {
-    let list = thread::block_idx_x() as usize;
-    let stride = args.prune.graph.links_stride;
+pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
+    let batch_index = thread::block_idx_x() as usize;
+    let stride = args.prune.graph.edges_stride;
     let capacity = link_capacity(args.candidates_stride, batch_candidates_len(&args));
-    let memory = Memory::carve(&args.prune, capacity);
-    let space = S::new(&args.prune.graph, args.prune.form);
-    // SAFETY: the whole block reaches every barrier; reads and writes are in the places of this list.
+    let memory = SharedMemory::new(&args.prune, capacity);
+    let distances = S::new(&args.prune.graph, args.prune.form);
+    // SAFETY: the whole block reaches every barrier; reads and writes are in the places of this vertex.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(list));
-        let identical = global::load_readonly(args.identical.at(list));
-        let count = if identical == NO_ROW { sorted_candidates(&args, list, vertex, &memory) } else { 0 };
-        let (ids, distances) =
-            (args.ids.add(list * stride as usize), args.distances.add(list * stride as usize));
-        let store = |place: u32, key: u64| {
+        let vertex = global::load_readonly(args.batch.at(batch_index));
+        let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
+        let count =
+            if duplicate_of == NO_SLOT { sorted_candidates(&args, batch_index, vertex, &memory) } else { 0 };
+        let (ids, neighbor_distances) =
+            (args.ids.add(batch_index * stride as usize), args.distances.add(batch_index * stride as usize));
+        let store = |place: u32, entry: u64| {
             if thread::thread_idx_x() == 0 {
-                global::store(ids.at(place as usize), neighbor::id(key));
-                global::store(distances.at(place as usize), neighbor::orderable(key));
+                global::store(ids.at(place as usize), neighbor::id(entry));
+                global::store(neighbor_distances.at(place as usize), neighbor::ordered_bits(entry));
             }
         };
         let count = count.min(args.prune.max_candidates);
         let kept = robust_prune(
-            &space,
+            &distances,
             &args.prune,
             &memory,
             (args.prune.max_degree, count),
-            &Deferred::none(memory.old),
+            &SecondRound::none(memory.old),
             store,
         );
-        block_stride(stride - kept.all, |place| {
-            global::store(ids.at((kept.all + place) as usize), NO_ROW);
+        block_stride(stride - kept.both_rounds, |place| {
+            global::store(ids.at((kept.both_rounds + place) as usize), NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
-            global::store(args.vertices.at(list), if identical == NO_ROW { vertex } else { NO_ROW });
+            global::store(
+                args.vertices.at(batch_index),
+                if duplicate_of == NO_SLOT { vertex } else { NO_SLOT },
+            );
             let counters = args.prune.counters;
-            let work = args.work.add(2 * list);
-            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(work.at(0))));
-            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(work.at(1))));
-            if identical != NO_ROW {
+            let costs = args.costs.add(2 * batch_index);
+            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(costs.at(0))));
+            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(costs.at(1))));
+            if duplicate_of != NO_SLOT {
                 atomic::add(counters.at(IDENTICAL), 1);
             }
         }
@@ -67,31 +71,31 @@ fn batch_candidates_len(args: &LinkArgs) -> u32 {
     if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree }
 }
 
-/// Loads the candidates of a list into shared memory, sorted, distinct and without the vertex itself; returns their
-/// number. Whole block; a barrier.
+/// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;
+/// returns their number. Whole block; a barrier.
 ///
 /// # Safety
 /// As for [`link`].
 #[inline(always)]
-unsafe fn sorted_candidates(args: &LinkArgs, list: usize, vertex: u32, memory: &Memory) -> u32 {
-    let (keys, of_batch) = (memory.keys, batch_candidates_len(args));
+unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, memory: &SharedMemory) -> u32 {
+    let (entries, of_batch) = (memory.entries, batch_candidates_len(args));
     // SAFETY: whole block; there is room for all candidates.
     unsafe {
-        let found = global::load_readonly(args.work.at(2 * list));
-        let candidates = args.candidates.add(list * args.candidates_stride as usize);
+        let found = global::load_readonly(args.costs.at(2 * batch_index));
+        let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
         block_stride(found, |place| {
-            let key = global::load_streaming(candidates.at(place as usize)) | neighbor::UNVISITED;
-            keys.add(place).store(if neighbor::id(key) == vertex { NO_CANDIDATE } else { key });
+            let entry = global::load_streaming(candidates.at(place as usize)) | neighbor::UNEXPANDED;
+            entries.add(place).store(if neighbor::id(entry) == vertex { NO_CANDIDATE } else { entry });
         });
-        let batch_candidates = args.batch_candidates.add(list * of_batch as usize);
+        let batch_candidates = args.batch_candidates.add(batch_index * of_batch as usize);
         block_stride(of_batch, |place| {
-            keys.add(found + place).store(global::load_streaming(batch_candidates.at(place as usize)));
+            entries.add(found + place).store(global::load_streaming(batch_candidates.at(place as usize)));
         });
-        sort_padded(keys, found + of_batch);
+        sort_padded(entries, found + of_batch);
         if of_batch > 0 {
-            return distinct(keys, found + of_batch, memory.count);
+            return distinct(entries, found + of_batch, memory.count);
         }
         // The candidates of a search are distinct.
-        if found > 0 && keys.add(found - 1).load() == NO_CANDIDATE { found - 1 } else { found }
+        if found > 0 && entries.add(found - 1).load() == NO_CANDIDATE { found - 1 } else { found }
     }
 }

@@ -7,13 +7,13 @@
 //!     else: row <- robust_prune(p, row + new)
 //! ```
 //!
-//! Deviations made for speed, and why the rows stay the same:
+//! While there is room, edges are appended without a prune, as DiskANN's `inter_insert` does with its slack. What
+//! differs from the pseudo-code, and why the rows stay the same:
 //!
-//! 1. *The row is appended to unpruned while there is room*, as DiskANN's `inter_insert` does with its slack.
-//! 2. *Entries of the row that an earlier prune kept are not compared with each other* (`already_pruned`): that prune has
-//!    done so, with the same distances.
-//! 3. *Few candidates are pruned on bit sets* (`all_pairs`), with the same decisions.
-//! 4. *Edges beyond `max_candidates + max_degree` are not read*: even if the row has `max_degree` of them already,
+//! 1. *Entries of the row that an earlier prune kept are not compared with each other* (`already_pruned`): that prune
+//!    has done so, with the same distances.
+//! 2. *Few candidates are pruned on bit sets* (`all_pairs`), with the same decisions.
+//! 3. *Edges beyond `max_candidates + max_degree` are not read*: even if the row has `max_degree` of them already,
 //!    `max_candidates` nearer ones are left, and a prune looks at no more.
 
 use cuda_std::prelude::*;
@@ -21,13 +21,13 @@ use cuda_std::prelude::*;
 use super::all_pairs::AllPairs;
 use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
-use super::robust_prune::{Memory, robust_prune, warp_number, warps};
+use super::pair_distances::PairDistances;
+use super::robust_prune::{SharedMemory, robust_prune, warp_number, warps};
 use super::score::score;
 use super::sort::{NO_CANDIDATE, sort_padded};
-use super::space::Space;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::block_stride;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor;
 
 /// Merges the edges of one target; one block per target.
@@ -35,48 +35,50 @@ use crate::neighbor;
 /// # Safety
 /// The arguments are what [`MergeArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
-    let group = thread::block_idx_x() as usize;
+pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
+    let target_index = thread::block_idx_x() as usize;
     let prune = &args.prune;
-    let stride = prune.graph.links_stride;
-    // SAFETY: the whole block reaches every barrier, or returns here; reads and writes are in the places of this target.
+    let stride = prune.graph.edges_stride;
+    // SAFETY: the whole block reaches every barrier, or returns here; reads and writes are in the places of this
+    // target.
     unsafe {
-        let [begin, end] = [group, group + 1].map(|group| global::load_readonly(args.begins.at(group)));
-        let target = (global::load_readonly(args.keys.at(begin as usize)) >> 32) as u32;
+        let [begin, end] =
+            [target_index, target_index + 1].map(|index| global::load_readonly(args.begins.at(index)));
+        let target = (global::load_readonly(args.sort_keys.at(begin as usize)) >> 32) as u32;
         if thread::thread_idx_x() == 0 {
-            global::store(args.vertices.at(group), target);
+            global::store(args.vertices.at(target_index), target);
         }
-        if target == NO_ROW {
+        if target == NO_SLOT {
             return;
         }
-        let memory = Memory::carve(prune, merge_capacity(prune.max_candidates, prune.max_degree));
-        let ids = args.ids.add(group * stride as usize);
+        let memory = SharedMemory::new(prune, merge_capacity(prune.max_candidates, prune.max_degree));
+        let ids = args.ids.add(target_index * stride as usize);
         let degree = load_row(prune, target, &memory);
         let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
         let new = load_new_edges(&args, begin as usize, edges, degree, &memory);
         let mut kept = degree + new;
         if kept <= prune.max_degree {
             // Room for all: append.
-            sort_padded(memory.keys, edges);
+            sort_padded(memory.entries, edges);
             block_stride(stride, |place| {
                 let id = match place {
                     _ if place < degree => memory.old.add(place).load(),
-                    _ if place < kept => neighbor::id(memory.keys.add(place - degree).load()),
-                    _ => NO_ROW,
+                    _ if place < kept => neighbor::id(memory.entries.add(place - degree).load()),
+                    _ => NO_SLOT,
                 };
                 global::store(ids.at(place as usize), id);
             });
             return;
         }
         // Score the old row behind the new edges, and mark what is already pruned.
-        let space = S::new(&prune.graph, prune.form);
-        let old = memory.keys.add(edges);
+        let distances = S::new(&prune.graph, prune.form);
+        let old = memory.entries.add(edges);
         score(
-            &space,
+            &distances,
             target,
             degree,
             |place| memory.old.add(place).load(),
-            |place, id, distance| old.add(place).store(neighbor::key(distance, id)),
+            |place, id, distance| old.add(place).store(neighbor::entry(distance, id)),
         );
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
@@ -85,22 +87,23 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
         // Prune both.
         let count = kept.min(prune.max_candidates);
         let all_pairs = AllPairs::new(prune, &memory, edges + degree, old, &deferred);
-        sort_padded(memory.keys, edges + degree);
-        let store = |place: u32, key: u64| global::store(ids.at(place as usize), neighbor::id(key));
+        sort_padded(memory.entries, edges + degree);
+        let store = |place: u32, entry: u64| global::store(ids.at(place as usize), neighbor::id(entry));
         kept = match all_pairs {
-            Some(all_pairs) => all_pairs.robust_prune(&space, prune, count, store),
+            Some(all_pairs) => all_pairs.robust_prune(&distances, prune, count, store),
             None => {
-                let store = |place, key| {
+                let store = |place, entry| {
                     if thread::thread_idx_x() == 0 {
-                        store(place, key);
+                        store(place, entry);
                     }
                 };
-                robust_prune(&space, prune, &memory, (prune.max_degree, count), &deferred, store).all
+                robust_prune(&distances, prune, &memory, (prune.max_degree, count), &deferred, store)
+                    .both_rounds
             }
         };
         block_stride(stride, |place| {
             if place >= kept {
-                global::store(ids.at(place as usize), NO_ROW);
+                global::store(ids.at(place as usize), NO_SLOT);
             }
         });
     }
@@ -111,9 +114,9 @@ pub(super) unsafe fn merge<S: Space>(args: MergeArgs) {
 /// # Safety
 /// As for [`merge`].
 #[inline(always)]
-unsafe fn load_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
-    let stride = args.graph.links_stride;
-    let row = args.graph.links.add(target as usize * stride as usize);
+unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
+    let stride = args.graph.edges_stride;
+    let row = args.graph.edges.add(target as usize * stride as usize);
     let (mut degree, mut first) = (0, 0);
     // SAFETY: places are below the stride; the whole block reaches every barrier.
     unsafe {
@@ -122,11 +125,11 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
         }
         while first < stride {
             let place = first + thread::thread_idx_x();
-            let id = if place < stride { global::load_readonly(row.at(place as usize)) } else { NO_ROW };
-            if id != NO_ROW {
+            let id = if place < stride { global::load_readonly(row.at(place as usize)) } else { NO_SLOT };
+            if id != NO_SLOT {
                 memory.old.add(place).store(id);
             }
-            degree += thread::sync_threads_count(id != NO_ROW);
+            degree += thread::sync_threads_count(id != NO_SLOT);
             first += thread::block_dim_x();
         }
         if thread::thread_idx_x() == 0 {
@@ -136,13 +139,19 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &Memory) -> u32 {
     degree
 }
 
-/// Loads the edges from `begin` on into shared memory as candidates, [`NO_CANDIDATE`] in place of those that the row has;
-/// returns the number of the others. One warp per edge. Whole block; a barrier.
+/// Loads the edges from `begin` on into shared memory as candidates, [`NO_CANDIDATE`] in place of those that the row
+/// has; returns the number of the others. One warp per edge. Whole block; a barrier.
 ///
 /// # Safety
 /// As for [`merge`].
 #[inline(always)]
-unsafe fn load_new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32, memory: &Memory) -> u32 {
+unsafe fn load_new_edges(
+    args: &MergeArgs,
+    begin: usize,
+    edges: u32,
+    degree: u32,
+    memory: &SharedMemory,
+) -> u32 {
     let (mut edge, mut new) = (warp_number(), 0);
     // SAFETY: all lanes of a warp have the same edge; a barrier has passed since the old row was written.
     unsafe {
@@ -156,9 +165,9 @@ unsafe fn load_new_edges(args: &MergeArgs, begin: usize, edges: u32, degree: u32
                 first += warp::WARP_SIZE;
             }
             if warp::lane_id() == 0 {
-                let orderable = global::load_streaming(args.keys.at(begin + edge as usize)) as u32;
-                let key = if known { NO_CANDIDATE } else { neighbor::edge(orderable, source) };
-                memory.keys.add(edge).store(key);
+                let ordered_bits = global::load_streaming(args.sort_keys.at(begin + edge as usize)) as u32;
+                let entry = if known { NO_CANDIDATE } else { neighbor::entry_of_bits(ordered_bits, source) };
+                memory.entries.add(edge).store(entry);
             }
             new += u32::from(!known);
             edge += warps();

@@ -1,7 +1,8 @@
 //! Robust prune, and the steps of a build or an update around it.
 //!
-//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 2 (RobustPrune) of the DiskANN paper on squared
-//! distances, and leaves the same rows as the CPU executor, to the bit:
+//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 2 (RobustPrune) of the DiskANN
+//! paper, on squared distances or, for inner products, on negated products, to which `alpha` applies from their
+//! smallest possible value. It leaves the same rows as the CPU executor, for floats up to the rounding of sums:
 //!
 //! ```text
 //! robust_prune(p, candidates, alpha, R):
@@ -15,27 +16,27 @@
 //!                 else if distance(c, d) <= distance(p, d):    defer d       to the second round
 //! ```
 //!
-//! Deviations made for speed, and why the rows stay the same:
+//! What differs from this pseudo-code, and why the rows stay the same:
 //!
 //! 1. *One pass over distances.* Both tests are made when `c` is kept, so that no pair is compared twice. What the
 //!    second round would drop is dropped at once: it is occluded with `alpha` whichever round `c` was kept in.
-//! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per load,
-//!    and offers its first candidate; the minimum over the warps is the next `c`. There is one block barrier per kept
-//!    candidate (`robust_prune`, `remaining`).
+//! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per
+//!    load, and offers its first candidate; the minimum over the warps is the next `c`. There is one block barrier per
+//!    kept candidate (`robust_prune`, `remaining`).
 //! 3. *Already pruned candidates are not compared with each other.* A merge starts from a row that an earlier prune
 //!    chose; none of its entries occludes another. The parts of a row kept by each round ascend, which is how they are
-//!    found again (`already_pruned`). Such an entry has the unvisited bit of its key cleared.
+//!    found again (`already_pruned`). Such an entry has its unexpanded bit cleared.
 //! 4. *All pairs at once.* For at most 128 candidates of short rows, every pair that may be needed is compared up front
 //!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs; those that it
 //!    would not have asked for are not counted.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `space` | distances of one vertex to others, several per warp |
+//! | `pair_distances` | distances of one vertex to others, several per warp |
 //! | `layout` | the layout of a block's shared memory |
-//! | `score` | scores vertices as keys in shared memory |
-//! | `sort` | sorts keys in shared memory and removes duplicates |
-//! | `remaining` | the candidates that are left, per warp |
+//! | `score` | scores vertices as entries in shared memory |
+//! | `sort` | sorts entries in shared memory and removes duplicates |
+//! | `remaining` | the candidates still to be decided, split among the warps |
 //! | `robust_prune` | both rounds of a prune |
 //! | `all_pairs` | the same for few candidates |
 //! | `bit_set` | sets of at most 128 candidates |
@@ -47,7 +48,7 @@
 //! | `repair` | replaces deleted neighbors in a row |
 //! | `rows` | reverses edges; writes rows into the graph |
 //! | `update` | the arguments of the kernels that only updates use |
-//! | `entries` | the table of kernels |
+//! | `tables`, `entries` | the kernels |
 //! | `plan` | selects a kernel and its grid |
 
 #[cfg(feature = "kernels")]
@@ -67,6 +68,8 @@ mod layout;
 mod link;
 #[cfg(feature = "kernels")]
 mod merge;
+#[cfg(feature = "kernels")]
+mod pair_distances;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]
@@ -81,16 +84,17 @@ mod rows;
 mod score;
 #[cfg(feature = "kernels")]
 mod sort;
-#[cfg(feature = "kernels")]
-mod space;
+mod tables;
 mod update;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{BatchCandidates, FindDuplicates, Link, Merge, Publish, Repair, ReverseEdges};
+pub use plan::{BatchCandidates, Link, Merge, Repair};
 pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Launch, launch::kernels};
 
 /// Threads per block of the kernels whose threads share nothing.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -110,9 +114,9 @@ pub struct PruneArgs {
     pub form: DistanceForm,
     /// The slack of the second round.
     pub alpha: f32,
-    /// The most links per vertex, up to the stride of the graph's links.
+    /// The maximum number of neighbors per vertex, at most the stride of the rows.
     pub max_degree: u32,
-    /// The most candidates that a prune considers, nearest first.
+    /// The maximum number of candidates that a prune considers, nearest first.
     pub max_candidates: u32,
     /// Counters of the cost, to which a launch adds.
     pub counters: DevicePtrMut<u64>,
@@ -164,26 +168,28 @@ pub const COUNTERS: usize = 4;
 pub struct LinkArgs {
     /// What every prune takes.
     pub prune: PruneArgs,
-    /// `[lists]`: the new vertices.
+    /// `[vertices_len]`: the new vertices.
     pub batch: DevicePtr<u32>,
-    /// `[lists][candidates_stride]`: distinct keys in any order; the vertex itself may be among them.
+    /// `[vertices_len][candidates_stride]`: distinct entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[lists][max_degree]`: more candidates: [`BatchCandidatesArgs::batch_candidates`]. Null if there are none.
+    /// `[vertices_len][max_degree]`: more candidates: [`BatchCandidatesArgs::batch_candidates`]. Null if there are
+    /// none.
     pub batch_candidates: DevicePtr<u64>,
-    /// `[lists][2]`: the number of candidates, which is that of vertices that the search expanded, and the number of
-    /// distances that it computed.
-    pub work: DevicePtr<u32>,
-    /// `[lists]`: a candidate with the same vector, from [`FindDuplicatesArgs::identical`]: then the vertex gets no links.
-    pub identical: DevicePtr<u32>,
-    /// `[lists]`: the vertex, or [`NO_ROW`](crate::graph::NO_ROW) if it gets no links.
+    /// `[vertices_len][2]`: the number of candidates, which is that of vertices that the search expanded, and the
+    /// number of distances that it computed.
+    pub costs: DevicePtr<u32>,
+    /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]: then the vertex
+    /// gets no edges.
+    pub duplicate_of: DevicePtr<u32>,
+    /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub vertices: DevicePtrMut<u32>,
-    /// `[lists][links_stride]`: links, nearest first, then [`NO_ROW`](crate::graph::NO_ROW).
+    /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub ids: DevicePtrMut<u32>,
-    /// `[lists][links_stride]`: the upper half of each link's key.
+    /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry.
     pub distances: DevicePtrMut<u32>,
-    /// Vertices.
-    pub lists: u32,
-    /// Places for candidates of each.
+    /// Number of vertices.
+    pub vertices_len: u32,
+    /// Maximum number of candidates of each.
     pub candidates_stride: u32,
 }
 
@@ -193,53 +199,68 @@ pub struct LinkArgs {
 pub struct MergeArgs {
     /// What every prune takes.
     pub prune: PruneArgs,
-    /// `[edges]`, sorted: the target in the upper half, the upper half of the edge's key in the lower. Edges to
-    /// [`NO_ROW`](crate::graph::NO_ROW) are ignored.
-    pub keys: DevicePtr<u64>,
-    /// `[edges]`: the source of each edge, ascending among equal keys.
+    /// `[edges]`, sorted: the target in the upper half, the upper half of the edge's entry in the lower. Edges to
+    /// [`NO_SLOT`](crate::graph::NO_SLOT) are ignored.
+    pub sort_keys: DevicePtr<u64>,
+    /// `[edges]`: the source of each edge, ascending among equal sort keys.
     pub sources: DevicePtr<u32>,
     /// `[targets + 1]`: where the edges to each target begin.
     pub begins: DevicePtr<u32>,
-    /// `[targets]`: the target, or [`NO_ROW`](crate::graph::NO_ROW).
+    /// `[targets]`: the target, or [`NO_SLOT`](crate::graph::NO_SLOT).
     pub vertices: DevicePtrMut<u32>,
-    /// `[targets][links_stride]`: the new row, then [`NO_ROW`](crate::graph::NO_ROW).
+    /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub ids: DevicePtrMut<u32>,
-    /// Targets.
+    /// Number of targets.
     pub targets: u32,
 }
 
-/// Arguments of the kernel that reverses edges.
+/// Arguments of [`ReverseEdges`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReverseEdgesArgs {
-    /// `[lists]`, as [`LinkArgs::vertices`].
+    /// `[vertices_len]`, as [`LinkArgs::vertices`].
     pub vertices: DevicePtr<u32>,
-    /// `[lists][links_stride]`, as [`LinkArgs::ids`].
+    /// `[vertices_len][edges_stride]`, as [`LinkArgs::ids`].
     pub ids: DevicePtr<u32>,
-    /// `[lists][links_stride]`, as [`LinkArgs::distances`].
+    /// `[vertices_len][edges_stride]`, as [`LinkArgs::distances`].
     pub distances: DevicePtr<u32>,
-    /// `[lists][links_stride]`: the sort key of each edge, as [`MergeArgs::keys`]; all ones where there is no link.
-    pub keys: DevicePtrMut<u64>,
-    /// `[lists][links_stride]`: the source of each edge.
+    /// `[vertices_len][edges_stride]`: the sort key of each edge, as [`MergeArgs::sort_keys`]; all ones where there is
+    /// no edge.
+    pub sort_keys: DevicePtrMut<u64>,
+    /// `[vertices_len][edges_stride]`: the source of each edge.
     pub sources: DevicePtrMut<u32>,
-    /// Vertices.
-    pub lists: u32,
-    /// Places for links of each.
-    pub links_stride: u32,
+    /// Number of vertices.
+    pub vertices_len: u32,
+    /// Length of a row, with padding.
+    pub edges_stride: u32,
 }
 
-/// Arguments of the kernel that writes rows into the graph.
+/// Arguments of [`Publish`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PublishArgs {
-    /// `[rows]`: the vertex of each row, distinct; rows of [`NO_ROW`](crate::graph::NO_ROW) are skipped.
+    /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
     pub vertices: DevicePtr<u32>,
-    /// `[rows][links_stride]`, at a multiple of 16.
+    /// `[rows][edges_stride]`, at a multiple of 16.
     pub ids: DevicePtr<u32>,
-    /// `[slots][links_stride]`: the links of the graph.
-    pub links: DevicePtrMut<u32>,
+    /// `[slots][edges_stride]`: the adjacency table.
+    pub edges: DevicePtrMut<u32>,
     /// Rows to write.
     pub rows: u32,
-    /// Places for links of each, a multiple of 32.
-    pub links_stride: u32,
+    /// Length of a row, with padding: a multiple of 32.
+    pub edges_stride: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// Finds vectors that are in the graph already: reads the first 16 bytes of each candidate's vector.
+    FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| Launch::warp_per_row(args.vertices_len);
+    /// Reverses edges.
+    ReverseEdges(ReverseEdgesArgs) = rows::reverse_edges, |args| {
+        Launch::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
+    };
+    /// Writes rows into the graph.
+    Publish(PublishArgs) = rows::publish_rows, |args| {
+        Launch::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
+    };
 }

@@ -4,14 +4,14 @@ use cuda_std::prelude::*;
 
 use super::OcclusionRule;
 use super::layout::DEFERRED;
-use super::space::Space;
+use super::pair_distances::PairDistances;
 use crate::collectives::rank_in;
 use crate::neighbor;
 
 /// The head of an empty list.
 pub(super) const NO_HEAD: u32 = u32::MAX;
 
-/// Indices of candidates among the sorted keys, ascending. [`DEFERRED`] marks those of the second round.
+/// Indices of candidates among the sorted entries, ascending. [`DEFERRED`] marks those of the second round.
 struct List {
     indices: Shared<u16>,
     begin: u32,
@@ -25,15 +25,15 @@ pub(super) struct Remaining {
     already_pruned: List,
 }
 
-/// The entries of the old row that an earlier prune kept in its second round.
-pub(super) struct Deferred {
+/// The items of the old row that an earlier prune kept in its second round.
+pub(super) struct SecondRound {
     pub(super) old: Shared<u32>,
     pub(super) begin: u32,
     pub(super) end: u32,
 }
 
-impl Deferred {
-    /// No entries of the `old` row.
+impl SecondRound {
+    /// No items of the `old` row.
     #[inline(always)]
     pub(super) fn none(old: Shared<u32>) -> Self {
         Self { old, begin: 0, end: 0 }
@@ -61,8 +61,8 @@ impl List {
         self.end - self.begin
     }
 
-    /// The first entry that is not deferred, or the first of all in the second round; [`NO_HEAD`] if there is none. Whole
-    /// warp.
+    /// The first item that is not deferred, or the first of all in the second round; [`NO_HEAD`] if there is none.
+    /// Whole warp.
     ///
     /// # Safety
     /// The warp has synchronized since the list was changed.
@@ -73,11 +73,11 @@ impl List {
             let at = first + warp::lane_id();
             // SAFETY: within the list; the whole warp votes.
             unsafe {
-                let entry = if at < self.len() { self.entry(at) } else { DEFERRED };
-                let is_open = at < self.len() && (second_round || entry & DEFERRED == 0);
+                let item = if at < self.len() { self.item(at) } else { DEFERRED };
+                let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_open);
                 if lanes != 0 {
-                    return self.entry(first + lanes.trailing_zeros()) & !DEFERRED;
+                    return self.item(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
             }
             first += warp::WARP_SIZE;
@@ -85,12 +85,12 @@ impl List {
         NO_HEAD
     }
 
-    /// Entry `at` with its mark.
+    /// Item `at` of the list: an index, with its mark.
     ///
     /// # Safety
     /// The list has one, and the warp has synchronized since the list was changed.
     #[inline(always)]
-    unsafe fn entry(&self, at: u32) -> u32 {
+    unsafe fn item(&self, at: u32) -> u32 {
         // SAFETY: within the list.
         unsafe { self.indices.add(self.begin + at).load() }.into()
     }
@@ -98,11 +98,11 @@ impl List {
     /// Removes `index`, which is the [head](Self::head). Whole warp.
     ///
     /// # Safety
-    /// As for [`Self::entry`]; the warp synchronizes before the list is read again.
+    /// As for [`Self::item`]; the warp synchronizes before the list is read again.
     #[inline(always)]
     unsafe fn remove(&mut self, index: u32) {
         // SAFETY: the list has the head.
-        if unsafe { self.entry(0) } & !DEFERRED == index {
+        if unsafe { self.item(0) } & !DEFERRED == index {
             self.begin += 1;
             return;
         }
@@ -111,27 +111,27 @@ impl List {
             let at = first + warp::lane_id();
             // SAFETY: within the list; what is overwritten has been read, by this lane or before the synchronization.
             unsafe {
-                let is_entry = at < self.len();
-                let entry = if is_entry { self.entry(at) } else { 0 };
+                let is_item = at < self.len();
+                let item = if is_item { self.item(at) } else { 0 };
                 warp::sync_warp(warp::FULL_MASK);
-                end = self.compact(end, entry, is_entry && entry & !DEFERRED != index);
+                end = self.compact(end, item, is_item && item & !DEFERRED != index);
             }
             first += warp::WARP_SIZE;
         }
         self.end = end;
     }
 
-    /// Stores the entries of the lanes with `is_kept` from `to` on; returns the end.
+    /// Stores the items of the lanes with `is_kept` from `to` on; returns the end.
     ///
     /// # Safety
     /// Whole warp; a synchronization separates this from reads.
     #[inline(always)]
-    unsafe fn compact(&self, to: u32, entry: u32, is_kept: bool) -> u32 {
+    unsafe fn compact(&self, to: u32, item: u32, is_kept: bool) -> u32 {
         // SAFETY: the whole warp votes; no two lanes store to the same place.
         unsafe {
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
             if is_kept {
-                self.indices.add(to + rank_in(lanes)).store(entry as u16);
+                self.indices.add(to + rank_in(lanes)).store(item as u16);
             }
             to + lanes.count_ones()
         }
@@ -139,17 +139,17 @@ impl List {
 }
 
 impl Remaining {
-    /// This warp's share of the first `count` keys: every `warps`-th of them, from `warp` on. Whole warp.
+    /// This warp's share of the first `count` entries: every `warps`-th of them, from `warp` on. Whole warp.
     ///
     /// # Safety
-    /// A barrier has passed since the keys were written; `new` and `already_pruned` have room for the share.
+    /// A barrier has passed since the entries were written; `new` and `already_pruned` have room for the share.
     #[inline(always)]
     pub(super) unsafe fn share(
-        (keys, count): (Shared<u64>, u32),
+        (entries, count): (Shared<u64>, u32),
         (warp, warps): (u32, u32),
         new: Shared<u16>,
         already_pruned: Shared<u16>,
-        deferred: &Deferred,
+        deferred: &SecondRound,
     ) -> Self {
         let list = |indices| List { indices, begin: 0, end: 0 };
         let (mut new, mut already_pruned) = (list(new), list(already_pruned));
@@ -159,12 +159,12 @@ impl Remaining {
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
             unsafe {
-                let key = if is_candidate { keys.add(index).load() } else { neighbor::UNVISITED };
-                let is_pruned = key & neighbor::UNVISITED == 0;
+                let entry = if is_candidate { entries.add(index).load() } else { neighbor::UNEXPANDED };
+                let is_pruned = entry & neighbor::UNEXPANDED == 0;
                 new.end = new.compact(new.end, index, is_candidate && !is_pruned);
-                let is_deferred = is_pruned && deferred.contains(neighbor::id(key));
-                let entry = index | if is_deferred { DEFERRED } else { 0 };
-                already_pruned.end = already_pruned.compact(already_pruned.end, entry, is_pruned);
+                let is_deferred = is_pruned && deferred.contains(neighbor::id(entry));
+                let item = index | if is_deferred { DEFERRED } else { 0 };
+                already_pruned.end = already_pruned.compact(already_pruned.end, item, is_pruned);
             }
             first += warp::WARP_SIZE * warps;
         }
@@ -202,40 +202,40 @@ impl Remaining {
     /// occludes, and defers those that it occludes without slack. Returns the number of distances.
     ///
     /// # Safety
-    /// Whole warp. The keys are those that indices refer to; `kept` is the key of `reference`.
+    /// Whole warp. The entries are those that indices refer to; `kept` is the entry of `reference`.
     #[inline(always)]
-    pub(super) unsafe fn drop_occluded<S: Space>(
+    pub(super) unsafe fn drop_occluded<S: PairDistances>(
         &mut self,
-        space: &S,
-        keys: Shared<u64>,
+        distances: &S,
+        entries: Shared<u64>,
         (kept, reference): (u64, &S::Reference),
         rule: OcclusionRule,
     ) -> u32 {
         let new = self.new.len();
-        let compared = new + if kept & neighbor::UNVISITED != 0 { self.already_pruned.len() } else { 0 };
+        let compared = new + if kept & neighbor::UNEXPANDED != 0 { self.already_pruned.len() } else { 0 };
         let (mut new_end, mut pruned_end) = (self.new.begin, self.already_pruned.begin);
         let mut first = 0;
         while first < compared {
-            let at = first + S::slot();
-            let is_scored = S::slot() < S::PER_WARP && at < compared;
+            let at = first + S::lane_vertex();
+            let is_scored = S::lane_vertex() < S::PER_WARP && at < compared;
             let is_new = at < new;
-            // SAFETY: within the lists; entries are indices of keys, and keys name vertices.
+            // SAFETY: within the lists; items are indices of entries, and entries name vertices.
             unsafe {
-                let mut entry = 0;
+                let mut item = 0;
                 if is_scored {
-                    entry = if is_new { self.new.entry(at) } else { self.already_pruned.entry(at - new) };
+                    item = if is_new { self.new.item(at) } else { self.already_pruned.item(at - new) };
                 }
-                let key = if is_scored { keys.add(entry & !DEFERRED).load() } else { kept };
-                let between = space.distance(reference, neighbor::id(key));
-                let distance = neighbor::distance(key);
+                let entry = if is_scored { entries.add(item & !DEFERRED).load() } else { kept };
+                let between = distances.distance(reference, neighbor::id(entry));
+                let distance = neighbor::distance(entry);
                 if between <= distance {
-                    entry |= DEFERRED;
+                    item |= DEFERRED;
                 }
                 let is_kept = is_scored && !rule.occludes(between, distance);
-                // All entries of this step are read: the lists may be compacted in place.
+                // All items of this step are read: the lists may be compacted in place.
                 warp::sync_warp(warp::FULL_MASK);
-                new_end = self.new.compact(new_end, entry, is_kept && is_new);
-                pruned_end = self.already_pruned.compact(pruned_end, entry, is_kept && !is_new);
+                new_end = self.new.compact(new_end, item, is_kept && is_new);
+                pruned_end = self.already_pruned.compact(pruned_end, item, is_kept && !is_new);
             }
             first += S::PER_WARP;
         }

@@ -12,26 +12,26 @@
 //!     row <- kept, replacements sorted into the part of the row whose round kept them
 //! ```
 //!
-//! Deviations made for speed, and why the rows stay the same:
+//! What differs from this pseudo-code, and why the rows stay the same:
 //!
 //! 1. *Live neighbors are not compared with each other*: the prune that chose them has done so.
 //! 2. *Replacements are gathered from a few deleted neighbors at a time*, as many rows as fit, and only the nearest
-//!    `max_candidates` are carried over. The nearest of all are among the nearest of each part, so shared memory does not
-//!    limit the degree.
+//!    `max_candidates` are carried over. The nearest of all are among the nearest of each part, so shared memory does
+//!    not limit the degree.
 
 use cuda_std::prelude::*;
 
 use super::already_pruned::pruned_ends;
 use super::layout::{repair_capacity, replacements_capacity};
-use super::remaining::Deferred;
-use super::robust_prune::{Kept, Memory, robust_prune, warp_number, warps};
+use super::pair_distances::PairDistances;
+use super::remaining::SecondRound;
+use super::robust_prune::{Kept, SharedMemory, robust_prune, warp_number, warps};
 use super::score::score;
 use super::sort::{distinct, sort_padded};
-use super::space::Space;
 use super::{PRUNE_DISTANCES, RepairArgs};
 use crate::bits::contains;
 use crate::collectives::{block_stride, rank_in, warp_reserve};
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor;
 
 /// Repairs one row; one block per vertex.
@@ -39,65 +39,67 @@ use crate::neighbor;
 /// # Safety
 /// The arguments are what [`RepairArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn repair<S: Space>(args: RepairArgs) {
+pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
     let (row, prune) = (thread::block_idx_x() as usize, &args.prune);
-    let memory = Memory::carve(prune, repair_capacity(prune));
-    let space = S::new(&prune.graph, prune.form);
-    // SAFETY: the whole block reaches every barrier; candidates are within the memory, writes in the places of this row.
+    let memory = SharedMemory::new(prune, repair_capacity(prune));
+    let distances = S::new(&prune.graph, prune.form);
+    // SAFETY: the whole block reaches every barrier; candidates are within the memory, writes in the places of this
+    // row.
     unsafe {
         let vertex = global::load_readonly(args.vertices.at(row));
         let Split { live, deleted } = split_row(&args, vertex, &memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
-        let live_keys = memory.keys;
+        let live_keys = memory.entries;
         score(
-            &space,
+            &distances,
             vertex,
             live,
             |place| memory.old.add(place).load(),
             |place, id, distance| {
-                live_keys.add(place).store(neighbor::key(distance, id) & !neighbor::UNVISITED);
+                live_keys.add(place).store(neighbor::entry(distance, id) & !neighbor::UNEXPANDED);
             },
         );
         let ends = pruned_ends(prune, live, live_keys, &memory);
-        let replacements = nearest_replacements(&space, &args, vertex, &Split { live, deleted }, &memory);
+        let replacements = nearest_replacements(&distances, &args, vertex, &Split { live, deleted }, &memory);
         let count = (live + replacements).min(prune.max_candidates);
-        // Kept keys are stored after all candidates that count.
-        let kept_keys = memory.keys.add(prune.max_candidates);
-        let store = |place: u32, key: u64| {
+        // Kept entries are stored after all candidates that count.
+        let kept_keys = memory.entries.add(prune.max_candidates);
+        let store = |place: u32, entry: u64| {
             if thread::thread_idx_x() == 0 {
-                kept_keys.add(place).store(key);
+                kept_keys.add(place).store(entry);
             }
         };
         let limit = (live + deleted).max(prune.max_degree / 2);
-        let kept = robust_prune(&space, prune, &memory, (limit, count), &Deferred::none(memory.old), store);
+        let kept =
+            robust_prune(&distances, prune, &memory, (limit, count), &SecondRound::none(memory.old), store);
         thread::sync_threads();
-        let stride = prune.graph.links_stride;
+        let stride = prune.graph.edges_stride;
         let ids = args.ids.add(row * stride as usize);
         block_stride(stride, |place| {
-            if place < kept.all {
-                let key = kept_keys.add(place);
+            if place < kept.both_rounds {
+                let entry = kept_keys.add(place);
                 let to = place_in_row(kept_keys, place, live, ends, kept);
-                global::store(ids.at(to as usize), neighbor::id(key.load()));
+                global::store(ids.at(to as usize), neighbor::id(entry.load()));
             } else {
-                global::store(ids.at(place as usize), NO_ROW);
+                global::store(ids.at(place as usize), NO_SLOT);
             }
         });
     }
 }
 
-/// The place in the row of the kept key `index`. Replacements are merged into the part of the row whose round kept them,
-/// so that later prunes find the parts as their own. The first `live` keys are in the order of the old row, of which
-/// earlier rounds kept those before the `ends`.
+/// The place in the row of the kept entry `index`. Replacements are merged into the part of the row whose round kept
+/// them, so that later prunes find the parts as their own. The first `live` entries are in the order of the old row, of
+/// which earlier rounds kept those before the `ends`.
 ///
 /// # Safety
-/// A barrier has passed since the keys were written; there is such a key.
+/// A barrier has passed since the entries were written; there is such an entry.
 #[inline(always)]
 unsafe fn place_in_row(
-    keys: Shared<u64>,
+    entries: Shared<u64>,
     index: u32,
     live: u32,
     [first_end, second_end]: [u32; 2],
-    Kept { first, all }: Kept,
+    Kept { first_round: first, both_rounds: all }: Kept,
 ) -> u32 {
     let second_begin = first_end + first - live;
     // Where the part begins in the row, and its two ascending runs: where the one with the index begins, and the other.
@@ -109,11 +111,11 @@ unsafe fn place_in_row(
         _ => (second_begin, first, [first_end, second_end]),
     };
     let mut before = index - own;
-    // SAFETY: all of these are below the number of keys.
+    // SAFETY: all of these are below the number of entries.
     unsafe {
-        let key = keys.add(index).load();
+        let entry = entries.add(index).load();
         for other in from..to {
-            before += u32::from(keys.add(other).load() < key);
+            before += u32::from(entries.add(other).load() < entry);
         }
     }
     begin + before
@@ -131,18 +133,18 @@ struct Split {
 /// # Safety
 /// As for [`repair`].
 #[inline(always)]
-unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &Memory) -> Split {
-    let stride = args.prune.graph.links_stride;
-    let row = args.prune.graph.links.add(vertex as usize * stride as usize);
+unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Split {
+    let stride = args.prune.graph.edges_stride;
+    let row = args.prune.graph.edges.add(vertex as usize * stride as usize);
     let (mut live, mut deleted, mut place) = (0, 0, warp::lane_id());
     // SAFETY: the stride is a multiple of the warp size; every warp counts, and the first alone writes.
     unsafe {
         while place < stride {
             let id = global::load_readonly(row.at(place as usize));
-            let is_live = id != NO_ROW && contains(args.live, id);
-            let [live_lanes, deleted_lanes] = [is_live, id != NO_ROW && !is_live]
+            let is_live = id != NO_SLOT && contains(args.live, id);
+            let [live_lanes, deleted_lanes] = [is_live, id != NO_SLOT && !is_live]
                 .map(|predicate| warp::warp_vote_ballot(warp::FULL_MASK, predicate));
-            if warp_number() == 0 && id != NO_ROW {
+            if warp_number() == 0 && id != NO_SLOT {
                 let to = if is_live {
                     live + rank_in(live_lanes)
                 } else {
@@ -163,21 +165,21 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &Memory) -> Split {
     Split { live, deleted }
 }
 
-/// Stores the nearest distinct replacement candidates behind the live ones, sorted; returns how many count. Whole block; a
-/// barrier, if there is a deleted neighbor.
+/// Stores the nearest distinct replacement candidates behind the live ones, sorted; returns how many count. Whole
+/// block; a barrier, if there is a deleted neighbor.
 ///
 /// # Safety
 /// As for [`repair`]; the row is split.
 #[inline(always)]
-unsafe fn nearest_replacements<S: Space>(
-    space: &S,
+unsafe fn nearest_replacements<S: PairDistances>(
+    distances: &S,
     args: &RepairArgs,
     vertex: u32,
     split: &Split,
-    memory: &Memory,
+    memory: &SharedMemory,
 ) -> u32 {
     let prune = &args.prune;
-    let replacements = memory.keys.add(split.live);
+    let replacements = memory.entries.add(split.live);
     let limit = prune.max_candidates.saturating_sub(split.live);
     let (mut nearest, mut gathered, mut first) = (0, 0, 0);
     // SAFETY: the whole block reaches every barrier; what is carried over leaves room for one row or more.
@@ -192,8 +194,8 @@ unsafe fn nearest_replacements<S: Space>(
             thread::sync_threads();
             let len = memory.count.load() - gathered;
             let id = |place: u32| new.add(place).load() as u32;
-            score(space, vertex, len, id, |place, id, distance| {
-                new.add(place).store(neighbor::key(distance, id));
+            score(distances, vertex, len, id, |place, id, distance| {
+                new.add(place).store(neighbor::entry(distance, id));
             });
             sort_padded(replacements, nearest + len);
             nearest = distinct(replacements, nearest + len, memory.pruned_ends[0]).min(limit);
@@ -207,8 +209,8 @@ unsafe fn nearest_replacements<S: Space>(
     nearest
 }
 
-/// Calls `emit` with the live neighbors of some `deleted` neighbors, each with a number of its own from `memory.count`; in
-/// no order, and possibly with duplicates. One warp per deleted neighbor. Whole block.
+/// Calls `emit` with the live neighbors of some `deleted` neighbors, each with a number of its own from `memory.count`;
+/// in no order, and possibly with duplicates. One warp per deleted neighbor. Whole block.
 ///
 /// # Safety
 /// As for [`repair`]; the row is split.
@@ -218,21 +220,21 @@ unsafe fn gather(
     vertex: u32,
     live: u32,
     deleted: core::ops::Range<u32>,
-    memory: &Memory,
+    memory: &SharedMemory,
     emit: impl Fn(u32, u32),
 ) {
     let graph = &args.prune.graph;
     let mut number = deleted.start + warp_number();
-    // SAFETY: the row of a deleted neighbor is not written during the launch; links name slots.
+    // SAFETY: the row of a deleted neighbor is not written during the launch; neighbors are slots.
     unsafe {
         while number < deleted.end {
-            let id = memory.old.add(graph.links_stride - 1 - number).load();
-            let row = graph.links.add(id as usize * graph.links_stride as usize);
+            let id = memory.old.add(graph.edges_stride - 1 - number).load();
+            let row = graph.edges.add(id as usize * graph.edges_stride as usize);
             let mut place = warp::lane_id();
-            while place < graph.links_stride {
+            while place < graph.edges_stride {
                 let replacement = global::load_readonly(row.at(place as usize));
                 let mut is_new =
-                    replacement != NO_ROW && replacement != vertex && contains(args.live, replacement);
+                    replacement != NO_SLOT && replacement != vertex && contains(args.live, replacement);
                 for known in 0..live {
                     is_new &= memory.old.add(known).load() != replacement;
                 }

@@ -3,16 +3,16 @@
 use cuda_std::prelude::*;
 
 use super::layout::Layout;
-use super::remaining::{Deferred, NO_HEAD, Remaining};
-use super::space::Space;
+use super::pair_distances::PairDistances;
+use super::remaining::{NO_HEAD, Remaining, SecondRound};
 use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
 use crate::neighbor;
 
 /// The shared memory of a block.
 #[derive(Clone, Copy)]
-pub(super) struct Memory {
+pub(super) struct SharedMemory {
     /// Candidates.
-    pub(super) keys: Shared<u64>,
+    pub(super) entries: Shared<u64>,
     /// The old row.
     pub(super) old: Shared<u32>,
     /// A counter.
@@ -25,15 +25,15 @@ pub(super) struct Memory {
     capacity: u32,
 }
 
-impl Memory {
+impl SharedMemory {
     /// The memory of a launch for `capacity` candidates.
     #[inline(always)]
-    pub(super) fn carve(args: &PruneArgs, capacity: u32) -> Self {
-        let layout = Layout::new(capacity, args.max_degree, args.graph.links_stride, warps());
+    pub(super) fn new(args: &PruneArgs, capacity: u32) -> Self {
+        let layout = Layout::new(capacity, args.max_degree, args.graph.edges_stride, warps());
         let base = shared::dynamic_shared_mem::<u8>();
         let words = base.byte_add(layout.words).cast::<u32>();
         Self {
-            keys: base.cast(),
+            entries: base.cast(),
             old: base.byte_add(layout.old).cast(),
             count: words,
             pruned_ends: [words.add(1), words.add(2)],
@@ -60,39 +60,39 @@ pub(super) fn warps() -> u32 {
 /// How many candidates were kept: by the first round, and by both.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
-    pub(super) first: u32,
-    pub(super) all: u32,
+    pub(super) first_round: u32,
+    pub(super) both_rounds: u32,
 }
 
-/// Prunes the first `count` keys, which ascend, to at most `limit` (`max_degree` or fewer). Calls `emit` with the index
-/// and the key of each kept candidate. Whole block.
+/// Prunes the first `count` entries, which ascend, to at most `limit` (`max_degree` or fewer). Calls `emit` with the
+/// index and the entry of each kept candidate. Whole block.
 ///
-/// Keys without the unvisited bit are already pruned: they are not compared with each other. Those among `deferred`
+/// Entries without the unexpanded bit are already pruned: they are not compared with each other. Those among `deferred`
 /// wait for the second round from the start.
 ///
 /// # Safety
-/// The keys name distinct vertices of the space; a barrier has passed since they and the old row were written.
+/// The entries name distinct vertices; a barrier has passed since they and the old row were written.
 #[inline(always)]
-pub(super) unsafe fn robust_prune<S: Space>(
-    space: &S,
+pub(super) unsafe fn robust_prune<S: PairDistances>(
+    distances: &S,
     args: &PruneArgs,
-    memory: &Memory,
+    memory: &SharedMemory,
     (limit, count): (u32, u32),
-    deferred: &Deferred,
+    deferred: &SecondRound,
     emit: impl Fn(u32, u64),
 ) -> Kept {
-    let (warp, warps, keys) = (warp_number(), warps(), memory.keys);
+    let (warp, warps, entries) = (warp_number(), warps(), memory.entries);
     let (mut kept, mut scored, mut step) = (0, 0, 0);
     let (mut first, mut second_round) = (0, false);
-    // SAFETY: indices are below `count`, and each warp has room for its share of the capacity. Branches depend on values
-    // that all threads of the block agree on, or all lanes of a warp where only a warp must converge.
+    // SAFETY: indices are below `count`, and each warp has room for its share of the capacity. Branches depend on
+    // values that all threads of the block agree on, or all lanes of a warp where only a warp must converge.
     unsafe {
         let new = memory.new.add(warp * (memory.capacity / warps));
         let already_pruned = memory.already_pruned.add(warp * args.max_degree);
-        let mut remaining = Remaining::share((keys, count), (warp, warps), new, already_pruned, deferred);
+        let mut remaining = Remaining::share((entries, count), (warp, warps), new, already_pruned, deferred);
         loop {
-            // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step ahead
-            // writes to the other half.
+            // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step
+            // ahead writes to the other half.
             warp::sync_warp(warp::FULL_MASK);
             let heads = memory.heads.add(step % 2 * warps);
             step += 1;
@@ -113,8 +113,8 @@ pub(super) unsafe fn robust_prune<S: Space>(
                 continue;
             }
             // Keep it.
-            let key = keys.add(next).load();
-            emit(kept, key);
+            let entry = entries.add(next).load();
+            emit(kept, entry);
             kept += 1;
             first += u32::from(!second_round);
             if kept == limit {
@@ -122,12 +122,13 @@ pub(super) unsafe fn robust_prune<S: Space>(
             }
             // Drop what it occludes.
             remaining.remove(next, second_round);
-            let reference = space.reference(neighbor::id(key));
-            scored += remaining.drop_occluded(space, keys, (key, &reference), OcclusionRule::new(args));
+            let reference = distances.reference(neighbor::id(entry));
+            scored +=
+                remaining.drop_occluded(distances, entries, (entry, &reference), OcclusionRule::new(args));
         }
         if warp::lane_id() == 0 && scored > 0 {
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
         }
     }
-    Kept { first, all: kept }
+    Kept { first_round: first, both_rounds: kept }
 }

@@ -2,8 +2,8 @@
 
 use cuda_std::prelude::*;
 
+use super::pair_distances::PairDistances;
 use super::robust_prune::{warp_number, warps};
-use super::space::Space;
 
 /// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and distance of
 /// each. Whole block; a barrier.
@@ -11,8 +11,8 @@ use super::space::Space;
 /// # Safety
 /// The ids and `vertex` name vertices.
 #[inline(always)]
-pub(super) unsafe fn score<S: Space>(
-    space: &S,
+pub(super) unsafe fn score<S: PairDistances>(
+    distances: &S,
     vertex: u32,
     len: u32,
     id: impl Fn(u32) -> u32,
@@ -21,12 +21,12 @@ pub(super) unsafe fn score<S: Space>(
     let mut first = warp_number() * S::PER_WARP;
     // SAFETY: whole warps compute every distance; lanes without a vertex use `vertex` itself.
     unsafe {
-        let reference = space.reference(vertex);
+        let reference = distances.reference(vertex);
         while first < len {
-            let index = first + S::slot();
-            let is_scored = S::slot() < S::PER_WARP && index < len;
+            let index = first + S::lane_vertex();
+            let is_scored = S::lane_vertex() < S::PER_WARP && index < len;
             let id = if is_scored { id(index) } else { vertex };
-            let distance = space.distance(&reference, id);
+            let distance = distances.distance(&reference, id);
             if is_scored {
                 emit(index, id, distance);
             }

@@ -1,34 +1,34 @@
-//! Sorts keys in shared memory and removes duplicates.
+//! Sorts entries in shared memory and removes duplicates.
 
 use cuda_std::prelude::*;
 
 use super::robust_prune::warp_number;
 use crate::collectives::{block_stride, rank_in};
 
-/// The key of no candidate: greater than all others.
+/// The entry of no candidate: greater than all others.
 pub(super) const NO_CANDIDATE: u64 = u64::MAX;
 
-/// Pads `len` keys to a power of two with [`NO_CANDIDATE`] and sorts them. Whole block; ends with a barrier.
+/// Pads `len` entries to a power of two with [`NO_CANDIDATE`] and sorts them. Whole block; ends with a barrier.
 ///
 /// # Safety
 /// There is room for the padding.
 #[inline(always)]
-pub(super) unsafe fn sort_padded(keys: Shared<u64>, len: u32) {
+pub(super) unsafe fn sort_padded(entries: Shared<u64>, len: u32) {
     let padded = len.next_power_of_two();
     // SAFETY: each place of the padding is written by one thread.
     unsafe {
-        block_stride(padded - len, |place| keys.add(len + place).store(NO_CANDIDATE));
+        block_stride(padded - len, |place| entries.add(len + place).store(NO_CANDIDATE));
         thread::sync_threads();
-        sort(keys, padded);
+        sort(entries, padded);
     }
 }
 
-/// Bitonic sort of `len` keys, a power of two. Whole block; ends with a barrier if there is more than one key.
+/// Bitonic sort of `len` entries, a power of two. Whole block; ends with a barrier if there is more than one entry.
 ///
 /// # Safety
-/// There are that many keys, and a barrier has passed since they were written.
+/// There are that many entries, and a barrier has passed since they were written.
 #[inline(always)]
-pub(super) unsafe fn sort(keys: Shared<u64>, len: u32) {
+pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
     let mut run = 2;
     while run <= len {
         let mut stride = run / 2;
@@ -39,10 +39,10 @@ pub(super) unsafe fn sort(keys: Shared<u64>, len: u32) {
                 let high = low + stride;
                 // SAFETY: within a step every pair belongs to one thread; barriers separate the steps.
                 unsafe {
-                    let (a, b) = (keys.add(low).load(), keys.add(high).load());
+                    let (a, b) = (entries.add(low).load(), entries.add(high).load());
                     if (b < a) == (low & run == 0) {
-                        keys.add(low).store(b);
-                        keys.add(high).store(a);
+                        entries.add(low).store(b);
+                        entries.add(high).store(a);
                     }
                 }
                 pair += thread::block_dim_x();
@@ -55,30 +55,30 @@ pub(super) unsafe fn sort(keys: Shared<u64>, len: u32) {
     }
 }
 
-/// Compacts the distinct of `len` sorted keys to the front, without [`NO_CANDIDATE`]; returns their number, which all
-/// threads read from `count`. Whole block; a barrier.
+/// Compacts the distinct of `len` sorted entries to the front, without [`NO_CANDIDATE`]; returns their number, which
+/// all threads read from `count`. Whole block; a barrier.
 ///
 /// # Safety
-/// There are that many keys; a barrier has passed since they were written and since `count` was read.
+/// There are that many entries; a barrier has passed since they were written and since `count` was read.
 #[inline(always)]
-pub(super) unsafe fn distinct(keys: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
-    // SAFETY: one whole warp goes through the keys; it writes no key before it has read it.
+pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
+    // SAFETY: one whole warp goes through the entries; it writes no entry before it has read it.
     unsafe {
         if warp_number() == 0 {
             let (mut kept, mut last, mut first) = (0, NO_CANDIDATE, 0);
             while first < len {
                 let place = first + warp::lane_id();
-                let key = if place < len { keys.add(place).load() } else { NO_CANDIDATE };
-                let (before, exists) = warp::warp_shuffle_up(warp::FULL_MASK, key, 1, warp::WARP_SIZE);
-                let is_new = key != NO_CANDIDATE && key != if exists { before } else { last };
+                let entry = if place < len { entries.add(place).load() } else { NO_CANDIDATE };
+                let (before, exists) = warp::warp_shuffle_up(warp::FULL_MASK, entry, 1, warp::WARP_SIZE);
+                let is_new = entry != NO_CANDIDATE && entry != if exists { before } else { last };
                 let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
                 warp::sync_warp(warp::FULL_MASK);
                 if is_new {
-                    keys.add(kept + rank_in(lanes)).store(key);
+                    entries.add(kept + rank_in(lanes)).store(entry);
                 }
                 kept += lanes.count_ones();
                 (last, _) =
-                    warp::warp_shuffle_idx(warp::FULL_MASK, key, warp::WARP_SIZE - 1, warp::WARP_SIZE);
+                    warp::warp_shuffle_idx(warp::FULL_MASK, entry, warp::WARP_SIZE - 1, warp::WARP_SIZE);
                 first += warp::WARP_SIZE;
             }
             if warp::lane_id() == 0 {

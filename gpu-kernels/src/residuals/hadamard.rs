@@ -1,25 +1,24 @@
 //! The fast rotation, alternating signs and Hadamard transforms, as `jasper_quant::Rotation` defines it.
 //!
-//! A warp has a row. Coordinate `i` belongs to lane `i % 32`, in *layer* `i / 32`. Windows and halves begin at multiples of
-//! 32, so a step combines coordinates of one lane, except for the first five steps of a transform, which are shuffles.
-//! Each pass loads up to eight layers, makes as many steps as these allow, and stores them.
+//! A warp has a row. Coordinate `i` belongs to lane `i % 32`, in *layer* `i / 32`. Windows and halves begin at
+//! multiples of 32, so a step combines coordinates of one lane, except for the first five butterflies of a transform,
+//! which are shuffles. Each pass loads up to eight layers, makes as many butterflies as these allow, and stores them.
 //!
-//! Arrays stand for registers: loops over them go by index, and are unrolled whole.
+//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
 use super::RotateArgs;
-use crate::rows::row_of_warp;
-use crate::{DevicePtr, DevicePtrMut};
+use crate::collectives::row_of_warp;
+use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 
-const WARP: u32 = warp::WARP_SIZE;
 /// Rounds per rotation.
 const ROUNDS: usize = 4;
 
 /// The memory of a row that is rotated.
-trait Place: Copy {
+trait RowMemory: Copy {
     /// # Safety
     /// Coordinate `i` is there, and this lane's.
     unsafe fn get(self, i: u32) -> f32;
@@ -29,7 +28,7 @@ trait Place: Copy {
     unsafe fn put(self, i: u32, x: f32);
 }
 
-impl Place for Shared<f32> {
+impl RowMemory for Shared<f32> {
     #[inline(always)]
     unsafe fn get(self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
@@ -43,7 +42,7 @@ impl Place for Shared<f32> {
     }
 }
 
-impl Place for DevicePtrMut<f32> {
+impl RowMemory for DevicePtrMut<f32> {
     #[inline(always)]
     unsafe fn get(self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
@@ -59,7 +58,7 @@ impl Place for DevicePtrMut<f32> {
 
 /// Steps of a Hadamard transform between `N` values of a lane, the nearest first.
 #[inline(always)]
-fn steps<const N: usize>(x: &mut [f32; N]) {
+fn butterflies<const N: usize>(x: &mut [f32; N]) {
     let mut half = 1;
     while half < N {
         for i in 0..N {
@@ -71,56 +70,56 @@ fn steps<const N: usize>(x: &mut [f32; N]) {
     }
 }
 
-/// The first pass of a window of `layers`: factors, the five steps between lanes, and those between `N` layers.
+/// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers.
 ///
 /// # Safety
 /// There are the row and its factors; `layers` is a multiple of `N`. Whole warp.
 #[inline(always)]
-unsafe fn begin<P: Place, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
+unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
     let mut layer = 0;
     while layer < layers {
         // SAFETY: coordinates of this lane in layers of the window.
         unsafe {
-            let at = first + layer * WARP + warp::lane_id();
+            let at = first + layer * WARP_SIZE + warp::lane_id();
             let mut x = [0.0; N];
             for i in 0..N {
-                let at = at + i as u32 * WARP;
+                let at = at + i as u32 * WARP_SIZE;
                 x[i] = row.get(at) * global::load_readonly(factors.at(at as usize));
                 let mut apart = 1;
-                while apart < WARP {
-                    let other = warp::warp_shuffle_xor(warp::FULL_MASK, x[i], apart, WARP).0;
+                while apart < WARP_SIZE {
+                    let other = warp::warp_shuffle_xor(warp::FULL_MASK, x[i], apart, WARP_SIZE).0;
                     x[i] = if warp::lane_id() & apart == 0 { x[i] + other } else { other - x[i] };
                     apart *= 2;
                 }
             }
-            steps(&mut x);
+            butterflies(&mut x);
             for i in 0..N {
-                row.put(at + i as u32 * WARP, x[i]);
+                row.put(at + i as u32 * WARP_SIZE, x[i]);
             }
         }
         layer += N as u32;
     }
 }
 
-/// A later pass of a window of `layers`: the steps between `N` layers that are `apart`.
+/// A later pass of a window of `layers`: the butterflies between `N` layers that are `apart`.
 ///
 /// # Safety
 /// There is such a row; `layers` is a multiple of `N * apart`.
 #[inline(always)]
-unsafe fn go_on<P: Place, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
+unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
     let mut number = 0;
     while number < layers / N as u32 {
         let layer = number / apart * apart * N as u32 + number % apart;
-        let at = first + layer * WARP + warp::lane_id();
+        let at = first + layer * WARP_SIZE + warp::lane_id();
         // SAFETY: coordinates of this lane in layers of the window.
         unsafe {
             let mut x = [0.0; N];
             for i in 0..N {
-                x[i] = row.get(at + i as u32 * apart * WARP);
+                x[i] = row.get(at + i as u32 * apart * WARP_SIZE);
             }
-            steps(&mut x);
+            butterflies(&mut x);
             for i in 0..N {
-                row.put(at + i as u32 * apart * WARP, x[i]);
+                row.put(at + i as u32 * apart * WARP_SIZE, x[i]);
             }
         }
         number += 1;
@@ -132,8 +131,8 @@ unsafe fn go_on<P: Place, const N: usize>(row: P, first: u32, layers: u32, apart
 /// # Safety
 /// There is such a row. Whole warp.
 #[inline(always)]
-unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
-    let layers = args.dimension / WARP;
+unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
+    let layers = args.dimension / WARP_SIZE;
     // The largest power of two that fits.
     let window = 1 << (31 - layers.leading_zeros());
     for round in 0..ROUNDS {
@@ -144,42 +143,42 @@ unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
             let mut layer = if first == 0 { window } else { 0 };
             let end = if first == 0 { layers } else { first };
             while layer < end {
-                let at = layer * WARP + warp::lane_id();
+                let at = layer * WARP_SIZE + warp::lane_id();
                 row.put(at, row.get(at) * global::load_readonly(factors.at(at as usize)));
                 layer += 1;
             }
             let mut apart = match window {
                 2 => {
-                    begin::<P, 2>(row, factors, first * WARP, window);
+                    first_pass::<P, 2>(row, factors, first * WARP_SIZE, window);
                     2
                 }
                 4 => {
-                    begin::<P, 4>(row, factors, first * WARP, window);
+                    first_pass::<P, 4>(row, factors, first * WARP_SIZE, window);
                     4
                 }
                 _ => {
-                    begin::<P, 8>(row, factors, first * WARP, window);
+                    first_pass::<P, 8>(row, factors, first * WARP_SIZE, window);
                     8
                 }
             };
             while apart < window {
                 match window / apart {
                     2 => {
-                        go_on::<P, 2>(row, first * WARP, window, apart);
+                        later_pass::<P, 2>(row, first * WARP_SIZE, window, apart);
                         apart *= 2;
                     }
                     4 => {
-                        go_on::<P, 4>(row, first * WARP, window, apart);
+                        later_pass::<P, 4>(row, first * WARP_SIZE, window, apart);
                         apart *= 4;
                     }
                     _ => {
-                        go_on::<P, 8>(row, first * WARP, window, apart);
+                        later_pass::<P, 8>(row, first * WARP_SIZE, window, apart);
                         apart *= 8;
                     }
                 }
             }
             if window < layers {
-                mix(row, args.dimension);
+                kac_step(row, args.dimension);
             }
         }
     }
@@ -190,7 +189,7 @@ unsafe fn rotate<P: Place>(row: P, args: &RotateArgs) {
 /// # Safety
 /// The row is there.
 #[inline(always)]
-unsafe fn mix<P: Place>(row: P, dimension: u32) {
+unsafe fn kac_step<P: RowMemory>(row: P, dimension: u32) {
     let half = dimension / 2;
     let mut at = warp::lane_id();
     while at < half {
@@ -200,7 +199,7 @@ unsafe fn mix<P: Place>(row: P, dimension: u32) {
             row.put(at, (a + b) * core::f32::consts::FRAC_1_SQRT_2);
             row.put(half + at, (a - b) * core::f32::consts::FRAC_1_SQRT_2);
         }
-        at += WARP;
+        at += WARP_SIZE;
     }
 }
 
@@ -215,19 +214,20 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
         return;
     }
     let row = args.values.add(number * args.dimension as usize);
-    let held = shared::dynamic_shared_mem::<f32>().add(thread::thread_idx_x() / WARP * args.dimension);
+    let shared_row =
+        shared::dynamic_shared_mem::<f32>().add(thread::thread_idx_x() / WARP_SIZE * args.dimension);
     // SAFETY: a row that there is, and a place for it that is this warp's; what one lane writes, no other reads.
     unsafe {
         let mut at = warp::lane_id();
         while at < args.dimension {
-            held.put(at, row.get(at));
-            at += WARP;
+            shared_row.put(at, row.get(at));
+            at += WARP_SIZE;
         }
-        rotate(held, &args);
+        rotate(shared_row, &args);
         at = warp::lane_id();
         while at < args.dimension {
-            row.put(at, held.get(at));
-            at += WARP;
+            row.put(at, shared_row.get(at));
+            at += WARP_SIZE;
         }
     }
 }

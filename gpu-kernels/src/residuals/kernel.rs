@@ -4,12 +4,12 @@ use cuda_std::prelude::*;
 
 use super::ResidualArgs;
 use crate::DevicePtr;
+use crate::collectives::row_of_warp;
 use crate::coordinates::{F16, F32, I8, U8};
-use crate::rows::row_of_warp;
 use crate::sums::{Sum, for_coordinates};
 
 /// The conversion of an element to f32.
-trait Widen {
+trait ToF32 {
     /// Coordinate `i` of a row.
     ///
     /// # Safety
@@ -17,18 +17,18 @@ trait Widen {
     unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32;
 }
 
-macro_rules! widen {
-    ($($element:ident: $stored:ty, $widen:expr;)*) => { $(
-        impl Widen for $element {
+macro_rules! to_f32 {
+    ($($element:ident: $stored:ty, $convert:expr;)*) => { $(
+        impl ToF32 for $element {
             #[inline(always)]
             unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32 {
                 // SAFETY: the caller's promise.
-                $widen(unsafe { global::load_readonly(row.cast::<$stored>().at(i as usize)) })
+                $convert(unsafe { global::load_readonly(row.cast::<$stored>().at(i as usize)) })
             }
         }
     )* };
 }
-widen! {
+to_f32! {
     F32: f32, |value| value;
     F16: u16, math::half_to_f32;
     U8: u8, f32::from;
@@ -38,14 +38,15 @@ widen! {
 /// # Safety
 /// As the fields of the arguments say.
 #[inline(always)]
-unsafe fn residuals<E: Widen>(args: ResidualArgs) {
+unsafe fn residuals<E: ToF32>(args: ResidualArgs) {
     let number = row_of_warp();
-    if number >= args.chosen.len as usize {
+    if number >= args.selection.len as usize {
         return;
     }
-    // SAFETY: there is such a row; each lane accesses its own coordinates of the output; whole warps call the collectives.
+    // SAFETY: there is such a row; each lane accesses its own coordinates of the output; whole warps call the
+    // collectives.
     unsafe {
-        let row = args.rows.add(args.chosen.slot(number) * args.row_bytes as usize);
+        let row = args.rows.add(args.selection.slot(number) * args.row_bytes as usize);
         let coordinate = |i: u32| if i < args.dimension { E::coordinate(row, i) } else { 0.0 };
         let mut norm = 0.0;
         if args.unit != 0 {
@@ -60,10 +61,10 @@ unsafe fn residuals<E: Widen>(args: ResidualArgs) {
             if i < args.dimension {
                 let x = E::coordinate(row, i);
                 let x = if norm > 0.0 { x / norm } else { x };
-                let centre = global::load_readonly(args.centre.at(i as usize));
-                residual = x - centre;
+                let center = global::load_readonly(args.center.at(i as usize));
+                residual = x - center;
                 square.add(half, residual, residual);
-                along.add(half, residual, centre);
+                along.add(half, residual, center);
             }
             global::store(residuals.at(i as usize), residual);
         });
@@ -75,7 +76,7 @@ unsafe fn residuals<E: Widen>(args: ResidualArgs) {
 }
 
 macro_rules! entries {
-    ($($name:ident $element:ident;)*) => {
+    ($($element:ident $name:ident),*) => {
         $(
             /// Residuals of rows of one element.
             ///
@@ -90,18 +91,11 @@ macro_rules! entries {
 
         /// The function of an entry.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn body(entry: &str) -> unsafe fn(ResidualArgs) {
-            match entry {
-                $(stringify!($name) => $name,)*
-                _ => unreachable!("the table holds a kernel for each element, {entry} too"),
+        pub(super) fn body(element: jasper_core::ElementKind) -> unsafe fn(ResidualArgs) {
+            match element {
+                $(jasper_core::ElementKind::$element => $name,)*
             }
         }
     };
 }
-
-entries! {
-    residuals_f32 F32;
-    residuals_f16 F16;
-    residuals_u8 U8;
-    residuals_i8 I8;
-}
+entries!(F32 residuals_f32, F16 residuals_f16, U8 residuals_u8, I8 residuals_i8);

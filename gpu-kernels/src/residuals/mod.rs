@@ -1,7 +1,7 @@
 //! Residuals of vectors, and their fast rotation: the input of the encoders.
 //!
-//! The results equal those of `jasper_quant` to the bit. A warp has a row and each lane every 32nd coordinate, so sums are
-//! added in the order of the CPU (`sums`), and all but five steps of a Hadamard transform stay within a lane.
+//! The results equal those of `jasper_quant` to the bit. A warp has a row and each lane every 32nd coordinate, so sums
+//! are added in the order of the CPU (`sums`), and all but five steps of a Hadamard transform stay within a lane.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -28,12 +28,12 @@ pub struct ResidualArgs {
     /// `[slots][row_bytes]`: vectors.
     pub rows: DevicePtr<u8>,
     /// The vectors to take.
-    pub chosen: ChosenRows,
+    pub selection: RowSelectionArgs,
     /// `[dimension]`: the center, which is subtracted.
-    pub centre: DevicePtr<f32>,
-    /// `[chosen.len][stride]`: residuals, padded with zeros.
+    pub center: DevicePtr<f32>,
+    /// `[selection.len][stride]`: residuals, padded with zeros.
     pub residuals: DevicePtrMut<f32>,
-    /// `[chosen.len]`: the squared length of each residual, and its dot product with the center.
+    /// `[selection.len]`: the squared length of each residual, and its dot product with the center.
     pub sums: DevicePtrMut<[f32; 2]>,
     /// Bytes from row to row.
     pub row_bytes: u32,
@@ -48,16 +48,16 @@ pub struct ResidualArgs {
 /// Some rows of a table.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ChosenRows {
+pub struct RowSelectionArgs {
     /// `[len]`: their slots; null for neighbors, from `first` on.
     pub slots: DevicePtr<u32>,
     /// Slot of the first, where there is no list.
     pub first: u32,
-    /// Rows.
+    /// Number of rows.
     pub len: u32,
 }
 
-impl ChosenRows {
+impl RowSelectionArgs {
     /// The slot of row `number`.
     ///
     /// # Safety
@@ -82,7 +82,7 @@ pub struct RotateArgs {
     pub values: DevicePtrMut<f32>,
     /// `[4][dimension]`: the factors of each round.
     pub factors: DevicePtr<f32>,
-    /// Rows.
+    /// Number of rows.
     pub rows: u32,
     /// Coordinates per row, a multiple of 64.
     pub dimension: u32,

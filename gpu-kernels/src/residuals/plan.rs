@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::{ResidualArgs, RotateArgs};
-use crate::rows::warp_per_row;
+use crate::launch::MAX_SHARED_BYTES;
 use crate::{Kernel, Launch};
 
 /// Residuals of rows. Arguments: [`ResidualArgs`].
@@ -23,12 +23,12 @@ impl Kernel for Residuals {
     }
 
     fn launch(&self, args: &ResidualArgs) -> Launch {
-        warp_per_row(args.chosen.len)
+        Launch::warp_per_row(args.selection.len)
     }
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(ResidualArgs) {
-        super::kernel::body(&self.entry())
+        super::kernel::body(self.element)
     }
 }
 
@@ -45,17 +45,10 @@ pub enum RotateIn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rotate(pub RotateIn);
 
-/// The most rows per block in shared memory.
-const SHARED_ROWS: u32 = 8;
-/// Shared memory per block that every device has without opting in.
-const SHARED_BYTES: u32 = 48 << 10;
-/// Lanes of a warp.
-const WARP: u32 = 32;
-
 impl Rotate {
     /// The kernel for rows of `dimension` coordinates.
     pub const fn new(dimension: u32) -> Self {
-        Self(if dimension * 4 <= SHARED_BYTES { RotateIn::Shared } else { RotateIn::Global })
+        Self(if dimension * 4 <= MAX_SHARED_BYTES { RotateIn::Shared } else { RotateIn::Global })
     }
 }
 
@@ -74,13 +67,8 @@ impl Kernel for Rotate {
     fn launch(&self, args: &RotateArgs) -> Launch {
         assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
         match self.0 {
-            RotateIn::Shared => {
-                let row = args.dimension * 4;
-                let rows = SHARED_ROWS.min(SHARED_BYTES / row);
-                assert!(rows > 0, "rows of {row} bytes in {SHARED_BYTES} of shared memory");
-                Launch::linear(args.rows.div_ceil(rows), rows * WARP).with_shared(rows * row)
-            }
-            RotateIn::Global => warp_per_row(args.rows),
+            RotateIn::Shared => Launch::warp_per_row_with_shared(args.rows, args.dimension * 4),
+            RotateIn::Global => Launch::warp_per_row(args.rows),
         }
     }
 

@@ -3,17 +3,10 @@
 use cuda_std::prelude::*;
 
 use super::{MoveArgs, RenameArgs, SaveArgs};
-use crate::collectives::warp_stride;
-use crate::graph::NO_ROW;
+use crate::collectives::{row_of_warp, warp_stride};
+use crate::graph::NO_SLOT;
 
-/// The number of this warp in the launch, which is that of its row.
-#[inline(always)]
-pub(crate) fn row_of_warp() -> usize {
-    let warps = thread::block_dim_x() / warp::WARP_SIZE;
-    thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
-}
-
-/// Copies rows of links.
+/// Copies rows of the adjacency table.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -25,12 +18,12 @@ pub unsafe fn save_rows(args: SaveArgs) {
     }
     // SAFETY: a row that there is, of a vertex that there is.
     unsafe {
-        let (vertex, stride) = (global::load_readonly(args.vertices.at(row)), args.links_stride as usize);
-        if vertex != NO_ROW {
-            let (links, ids) = (args.links.add(vertex as usize * stride), args.ids.add(row * stride));
-            warp_stride(args.links_stride, |place| {
+        let (vertex, stride) = (global::load_readonly(args.vertices.at(row)), args.edges_stride as usize);
+        if vertex != NO_SLOT {
+            let (edges, ids) = (args.edges.add(vertex as usize * stride), args.ids.add(row * stride));
+            warp_stride(args.edges_stride, |place| {
                 let place = place as usize;
-                global::store(ids.at(place), global::load_streaming(links.at(place)));
+                global::store(ids.at(place), global::load_streaming(edges.at(place)));
             });
         }
     }
@@ -58,25 +51,25 @@ pub unsafe fn move_rows(args: MoveArgs) {
     }
 }
 
-/// Renames the links of vertices that remain.
+/// Renames the neighbors of vertices that remain.
 ///
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256)]
-pub unsafe fn rename_links(args: RenameArgs) {
+pub unsafe fn rename_edges(args: RenameArgs) {
     let row = row_of_warp();
     if row >= args.kept as usize {
         return;
     }
-    let links = args.links.add(row * args.links_stride as usize);
-    warp_stride(args.links_stride, |place| {
+    let edges = args.edges.add(row * args.edges_stride as usize);
+    warp_stride(args.edges_stride, |place| {
         // SAFETY: a place of the row, which no other lane has; the table is of the slots between.
         unsafe {
             let place = place as usize;
-            let slot = global::load(links.at(place));
+            let slot = global::load(edges.at(place));
             if (args.kept..args.slots).contains(&slot) {
                 let renamed = global::load_readonly(args.renamed.at((slot - args.kept) as usize));
-                global::store(links.at(place), renamed);
+                global::store(edges.at(place), renamed);
             }
         }
     });

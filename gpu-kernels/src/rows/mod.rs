@@ -1,42 +1,26 @@
-//! Rows of tables: saved, moved to other slots, and their links renamed.
-//!
-//! | module | holds |
-//! | --- | --- |
-//! | `kernel` | the kernels, with a warp per row |
-//! | `plan` | [`SaveRows`], [`MoveRows`] and [`RenameLinks`]: their launches |
+//! Rows of tables: saved, moved to other slots, and their neighbors renamed.
 
 #[cfg(feature = "kernels")]
 mod kernel;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
-
-#[cfg(feature = "kernels")]
-pub(crate) use kernel::row_of_warp;
-#[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use plan::warp_per_row;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{MoveRows, RenameLinks, SaveRows};
 
 use crate::{DevicePtr, DevicePtrMut};
-
-/// Rows of a block, with a warp each.
 #[cfg(not(target_arch = "nvptx64"))]
-const ROWS_PER_BLOCK: u32 = 8;
+use crate::{Launch, launch::kernels};
 
-/// What a copy of rows of links takes: what [`Publish`](crate::prune::Publish) puts back.
+/// Arguments of [`SaveRows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SaveArgs {
-    /// `[rows]`: whose row it is; none of [`NO_ROW`](crate::graph::NO_ROW), whose places stay as they are.
+    /// `[rows]`: the vertex of each row; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not written.
     pub vertices: DevicePtr<u32>,
-    /// `[slots][links_stride]`: the links of the graph.
-    pub links: DevicePtr<u32>,
-    /// `[rows][links_stride]`: copies.
+    /// `[slots][edges_stride]`: the adjacency table.
+    pub edges: DevicePtr<u32>,
+    /// `[rows][edges_stride]`: copies.
     pub ids: DevicePtrMut<u32>,
     /// Rows to copy.
     pub rows: u32,
-    /// Places for links of each.
-    pub links_stride: u32,
+    /// Length of a row, with padding.
+    pub edges_stride: u32,
 }
 
 /// Arguments of [`MoveRows`].
@@ -55,18 +39,28 @@ pub struct MoveArgs {
     pub row_words: u32,
 }
 
-/// Arguments of [`RenameLinks`].
+/// Arguments of [`RenameEdges`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RenameArgs {
-    /// `[kept][links_stride]`: the links of the graph.
-    pub links: DevicePtrMut<u32>,
+    /// `[kept][edges_stride]`: the adjacency table.
+    pub edges: DevicePtrMut<u32>,
     /// `[slots - kept]`: the new slot of each slot from `kept` on.
     pub renamed: DevicePtr<u32>,
-    /// Slots that remain: links to other slots are renamed.
+    /// Slots that remain: neighbors in other slots are renamed.
     pub kept: u32,
     /// Slots before the move.
     pub slots: u32,
-    /// Places for links of each.
-    pub links_stride: u32,
+    /// Length of a row, with padding.
+    pub edges_stride: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// Copies rows of the adjacency table, which [`Publish`](crate::prune::Publish) can write back.
+    SaveRows(SaveArgs) = kernel::save_rows, |args| Launch::warp_per_row(args.rows);
+    /// Moves rows of a table to other slots.
+    MoveRows(MoveArgs) = kernel::move_rows, |args| Launch::warp_per_row(args.rows);
+    /// Renames neighbors after vertices were moved.
+    RenameEdges(RenameArgs) = kernel::rename_edges, |args| Launch::warp_per_row(args.kept);
 }

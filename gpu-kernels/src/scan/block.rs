@@ -7,16 +7,16 @@ use super::LookBack;
 /// The index of this block's tile. Whole block; a barrier.
 ///
 /// # Safety
-/// `slot` is a word of shared memory that nothing else uses.
+/// `word` is shared memory that nothing else uses.
 #[inline(always)]
-pub(crate) unsafe fn take_tile(look_back: &LookBack, slot: Shared<u32>) -> u32 {
-    // SAFETY: one thread writes the slot, the others read it past the barrier.
+pub(crate) unsafe fn take_tile(look_back: &LookBack, word: Shared<u32>) -> u32 {
+    // SAFETY: one thread writes the word, the others read it past the barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            slot.store(atomic::add(look_back.tickets.at(0), 1).wrapping_sub(look_back.first_ticket));
+            word.store(atomic::add(look_back.tickets.at(0), 1).wrapping_sub(look_back.first_ticket));
         }
         thread::sync_threads();
-        slot.load()
+        word.load()
     }
 }
 
@@ -40,8 +40,8 @@ pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     sum
 }
 
-/// The sum over the warps before this one, and over all `WARPS`. `sum` is the sum of a warp in its last lane. Whole block;
-/// a barrier.
+/// The sum over the warps before this one, and over all `WARPS`. `sum` is the sum of a warp in its last lane. Whole
+/// block; a barrier.
 ///
 /// # Safety
 /// `sums` are `WARPS` words of shared memory that nothing else uses.

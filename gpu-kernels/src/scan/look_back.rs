@@ -109,26 +109,26 @@ impl Column {
     pub(crate) unsafe fn sum_before(self, tile: u32) -> u32 {
         let mut sum = 0u32;
         // The number of tiles to add.
-        let mut rest = tile;
-        while rest > 0 {
+        let mut remaining = tile;
+        while remaining > 0 {
             let mut words = [0; WINDOW];
             for (back, word) in words.iter_mut().enumerate() {
                 // SAFETY: a word of an earlier tile.
-                *word = unsafe { global::load_relaxed(self.word(rest.saturating_sub(1 + back as u32))) };
+                *word = unsafe { global::load_relaxed(self.word(remaining.saturating_sub(1 + back as u32))) };
             }
             let mut pending = false;
             // No early exit: the loop is unrolled, and the words stay in registers.
             for word in &words {
-                if rest > 0 && !pending {
+                if remaining > 0 && !pending {
                     match self.read(*word) {
                         Status::Pending => pending = true,
                         Status::Aggregate(value) => {
                             sum = sum.wrapping_add(value);
-                            rest -= 1;
+                            remaining -= 1;
                         }
                         Status::Prefix(value) => {
                             sum = sum.wrapping_add(value);
-                            rest = 0;
+                            remaining = 0;
                         }
                     }
                 }
@@ -149,11 +149,11 @@ impl Column {
         let lane = warp::lane_id();
         let mut sum = 0u32;
         // The number of tiles to add.
-        let mut rest = tile;
-        while rest > 0 {
+        let mut remaining = tile;
+        while remaining > 0 {
             // SAFETY: a word of an earlier tile; all lanes see the same ballots, and so stay together.
             unsafe {
-                let status = self.read(global::load_relaxed(self.word(rest.saturating_sub(1 + lane))));
+                let status = self.read(global::load_relaxed(self.word(remaining.saturating_sub(1 + lane))));
                 let prefixes = warp::warp_vote_ballot(warp::FULL_MASK, matches!(status, Status::Prefix(_)));
                 let pending = warp::warp_vote_ballot(warp::FULL_MASK, matches!(status, Status::Pending));
                 // The lanes up to the nearest prefix; all if there is none.
@@ -171,7 +171,7 @@ impl Column {
                     break;
                 }
             }
-            rest -= warp::WARP_SIZE;
+            remaining -= warp::WARP_SIZE;
         }
         sum
     }
@@ -233,7 +233,7 @@ mod tests {
             stamp: STAMP,
             tiles: tile,
         };
-        // SAFETY: the words are those of `tile` tiles of two columns, and there is room for an answer a lane.
+        // SAFETY: the words are those of `tile` tiles of two columns, and there is room for an sum per lane.
         let kernel = || unsafe {
             let sum = walk(look_back.column(1, 2), tile);
             global::store(found.as_mut_ptr().add(warp::lane_id() as usize), sum);

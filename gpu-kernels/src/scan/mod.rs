@@ -10,23 +10,20 @@
 //! | `block` | sums over a warp and a block, and the numbering of tiles |
 //! | `select` | stream compaction: lists the numbers that satisfy a predicate |
 //! | `tile_states` | [`TileStates`]: the status words, from one launch to the next |
-//! | `plan` | the launch of a selection |
 
 use crate::DevicePtrMut;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Launch, WARP_SIZE};
 
 #[cfg(feature = "kernels")]
 pub(crate) mod block;
 #[cfg(feature = "kernels")]
 mod look_back;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
 #[cfg(feature = "kernels")]
 pub(crate) mod select;
 #[cfg(not(target_arch = "nvptx64"))]
 mod tile_states;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use plan::{select_launch, select_tiles};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use tile_states::TileStates;
 
@@ -55,4 +52,20 @@ pub struct LookBack {
     pub stamp: u32,
     /// Tiles, one per block.
     pub tiles: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl LookBack {
+    /// The launch of a selection with these tiles. A block has shared memory for the index of its tile, the sum before
+    /// it, and the sum of each warp.
+    pub(crate) fn select_launch(&self) -> Launch {
+        let words = 2 + SELECT_THREADS / WARP_SIZE;
+        Launch::linear(self.tiles, SELECT_THREADS).with_shared(words * size_of::<u32>() as u32)
+    }
+}
+
+/// Tiles of a selection from `len` numbers: at least one, which writes the count.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const fn select_tiles(len: u32) -> u32 {
+    if len == 0 { 1 } else { len.div_ceil(SELECT_TILE) }
 }

@@ -11,8 +11,8 @@ use crate::collectives::rank_in;
 
 const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
 
-/// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. Returns the number of all listed to
-/// one thread of the last tile. Whole block.
+/// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. Returns the number of all listed
+/// to one thread of the last tile. Whole block.
 ///
 /// # Safety
 /// `look_back` is that of the launch, with as many tiles as hold `len` numbers; `list` has room for the selected ones.
@@ -25,7 +25,8 @@ pub(crate) unsafe fn select(
     first: u32,
 ) -> Option<u32> {
     let [slot, before, sums] = [0, 1, 2].map(|word| shared::dynamic_shared_mem::<u32>().add(word));
-    // SAFETY: the whole block calls the collectives; the words of shared memory are disjoint; there is room for the list.
+    // SAFETY: the whole block calls the collectives; the words of shared memory are disjoint; there is room for the
+    // list.
     unsafe {
         let tile = take_tile(look_back, slot);
         let own = tile as usize * SELECT_TILE as usize + first_of_lane();

@@ -1,12 +1,14 @@
-//! The frontier of a team: a sorted list in shared memory, into which keys are inserted at once.
+//! The frontier of a team: a sorted list in shared memory, into which entries are inserted at once. The frontier of
+//! wide beams, [`BufferedList`](super::buffered_list::BufferedList), keeps its sorted part in one.
 //!
 //! Lane `i % 32` alone reads entry `i` in scans, marks it and moves it.
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP, is_duplicate_in_warp, is_same};
+use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex};
+use crate::WARP_SIZE;
 use crate::collectives::rank_in;
-use crate::neighbor::UNVISITED;
+use crate::neighbor::UNEXPANDED;
 
 /// A frontier of any width. One warp has it.
 pub(super) struct List {
@@ -14,41 +16,43 @@ pub(super) struct List {
     entries: Shared<u64>,
     width: u32,
     len: u32,
-    /// All entries before it are visited.
+    /// All entries before it are expanded.
     cursor: u32,
     bound: u64,
 }
 
 impl Frontier for List {
+    const IN_SHARED_MEMORY: bool = true;
+
     #[inline(always)]
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
-        Self { entries: memory, width, len: 0, cursor: 0, bound: NO_KEY }
+        Self { entries: memory, width, len: 0, cursor: 0, bound: NO_ENTRY }
     }
 
-    /// The place of a key is its rank in the list plus its rank among the new keys.
+    /// The place of an entry is its rank in the list plus its rank among the new entries.
     #[inline(always)]
-    unsafe fn offer(&mut self, key: u64) {
+    unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes.
         unsafe {
-            if !warp::warp_vote_any(warp::FULL_MASK, key < self.bound) {
+            if !warp::warp_vote_any(warp::FULL_MASK, entry < self.bound) {
                 return;
             }
-            let below = self.rank(key);
-            let is_copy = is_same(self.entry(below), key) | is_duplicate_in_warp(key);
-            let is_new = key < self.bound && !is_copy;
+            let below = self.rank(entry);
+            let is_copy = is_same_vertex(self.entry(below), entry) | is_duplicate_in_warp(entry);
+            let is_new = entry < self.bound && !is_copy;
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
-            let own = if is_new { key } else { NO_KEY };
-            let place = below + rank_among_lanes(own, WARP - lanes.leading_zeros());
+            let own = if is_new { entry } else { NO_ENTRY };
+            let place = below + rank_among_lanes(own, WARP_SIZE - lanes.leading_zeros());
             self.insert_ranked(own, is_new, place);
         }
     }
 
     #[inline(always)]
-    unsafe fn visit_nearest(&mut self) -> u64 {
+    unsafe fn expand_nearest(&mut self) -> u64 {
         // SAFETY: the whole warp comes here.
         unsafe {
-            let nearest = self.nearest_unvisited();
-            if nearest != NO_KEY {
+            let nearest = self.nearest_unexpanded();
+            if nearest != NO_ENTRY {
                 self.mark_nearest();
             }
             nearest
@@ -61,41 +65,41 @@ impl Frontier for List {
     #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {
         // SAFETY: index < len.
-        if index < self.len { unsafe { self.entries.add(index).load() } } else { NO_KEY }
+        if index < self.len { unsafe { self.entries.add(index).load() } } else { NO_ENTRY }
     }
 }
 
 impl List {
-    /// The last entry of a full list: keys that are not below it are dropped.
+    /// The last entry of a full list: entries that are not below it are dropped.
     #[inline(always)]
     pub(super) fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// The most entries it has.
+    /// The maximum number of entries.
     #[inline(always)]
     pub(super) fn width(&self) -> u32 {
         self.width
     }
 
-    /// A lower bound of the visited entries before the first unvisited one.
+    /// A lower bound on the number of expanded entries before the first unexpanded one.
     #[inline(always)]
-    pub(super) fn visited(&self) -> u32 {
+    pub(super) fn expanded_count(&self) -> u32 {
         self.cursor
     }
 
-    /// Entries below the key of this lane, visited or not.
+    /// Entries below the entry of this lane, expanded or not.
     ///
     /// # Safety
     /// What lanes wrote into the list, all have seen.
     #[inline(always)]
-    pub(super) unsafe fn rank(&self, key: u64) -> u32 {
+    pub(super) unsafe fn rank(&self, entry: u64) -> u32 {
         let mut rank = 0;
         let mut step = (self.len + 1).next_power_of_two() / 2;
         while step > 0 {
             let place = rank + step;
             // SAFETY: place - 1 < len.
-            if place <= self.len && unsafe { self.entries.add(place - 1).load() } < key & !UNVISITED {
+            if place <= self.len && unsafe { self.entries.add(place - 1).load() } < entry & !UNEXPANDED {
                 rank = place;
             }
             step /= 2;
@@ -103,40 +107,40 @@ impl List {
         rank
     }
 
-    /// Whether the vertex of the key of this lane is an entry.
+    /// Whether the vertex of this lane's entry is in the list.
     ///
     /// # Safety
     /// As for [`Self::rank`].
     #[inline(always)]
-    pub(super) unsafe fn contains(&self, key: u64) -> bool {
+    pub(super) unsafe fn contains(&self, entry: u64) -> bool {
         // SAFETY: the caller's promise; a rank is at most the length of the list.
-        unsafe { is_same(self.entry(self.rank(key)), key) }
+        unsafe { is_same_vertex(self.entry(self.rank(entry)), entry) }
     }
 
-    /// The nearest entry that is not visited; [`NO_KEY`] if there is none.
+    /// The nearest entry that is not expanded; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
     /// Whole warp.
     #[inline(always)]
-    pub(super) unsafe fn nearest_unvisited(&mut self) -> u64 {
-        let mut chunk = self.cursor / WARP * WARP;
+    pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
+        let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
         while chunk < self.len {
             // SAFETY: the whole warp comes here.
             unsafe {
-                let (key, lanes) = self.unvisited_of(chunk);
+                let (entry, lanes) = self.unexpanded_in(chunk);
                 if lanes != 0 {
                     let first = lanes.trailing_zeros();
                     self.cursor = chunk + first;
-                    return warp::warp_shuffle_idx(warp::FULL_MASK, key, first, WARP).0;
+                    return warp::warp_shuffle_idx(warp::FULL_MASK, entry, first, WARP_SIZE).0;
                 }
             }
-            chunk += WARP;
+            chunk += WARP_SIZE;
         }
         self.cursor = self.len;
-        NO_KEY
+        NO_ENTRY
     }
 
-    /// Marks the entry that [`Self::nearest_unvisited`] has just returned as visited.
+    /// Marks the entry that [`Self::nearest_unexpanded`] has just returned as expanded.
     ///
     /// # Safety
     /// Whole warp; there is such an entry.
@@ -144,62 +148,63 @@ impl List {
     pub(super) unsafe fn mark_nearest(&mut self) {
         // SAFETY: the whole warp comes here; cursor < len.
         unsafe {
-            if warp::lane_id() == self.cursor % WARP {
+            if warp::lane_id() == self.cursor % WARP_SIZE {
                 let entry = self.entries.add(self.cursor);
-                entry.store(entry.load() & !UNVISITED);
+                entry.store(entry.load() & !UNEXPANDED);
             }
             self.cursor += 1;
             warp::sync_warp(warp::FULL_MASK);
         }
     }
 
-    /// Copies the nearest unvisited entries to `count` places, at most 32; [`NO_KEY`] after the last. All lanes see them.
+    /// Copies the nearest unexpanded entries to `count` places, at most 32; [`NO_ENTRY`] after the last. All lanes see
+    /// them.
     ///
     /// # Safety
     /// Whole warp, which alone uses the places.
     #[inline(always)]
-    pub(super) unsafe fn copy_unvisited(&self, count: u32, places: Shared<u64>) {
+    pub(super) unsafe fn copy_unexpanded(&self, count: u32, places: Shared<u64>) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes; places below their number.
         unsafe {
             let mut found = 0;
-            let mut chunk = self.cursor / WARP * WARP;
+            let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
             while found < count && chunk < self.len {
-                let (key, lanes) = self.unvisited_of(chunk);
+                let (entry, lanes) = self.unexpanded_in(chunk);
                 let place = found + rank_in(lanes);
                 if lanes >> warp::lane_id() & 1 != 0 && place < count {
-                    places.add(place).store(key);
+                    places.add(place).store(entry);
                 }
                 found += lanes.count_ones();
-                chunk += WARP;
+                chunk += WARP_SIZE;
             }
             let place = found + warp::lane_id();
             if place < count {
-                places.add(place).store(NO_KEY);
+                places.add(place).store(NO_ENTRY);
             }
             warp::sync_warp(warp::FULL_MASK);
         }
     }
 
-    /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not visited.
+    /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not expanded.
     ///
     /// # Safety
     /// Whole warp.
     #[inline(always)]
-    unsafe fn unvisited_of(&self, chunk: u32) -> (u64, u32) {
+    unsafe fn unexpanded_in(&self, chunk: u32) -> (u64, u32) {
         let place = chunk + warp::lane_id();
         // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, except during insertion, whose
         // entries are visible after the sync.
         unsafe {
-            let key = self.entry(place);
-            (key, warp::warp_vote_ballot(warp::FULL_MASK, key & UNVISITED != 0))
+            let entry = self.entry(place);
+            (entry, warp::warp_vote_ballot(warp::FULL_MASK, entry & UNEXPANDED != 0))
         }
     }
 
-    /// Inserts the key of each lane that has a new one at its `place`; entries past the width are dropped. Entries move up
-    /// from the end on, 32 at a time, as far as a new key comes before them.
+    /// Inserts the entry of each lane that has a new one at its `place`; entries past the width are dropped. Entries
+    /// move up from the end on, 32 at a time, as far as a new entry comes before them.
     ///
     /// # Safety
-    /// Whole warp. New keys are not in the list, and places are their ranks in what the list and they are together.
+    /// Whole warp. New entries are not in the list, and places are their ranks in what the list and they are together.
     #[inline(always)]
     pub(super) unsafe fn insert_ranked(&mut self, own: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
@@ -212,21 +217,21 @@ impl List {
 
             // New places before the end of the chunk.
             let mut new = warp::warp_vote_ballot(warp::FULL_MASK, stays).count_ones();
-            let mut chunk = len.saturating_sub(1) / WARP * WARP;
+            let mut chunk = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
             while new > 0 {
                 let offset = place.wrapping_sub(chunk);
-                let bit = if stays && offset < WARP { 1 << offset } else { 0 };
+                let bit = if stays && offset < WARP_SIZE { 1 << offset } else { 0 };
                 let taken = warp::warp_reduce_or(warp::FULL_MASK, bit);
                 new -= taken.count_ones();
                 let to = chunk + lane;
                 let moves = to < len && taken >> lane & 1 == 0;
                 let from = to - new - rank_in(taken);
-                let entry = if moves { self.entries.add(from).load() } else { NO_KEY };
+                let entry = if moves { self.entries.add(from).load() } else { NO_ENTRY };
                 warp::sync_warp(warp::FULL_MASK);
                 if moves {
                     self.entries.add(to).store(entry);
                 }
-                chunk = chunk.wrapping_sub(WARP);
+                chunk = chunk.wrapping_sub(WARP_SIZE);
             }
             if stays {
                 self.entries.add(place).store(own);
@@ -236,28 +241,28 @@ impl List {
             self.cursor = self.cursor.min(nearest);
             self.len = len;
             let last = self.width - 1;
-            let own = self.entry(last / WARP * WARP + lane);
-            self.bound = warp::warp_shuffle_idx(warp::FULL_MASK, own, last % WARP, WARP).0;
+            let own = self.entry(last / WARP_SIZE * WARP_SIZE + lane);
+            self.bound = warp::warp_shuffle_idx(warp::FULL_MASK, own, last % WARP_SIZE, WARP_SIZE).0;
         }
     }
 }
 
-/// Keys compared per step of the loop.
+/// Entries compared per step of the loop.
 const COMPARED: u32 = 8;
 
-/// How many of the first `len` keys of lanes are below that of this lane, of equal ones those of lanes before. Unlike the
-/// steps of a sort, these comparisons are independent.
+/// How many of the first `len` entries of lanes are below that of this lane, of equal ones those of lanes before.
+/// Unlike the steps of a sort, these comparisons are independent.
 ///
 /// # Safety
-/// Whole warp; from `len` on all lanes have [`NO_KEY`].
+/// Whole warp; from `len` on all lanes have [`NO_ENTRY`].
 #[inline(always)]
-unsafe fn rank_among_lanes(key: u64, len: u32) -> u32 {
+unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     let (mut rank, mut first) = (0, 0);
     while first < len {
         for i in 0..COMPARED {
             // SAFETY: the whole warp comes here; first + i < 32, a multiple of what is compared.
-            let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, key, first + i, WARP) };
-            rank += u32::from(other < key + u64::from(first + i < warp::lane_id()));
+            let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, first + i, WARP_SIZE) };
+            rank += u32::from(other < entry + u64::from(first + i < warp::lane_id()));
         }
         first += COMPARED;
     }

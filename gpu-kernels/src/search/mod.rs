@@ -2,8 +2,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `entries` | the table of kernels |
-//! | `plan` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
+//! | `tables`, `entries` | the kernels |
+//! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`]: a quantized search and its rerank |
 //! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
@@ -14,9 +14,9 @@
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
-//! A quantized search reads codes, a tenth of the bytes of vectors or less. The entries that are nearest by estimates, the
-//! *candidates*, are reranked by exact distances in a second launch: a search whose start points are the candidates, and
-//! that expands nothing.
+//! A quantized search reads codes, a tenth of the bytes of vectors or less. The entries that are nearest by estimates,
+//! the *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
+//! candidates, and that expands nothing.
 
 #[cfg(feature = "kernels")]
 mod buffered_list;
@@ -41,10 +41,13 @@ pub(crate) mod shape;
 mod shared_layout;
 #[cfg(feature = "kernels")]
 mod solo;
+mod tables;
 #[cfg(feature = "kernels")]
 mod team;
 #[cfg(test)]
 mod tests;
+#[cfg(not(target_arch = "nvptx64"))]
+mod variant;
 #[cfg(feature = "kernels")]
 mod visited;
 
@@ -61,11 +64,11 @@ use crate::{DevicePtr, DevicePtrMut};
 /// The widest beam.
 pub const MAX_BEAM_WIDTH: u32 = 1024;
 
-/// A result, 16 bytes: `[key low, key high, distance bits, slot]`; [`NO_ANSWER`] where there are fewer.
-pub type Answer = [u32; 4];
+/// A result in device memory, 16 bytes: `[key low, key high, distance bits, slot]`; [`NO_HIT`] where there are fewer.
+pub type DeviceHit = [u32; 4];
 
 /// No result: no key, at infinite distance.
-pub const NO_ANSWER: Answer = [u32::MAX, u32::MAX, f32::INFINITY.to_bits(), u32::MAX];
+pub const NO_HIT: DeviceHit = [u32::MAX, u32::MAX, f32::INFINITY.to_bits(), u32::MAX];
 
 /// Arguments of every search kernel.
 #[repr(C)]
@@ -79,34 +82,42 @@ pub struct SearchArgs {
     pub query_rows: DevicePtr<u32>,
     /// A bit per slot, 32 per word: whether it may be a result. Null if all may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries][k]`: the results, nearest first, then those of `rest`.
-    pub answers: DevicePtrMut<Answer>,
-    /// `[queries][k]`: results of an earlier search, which fill up those of this one. Null for [`NO_ANSWER`].
-    pub rest: DevicePtr<Answer>,
-    /// `[queries][candidates_len]`: the first entries of the frontier, to be reranked and so no results of this search; then
-    /// [`NO_ROW`](crate::graph::NO_ROW).
+    /// `[queries][k]`: the results, nearest first, then those of `fallback`.
+    pub results: DevicePtrMut<DeviceHit>,
+    /// `[queries][k]`: results of an earlier search, which fill up those of this one; [`NO_HIT`] if null.
+    pub fallback: DevicePtr<DeviceHit>,
+    /// `[queries][candidates_len]`: the first entries of the frontier, to be reranked and so no results of this search;
+    /// then
+    /// [`NO_SLOT`](crate::graph::NO_SLOT).
     pub candidates: DevicePtrMut<u32>,
-    /// `[queries][2]`: vertices visited, and distances computed.
-    pub work: DevicePtrMut<u32>,
-    /// `[queries][max_hops]`: keys of the visited vertices, in order. Null if not needed.
-    pub log: DevicePtrMut<u64>,
-    /// Queries.
+    /// `[queries][2]`: vertices expanded (hops), and distances computed.
+    pub costs: DevicePtrMut<u32>,
+    /// `[queries][max_hops]`: entries of the expanded vertices, in order. Null if not needed.
+    pub expanded: DevicePtrMut<u64>,
+    /// Number of queries.
     pub queries_len: u32,
     /// Results per query, at most the beam width.
     pub k: u32,
     /// Entries of the frontier, 1 to [`MAX_BEAM_WIDTH`].
     pub beam_width: u32,
-    /// Vertices that a search visits at most; 0 makes it a scan of the start points.
+    /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices visited per step, at least 1; the work slots of a team.
+    /// Vertices expanded per step, at least 1; the work slots of a team.
     pub expansions: u32,
     /// Slots of the visited cache: a power of two from 32 on, or 0 for none.
     pub visited_slots: u32,
-    /// Distance from the start points of a query to those of the next: 0 if all queries share them. Where each has its own,
-    /// [`NO_ROW`](crate::graph::NO_ROW) may be among them.
-    pub starts_stride: u32,
+    /// Start points from one query's list to the next; 0 if all queries share one list. Lists of their own may contain
+    /// [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub start_points_stride: u32,
     /// Candidates per query, at most the beam width.
     pub candidates_len: u32,
     /// How distances follow from sums.
     pub form: DistanceForm,
+}
+
+impl AsRef<Self> for SearchArgs {
+    #[inline(always)]
+    fn as_ref(&self) -> &Self {
+        self
+    }
 }

@@ -13,7 +13,15 @@ pub struct QuantizedSearchArgs {
     pub codes: CodeArgs,
 }
 
-/// Levels that broadcasts must not cross, and what moves them there: two words.
+impl AsRef<SearchArgs> for QuantizedSearchArgs {
+    #[inline(always)]
+    fn as_ref(&self) -> &SearchArgs {
+        &self.search
+    }
+}
+
+/// A 16-byte load of levels must not straddle this many bytes. Planes of one and two bits are read from up to two words
+/// further on to avoid it.
 const ALIGN: u32 = 16;
 
 /// Bytes of shared memory of a query where each lane reads a row.
@@ -25,5 +33,5 @@ pub(super) const fn lane_per_row_query_bytes(codes: &CodeArgs) -> u32 {
 /// Bytes of shared memory of a query where a tile of lanes reads a row.
 #[inline(always)]
 pub(super) const fn tile_per_row_query_bytes(codes: &CodeArgs) -> u32 {
-    codes.limbs * codes.shape.levels_words() * 4
+    codes.level_bytes * codes.shape.levels_words() * 4
 }

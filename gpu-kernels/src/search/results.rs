@@ -2,84 +2,86 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_KEY, WARP};
-use super::{NO_ANSWER, SearchArgs};
+use super::frontier::{Frontier, NO_ENTRY};
+use super::{NO_HIT, SearchArgs};
+use crate::WARP_SIZE;
 use crate::collectives::rank_in;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor::{distance, id};
 
 /// The cost of a search so far.
 #[derive(Clone, Copy)]
 pub(super) struct SearchCost {
-    /// Vertices visited.
+    /// Vertices expanded.
     pub(super) hops: u32,
     /// Distances computed.
     pub(super) distances: u32,
 }
 
-/// Logs that `key` is vertex number `hop` that its query visits. Whole warp.
+/// Stores the entry of vertex number `hop` that a query expands. Whole warp.
 ///
 /// # Safety
-/// The arguments are valid, `query` is one of theirs, and `hop` is below `max_hops`.
+/// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
 #[inline(always)]
-pub(super) unsafe fn log_hop(args: &SearchArgs, query: u32, hop: u32, key: u64) {
-    if !args.log.is_null() && warp::lane_id() == 0 {
+pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
+    if !args.expanded.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
         // SAFETY: a place of this query.
-        unsafe { global::store(args.log.at(at), key) };
+        unsafe { global::store(args.expanded.at(at), entry) };
     }
 }
 
-/// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `rest`, and the cost.
-/// Whole warp.
+/// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `fallback`, and the
+/// costs. Whole warp.
 ///
 /// # Safety
-/// The arguments are valid, `query` is one of theirs, and the frontier is flushed.
+/// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
 #[inline(always)]
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
-    let answers = args.answers.add(query as usize * args.k as usize);
+    let results = args.results.add(query as usize * args.k as usize);
     let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: candidates of this query below their number, answers below k; keys are of vertices, and so below the slots.
+    // SAFETY: candidates of this query below their number, results below k; entries are of vertices, and so below the
+    // slots.
     unsafe {
         while first < args.beam_width && (found < args.k || first < args.candidates_len) {
             let entry = frontier.entry(first + lane);
             let is_candidate = first + lane < args.candidates_len;
             if is_candidate {
-                let slot = if entry == NO_KEY { NO_ROW } else { id(entry) };
+                let slot = if entry == NO_ENTRY { NO_SLOT } else { id(entry) };
                 global::store(candidates.at((first + lane) as usize), slot);
             }
-            let is_answer = !is_candidate && entry != NO_KEY && is_allowed(args, id(entry));
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_answer);
+            let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, id(entry));
+            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_result);
             let place = found + rank_in(lanes);
-            if is_answer && place < args.k {
+            if is_result && place < args.k {
                 let key = global::load_readonly(args.graph.keys.at(id(entry) as usize));
-                let answer = [key as u32, (key >> 32) as u32, distance(entry).to_bits(), id(entry)];
-                global::store(answers.at(place as usize), answer);
+                let hit = [key as u32, (key >> 32) as u32, distance(entry).to_bits(), id(entry)];
+                global::store(results.at(place as usize), hit);
             }
             found += lanes.count_ones();
-            first += WARP;
+            first += WARP_SIZE;
         }
-        let rest = args.rest.add(query as usize * args.k as usize);
+        let fallback = args.fallback.add(query as usize * args.k as usize);
         let mut place = found + lane;
         while place < args.k {
-            let answer = if args.rest.is_null() {
-                NO_ANSWER
+            let hit = if args.fallback.is_null() {
+                NO_HIT
             } else {
-                global::load_readonly(rest.at((place - found) as usize))
+                global::load_readonly(fallback.at((place - found) as usize))
             };
-            global::store(answers.at(place as usize), answer);
-            place += WARP;
+            global::store(results.at(place as usize), hit);
+            place += WARP_SIZE;
         }
         if lane < 2 {
             let value = if lane == 0 { cost.hops } else { cost.distances };
-            global::store(args.work.at(query as usize * 2 + lane as usize), value);
+            global::store(args.costs.at(query as usize * 2 + lane as usize), value);
         }
     }
 }
 
-/// Whether a vertex may be an answer.
+/// Whether a vertex may be a result.
 ///
 /// # Safety
 /// The arguments are valid, and the vertex is one of the graph.

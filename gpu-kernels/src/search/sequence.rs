@@ -1,9 +1,9 @@
-//! A quantized search and its rerank: two launches, of which the second searches from the candidates of the first as start
-//! points, and visits nothing.
+//! A quantized search and its rerank: two launches, of which the second searches from the candidates of the first as
+//! start points, and expands nothing.
 
 use jasper_core::ElementKind;
 
-use super::{Answer, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
+use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
 use crate::graph::GraphArgs;
 use crate::{DevicePtrMut, Stream};
 
@@ -14,27 +14,27 @@ pub struct Rerank<'a, S> {
     pub len: u32,
     /// `[queries][len]`: the candidates.
     pub candidates: DevicePtrMut<u32>,
-    /// `[queries][k]`: the results after the candidates, by estimated distances.
-    pub rest: DevicePtrMut<Answer>,
+    /// `[queries][k]`: the results after the candidates, by estimated distances: they fill up those of the rerank.
+    pub fallback: DevicePtrMut<DeviceHit>,
     /// `[queries][2]`: no vertices, and the exact distances computed.
-    pub work: DevicePtrMut<u32>,
+    pub costs: DevicePtrMut<u32>,
     /// The stream of the rerank, if not that of the search.
     pub rerank_stream: Option<RerankStream<'a, S>>,
 }
 
-/// A second stream, for reranks that read vectors in host memory: few blocks keep the bus busy, and the rest of the device
-/// searches meanwhile.
+/// A second stream, for reranks that read vectors in host memory: few blocks keep the bus busy, and the rest of the
+/// device searches meanwhile.
 #[derive(Debug)]
 pub struct RerankStream<'a, S> {
     /// The stream, of high priority: otherwise its blocks would wait for all blocks of the search to start.
     pub stream: &'a S,
     /// Queries per launch, at least 1.
-    pub at_once: u32,
+    pub queries_per_launch: u32,
 }
 
 /// Queues a quantized search of a graph of vectors of `element`, with up to `warps` warps per query. Results are the
-/// candidates that pass the filter, by exact distances, then the other entries of the frontier, by estimated ones. They are
-/// complete in the order of `stream`.
+/// candidates that pass the filter, by exact distances, then the other entries of the frontier, by estimated ones. They
+/// are complete in the order of `stream`.
 ///
 /// # Errors
 /// Of the device.
@@ -50,40 +50,44 @@ pub unsafe fn quantized_search<S: Stream>(
     warps: u32,
 ) -> Result<(), S::Error> {
     let QuantizedSearchArgs { search, codes } = args;
-    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.limbs, search.beam_width, warps);
+    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.beam_width, warps);
     if rerank.len == 0 {
         // SAFETY: the caller's promise.
         return unsafe { stream.launch(&kernel, args) };
     }
     let first = SearchArgs {
-        answers: rerank.rest,
+        results: rerank.fallback,
         candidates: rerank.candidates,
         candidates_len: rerank.len,
         ..search
     };
-    // Where all may be answers, no more than these are wanted.
+    // Where all may be results, no more than these are wanted.
     let beam_width = if search.allowed.is_null() { search.k } else { search.k.max(rerank.len) };
     let second = SearchArgs {
-        graph: GraphArgs { starts: rerank.candidates.cast_const(), starts_len: rerank.len, ..search.graph },
-        rest: rerank.rest.cast_const(),
-        work: rerank.work,
-        log: DevicePtrMut::null(),
+        graph: GraphArgs {
+            start_points: rerank.candidates.cast_const(),
+            start_points_len: rerank.len,
+            ..search.graph
+        },
+        fallback: rerank.fallback.cast_const(),
+        costs: rerank.costs,
+        expanded: DevicePtrMut::null(),
         beam_width,
         max_hops: 0,
         visited_slots: 0,
-        starts_stride: rerank.len,
+        start_points_stride: rerank.len,
         ..search
     };
     let exact = Search::for_rows(element, search.form.measure(), search.graph.row_bytes, beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
-        let Some(RerankStream { stream: rerank_stream, at_once }) = rerank.rerank_stream else {
+        let Some(RerankStream { stream: rerank_stream, queries_per_launch }) = rerank.rerank_stream else {
             return stream.launch(&exact, second);
         };
         rerank_stream.wait_for(stream)?;
-        let launched = (0..second.queries_len).step_by(at_once as usize).try_for_each(|first| {
-            let len = at_once.min(second.queries_len - first);
+        let launched = (0..second.queries_len).step_by(queries_per_launch as usize).try_for_each(|first| {
+            let len = queries_per_launch.min(second.queries_len - first);
             rerank_stream.launch(&exact, part(&second, first as usize, len))
         });
         // After a failure as well: a wait for one stream is then a wait for both.
@@ -94,13 +98,13 @@ pub unsafe fn quantized_search<S: Stream>(
 
 /// The search for `len` of the queries, from `first` on, each of which begins at start points of its own.
 fn part(all: &SearchArgs, first: usize, len: u32) -> SearchArgs {
-    let starts = all.graph.starts.add(first * all.starts_stride as usize);
+    let start_points = all.graph.start_points.add(first * all.start_points_stride as usize);
     SearchArgs {
-        graph: GraphArgs { starts, ..all.graph },
+        graph: GraphArgs { start_points, ..all.graph },
         queries: all.queries.add(first * all.graph.row_bytes as usize),
-        answers: all.answers.add(first * all.k as usize),
-        rest: all.rest.add(first * all.k as usize),
-        work: all.work.add(2 * first),
+        results: all.results.add(first * all.k as usize),
+        fallback: all.fallback.add(first * all.k as usize),
+        costs: all.costs.add(2 * first),
         queries_len: len,
         ..*all
     }

@@ -11,8 +11,8 @@ pub(crate) struct Shape {
 /// The shape for rows of `row_bytes`, 0 for rows of any length. The width fixes the order of additions, and with it the
 /// bits of a distance of floats: it follows from the length alone.
 ///
-/// Rows of up to 512 bytes are one round of steps, with 8 to 12 loads in flight per lane; longer ones go in whole rounds of
-/// up to 15 loads. Each entry is measured: see the book, GPU search.
+/// Rows of up to 512 bytes are one round of steps, with 8 to 12 loads in flight per lane; longer ones go in whole
+/// rounds of up to 15 loads. Each entry is measured: see the book, GPU search.
 pub(crate) const fn shape(row_bytes: u32) -> Shape {
     let (width, steps, rows) = match row_bytes {
         96 => (4, 2, 4),
@@ -36,9 +36,9 @@ pub(crate) const fn shape(row_bytes: u32) -> Shape {
     Shape { width, steps, rows }
 }
 
-/// The shape for searches whose frontier takes four registers per lane (beams of 65 to 128): four lanes share a row of up to
-/// 192 bytes. Differs from [`shape`] for rows of 128 bytes alone, where it is 2 to 8% faster. These are bytes, whose sums
-/// are exact in any order.
+/// The shape for searches whose frontier takes four registers per lane (beams of 65 to 128): four lanes share a row of
+/// up to 192 bytes. Differs from [`shape`] for rows of 128 bytes alone, where it is 2 to 8% faster. These are bytes,
+/// whose sums are exact in any order.
 #[cfg(feature = "kernels")]
 pub(crate) const fn shape_of_wide_beams(row_bytes: u32) -> Shape {
     match row_bytes {

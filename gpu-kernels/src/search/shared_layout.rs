@@ -2,26 +2,26 @@
 
 use super::SearchArgs;
 
-/// Bytes of a key of the frontier.
-const KEY: u32 = 8;
+/// Bytes of an entry of the frontier.
+const ENTRY: u32 = 8;
 /// Bytes of an id.
 const ID: u32 = 4;
 /// Ids that are scored at once: there is always room for them.
 const BATCH: u32 = 32;
-/// Keys that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
-pub(super) const WAITING: u32 = 32;
+/// Entries that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
+pub(super) const BUFFER_LEN: u32 = 32;
 /// Warps of the largest team.
 pub(super) const MAX_WARPS: u32 = 16;
 
-/// What a kernel needs in shared memory.
+/// What decides the layout beside the arguments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Needs {
+pub(super) struct LayoutParams {
     /// Bytes of the query, a multiple of 16; 0 if it stays in registers.
-    pub(super) query: u32,
+    pub(super) query_bytes: u32,
     /// Whether the frontier is a list in shared memory.
-    pub(super) list: bool,
+    pub(super) has_list: bool,
     /// Whether a team of several warps takes a query: work slots.
-    pub(super) team: bool,
+    pub(super) is_team: bool,
 }
 
 /// Where the parts begin, in bytes, each aligned to its elements.
@@ -30,17 +30,17 @@ pub(super) struct Needs {
 pub(super) struct Layout {
     /// The query, as the scorer stores it.
     pub(super) query: u32,
-    /// Entries of the list, as many as the beam is wide, then [`WAITING`].
+    /// Entries of the list, as many as the beam is wide, then [`BUFFER_LEN`].
     pub(super) list: u32,
-    /// Teams: `[expansions][links_stride]` keys of neighbors.
-    pub(super) keys: u32,
-    /// Teams: `[links_stride]` keys on their way to the list.
+    /// Teams: `[expansions][edges_stride]` entries of neighbors.
+    pub(super) entries: u32,
+    /// Teams: `[edges_stride]` entries on their way to the list.
     pub(super) near: u32,
     /// Teams: the request of each slot, then the bound of the list.
     pub(super) requests: u32,
-    /// Teams: a key per slot.
+    /// Teams: an entry per slot.
     pub(super) wanted: u32,
-    /// `[expansions][links_stride]` ids of neighbors.
+    /// `[expansions][edges_stride]` ids of neighbors.
     pub(super) ids: u32,
     /// Teams: the parts that are done of each slot.
     pub(super) done: u32,
@@ -54,20 +54,20 @@ pub(super) struct Layout {
 
 impl Layout {
     #[inline(always)]
-    pub(super) const fn new(args: &SearchArgs, needs: Needs) -> Self {
-        let neighbors = args.expansions * args.graph.links_stride;
+    pub(super) const fn new(args: &SearchArgs, params: LayoutParams) -> Self {
+        let neighbors = args.expansions * args.graph.edges_stride;
         let neighbors = if neighbors < BATCH { BATCH } else { neighbors };
         let query = 0;
-        let list = query + needs.query;
-        let keys = list + if needs.list { (args.beam_width + WAITING) * KEY } else { 0 };
-        let near = keys + if needs.team { neighbors * KEY } else { 0 };
-        let requests = near + if needs.team { args.graph.links_stride * KEY } else { 0 };
-        let wanted = requests + if needs.team { (args.expansions + 1) * KEY } else { 0 };
-        let ids = wanted + if needs.team { args.expansions * KEY } else { 0 };
+        let list = query + params.query_bytes;
+        let entries = list + if params.has_list { (args.beam_width + BUFFER_LEN) * ENTRY } else { 0 };
+        let near = entries + if params.is_team { neighbors * ENTRY } else { 0 };
+        let requests = near + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
+        let wanted = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };
+        let ids = wanted + if params.is_team { args.expansions * ENTRY } else { 0 };
         let done = ids + neighbors * ID;
-        let scored = done + if needs.team { args.expansions * ID } else { 0 };
-        let visited = scored + if needs.team { MAX_WARPS * ID } else { 0 };
+        let scored = done + if params.is_team { args.expansions * ID } else { 0 };
+        let visited = scored + if params.is_team { MAX_WARPS * ID } else { 0 };
         let end = (visited + args.visited_slots * ID).next_multiple_of(16);
-        Self { query, list, keys, near, requests, wanted, ids, done, scored, visited, end }
+        Self { query, list, entries, near, requests, wanted, ids, done, scored, visited, end }
     }
 }

@@ -9,21 +9,22 @@ use jasper_core::{Neighbor, VectorId, synthetic};
 use rand::{Rng, RngExt};
 
 use super::buffered_list::BufferedList;
-use super::frontier::{Frontier, NO_KEY, WARP};
+use super::frontier::{Frontier, NO_ENTRY};
 use super::list::List;
 use super::registers::Registers;
+use crate::WARP_SIZE;
 
-/// Keys that fit into shared memory: enough for every frontier.
+/// Entries that fit into shared memory: enough for every frontier.
 const FRONTIER: u32 = 2 << 10;
 
 /// What is asked of a frontier.
 enum Step {
-    /// A key of each lane.
+    /// An entry of each lane.
     Offer(Vec<u64>),
     Pick,
 }
 
-/// What a frontier answers: of each pick the key.
+/// What a frontier results: of each pick the entry.
 type Answers = Vec<u64>;
 
 /// The definition: every vertex offered, in order, and whether it was picked.
@@ -31,34 +32,34 @@ type Answers = Vec<u64>;
 struct Model(BTreeMap<u64, bool>);
 
 impl Model {
-    fn answers(&mut self, steps: &[Step], width: u32) -> Answers {
-        let mut answers = Answers::new();
+    fn results(&mut self, steps: &[Step], width: u32) -> Answers {
+        let mut results = Answers::new();
         for step in steps {
             match step {
-                Step::Offer(keys) => {
-                    for key in keys.iter().filter(|key| **key != NO_KEY) {
-                        self.0.entry(*key).or_default();
+                Step::Offer(entries) => {
+                    for entry in entries.iter().filter(|entry| **entry != NO_ENTRY) {
+                        self.0.entry(*entry).or_default();
                     }
                 }
                 Step::Pick => {
                     let mut nearest = self.0.iter_mut().take(width as usize).filter(|entry| !*entry.1);
-                    answers.push(nearest.next().map_or(NO_KEY, |(key, visited)| {
+                    results.push(nearest.next().map_or(NO_ENTRY, |(entry, visited)| {
                         *visited = true;
-                        *key
+                        *entry
                     }));
                 }
             }
         }
-        let entries = self.0.iter().map(|(key, visited)| key & !u64::from(*visited));
-        answers.extend(entries.take(width as usize));
-        answers
+        let entries = self.0.iter().map(|(entry, visited)| entry & !u64::from(*visited));
+        results.extend(entries.take(width as usize));
+        results
     }
 }
 
-/// What `F` answers, and its entries at the end.
-fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
-    let answers = Mutex::new(Answers::new());
-    let answer = |key| answers.lock().unwrap().push(key);
+/// What `F` results, and its entries at the end.
+fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
+    let results = Mutex::new(Answers::new());
+    let answer = |entry| results.lock().unwrap().push(entry);
     // SAFETY: one whole warp with memory of its own, and conditions that are the same in all lanes.
     let run = || unsafe {
         let lane = warp::lane_id();
@@ -66,41 +67,41 @@ fn answers<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
         let mut frontier = F::new(width, memory);
         for step in steps {
             match step {
-                Step::Offer(keys) => frontier.offer(keys[lane as usize]),
+                Step::Offer(entries) => frontier.offer(entries[lane as usize]),
                 Step::Pick => {
-                    let key = frontier.visit_nearest();
+                    let entry = frontier.expand_nearest();
                     if lane == 0 {
-                        answer(key);
+                        answer(entry);
                     }
                 }
             }
         }
         frontier.flush();
         for place in 0..width {
-            let key = frontier.entry(place);
-            if lane == 0 && key != NO_KEY {
-                answer(key);
+            let entry = frontier.entry(place);
+            if lane == 0 && entry != NO_ENTRY {
+                answer(entry);
             }
         }
     };
     let shared = FRONTIER * size_of::<u64>() as u32;
-    Emulator::new(seed).launch("frontier", (1, 1), WARP, shared, run).unwrap();
-    answers.into_inner().unwrap()
+    Emulator::new(seed).launch("frontier", (1, 1), WARP_SIZE, shared, run).unwrap();
+    results.into_inner().unwrap()
 }
 
-/// Steps like those of a search: neighbors come again and again, from far to near, and many are equally far. One key
+/// Steps like those of a search: neighbors come again and again, from far to near, and many are equally far. One entry
 /// in `fill` is offered; picks come one by one or several together.
 fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> {
-    let key = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, VectorId::new(id ^ 3)).to_bits();
+    let entry = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, VectorId::new(id ^ 3)).to_bits();
     let mut all = Vec::new();
     for at in 0..len {
         let nearest = vertices - vertices * at as u32 / len as u32;
         for _ in 0..rng.random_range(0..3) {
             let lane = |_| {
                 let id = rng.random_range(nearest / 2..vertices);
-                if rng.random_range(0..fill) == 0 { key(id) } else { NO_KEY }
+                if rng.random_range(0..fill) == 0 { entry(id) } else { NO_ENTRY }
             };
-            all.push(Step::Offer((0..WARP).map(lane).collect()));
+            all.push(Step::Offer((0..WARP_SIZE).map(lane).collect()));
         }
         let picks = rng.random_range(0..4);
         all.extend((0..picks).map(|_| Step::Pick));
@@ -118,9 +119,9 @@ fn agrees<F: Frontier>(widths: &[u32]) {
             let seed = seed as u64;
             let mut rng = synthetic::rng(seed);
             let steps = steps(&mut rng, 60, vertices, fill);
-            let expected = Model::default().answers(&steps, width);
-            let found = answers::<F>(&steps, width, seed);
-            assert_eq!(found, expected, "width {width}, {vertices} vertices, one key in {fill}");
+            let expected = Model::default().results(&steps, width);
+            let found = results::<F>(&steps, width, seed);
+            assert_eq!(found, expected, "width {width}, {vertices} vertices, one entry in {fill}");
         }
     }
 }

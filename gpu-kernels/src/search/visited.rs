@@ -1,8 +1,9 @@
-//! The cache of visited ids: a direct-mapped table that overwrites, so that it saves distances and never changes a result.
+//! The cache of visited ids: a direct-mapped table that overwrites, so that it saves distances and never changes a
+//! result.
 
 use cuda_std::prelude::*;
 
-use super::frontier::WARP;
+use crate::WARP_SIZE;
 
 /// A table whose slots each hold the last id that was hashed there.
 #[derive(Clone, Copy)]
@@ -31,11 +32,11 @@ impl VisitedCache {
     #[inline(always)]
     fn slot(&self, id: u32) -> Shared<u32> {
         let shift = self.slots.leading_zeros() + 1;
-        self.table.add(id.wrapping_mul(0x9E37_79B1) >> (shift & (WARP - 1)))
+        self.table.add(id.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))
     }
 
-    /// Inserts `id` and returns whether it was missing. An exchange, so that of two lanes with the same id only one sees
-    /// it missing.
+    /// Inserts `id` and returns whether it was missing. An exchange, so that of two lanes with the same id only one
+    /// sees it missing.
     ///
     /// # Safety
     /// The table lives and is used by this cache alone.

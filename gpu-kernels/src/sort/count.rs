@@ -34,12 +34,12 @@ pub unsafe fn sort_count(args: CountArgs) {
     }
 }
 
-/// Calls `work` with this thread's share of the indices below `len`.
+/// Calls `body` with this thread's share of the indices below `len`.
 #[inline(always)]
-fn for_each_counter(len: u32, work: impl Fn(u32)) {
+fn for_each_counter(len: u32, body: impl Fn(u32)) {
     let mut index = thread::thread_idx_x();
     while index < len {
-        work(index);
+        body(index);
         index += COUNT_THREADS;
     }
 }

@@ -13,14 +13,14 @@
 //!
 //! Deviations made for speed, and why the order stays the same:
 //!
-//! 1. *All passes are counted up front*: a pass permutes the keys, and so changes no count. Memory traffic is 8 bytes per
-//!    pair to count, and 24 bytes per pair and pass.
+//! 1. *All passes are counted up front*: a pass permutes the keys, and so changes no count. SharedMemory traffic is 8
+//!    bytes per pair to count, and 24 bytes per pair and pass.
 //! 2. *A tile publishes its counts before it is sorted*, as soon as they are known: other tiles wait for them
 //!    ([decoupled look-back](crate::scan)).
 //! 3. *Runs of equal digits are counted with one addition*, so that keys with a common digit do not serialize on its
 //!    counter.
-//! 4. *Pairs go through shared memory*, so that global writes are runs of equal digits and coalesced. The place of a pair
-//!    in its tile is unique and grows with (warp, index, lane), which is the order of the input: hence stable.
+//! 4. *Pairs go through shared memory*, so that global writes are runs of equal digits and coalesced. The place of a
+//!    pair in its tile is unique and grows with (warp, index, lane), which is the order of the input: hence stable.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -28,7 +28,6 @@
 //! | `count` | the kernel that counts digits |
 //! | `begins` | the kernel that sums the counts of each pass |
 //! | `pass` | the kernel that sorts by one digit |
-//! | `plan` | [`Count`], [`Begins`] and [`Pass`]: their grids |
 //! | `pairs` | [`Pairs`], [`SortScratch`] and [`sort_pairs`]: the sequence of launches |
 
 #[cfg(feature = "kernels")]
@@ -40,22 +39,20 @@ mod count;
 mod pairs;
 #[cfg(feature = "kernels")]
 mod pass;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
 
 pub use bits::Bits;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use pairs::{Pairs, SortScratch, sort_pairs};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Begins, Count, Pass};
 
 use crate::scan::LookBack;
-use crate::{DevicePtr, DevicePtrMut};
+use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Launch, launch::kernels};
 
 /// Values of a digit. One thread of a block owns each.
 pub(crate) const RADIX: u32 = 1 << bits::DIGIT_BITS;
 /// Warps per block that sorts a tile.
-pub(crate) const WARPS: u32 = RADIX / 32;
+pub(crate) const WARPS: u32 = RADIX / WARP_SIZE;
 /// Pairs per thread.
 pub(crate) const PAIRS_PER_THREAD: u32 = 16;
 /// Pairs per tile.
@@ -69,7 +66,7 @@ pub(crate) const COUNT_BATCHES: u32 = 4;
 /// Keys per block.
 pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_BATCHES;
 
-/// Arguments of the kernel that counts digits.
+/// Arguments of [`Count`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CountArgs {
@@ -77,23 +74,23 @@ pub struct CountArgs {
     pub keys: DevicePtr<u64>,
     /// `[passes][256]`: the number of keys with each value of each digit, to which the launch adds.
     pub counts: DevicePtrMut<u32>,
-    /// Keys.
+    /// Number of keys.
     pub len: u32,
     /// The bits to sort by.
     pub bits: Bits,
 }
 
-/// Arguments of the kernel that sums the counts.
+/// Arguments of [`Begins`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct BeginsArgs {
     /// `[passes][256]`: the counts, replaced by the place where the pairs of each digit begin.
     pub counts: DevicePtrMut<u32>,
-    /// Passes.
+    /// Number of passes.
     pub passes: u32,
 }
 
-/// Arguments of the kernel that sorts by one digit.
+/// Arguments of [`Pass`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PassArgs {
@@ -109,7 +106,7 @@ pub struct PassArgs {
     pub begins: DevicePtr<u32>,
     /// With 256 columns, one per value of the digit.
     pub look_back: LookBack,
-    /// Pairs.
+    /// Number of pairs.
     pub len: u32,
     /// The bits of this pass, at most eight.
     pub digit: Bits,
@@ -134,4 +131,21 @@ impl SharedLayout {
     /// All of it.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) const BYTES: u32 = Self::SLOT + size_of::<u32>() as u32;
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// Counts the digits of all passes.
+    Count(CountArgs) = count::sort_count, |args| {
+        let shared = args.bits.passes() * RADIX * size_of::<u32>() as u32;
+        Launch::linear(args.len.div_ceil(COUNT_TILE), COUNT_THREADS).with_shared(shared)
+    };
+    /// Sums the counts of each pass.
+    Begins(BeginsArgs) = begins::sort_begins, |args| {
+        Launch::linear(args.passes, RADIX).with_shared(WARPS * size_of::<u32>() as u32)
+    };
+    /// Sorts by one digit.
+    Pass(PassArgs) = pass::sort_pass, |args| {
+        Launch::linear(args.look_back.tiles, RADIX).with_shared(SharedLayout::BYTES)
+    };
 }

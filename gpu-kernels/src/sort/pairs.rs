@@ -65,8 +65,8 @@ impl<S: Stream> SortScratch<S> {
     }
 }
 
-/// Sorts the first `len` pairs by `bits` of their keys, stably. Reversed edges whose keys are `target << 32 | distance` and
-/// whose values are ascending sources are therefore sorted by (target, distance, source).
+/// Sorts the first `len` pairs by `bits` of their keys, stably. Reversed edges whose keys are `target << 32 | distance`
+/// and whose values are ascending sources are therefore sorted by (target, distance, source).
 ///
 /// Two launches and one per eight bits, asynchronous.
 ///

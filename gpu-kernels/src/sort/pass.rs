@@ -16,13 +16,13 @@ const VALUES_PER_LINE: u32 = 32;
 
 /// A thread's share of the keys, values or places of the tile.
 ///
-/// A warp has consecutive pairs, and each lane every 32nd of them, so loads are coalesced and the order of pairs is that
-/// of (warp, index in this array, lane).
+/// A warp has consecutive pairs, and each lane every 32nd of them, so loads are coalesced and the order of pairs is
+/// that of (warp, index in this array, lane).
 type PerThread<T> = [T; PAIRS];
 
 /// The shared memory of a block.
 #[derive(Clone, Copy)]
-struct Memory {
+struct SharedMemory {
     keys: Shared<u64>,
     values: Shared<u32>,
     counters: Shared<u32>,
@@ -37,7 +37,7 @@ struct Memory {
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn sort_pass(args: PassArgs) {
-    let memory = Memory::carve();
+    let memory = SharedMemory::new();
     // SAFETY: the whole block calls the collectives.
     unsafe {
         memory.clear_counters();
@@ -59,9 +59,9 @@ pub unsafe fn sort_pass(args: PassArgs) {
     }
 }
 
-impl Memory {
+impl SharedMemory {
     #[inline(always)]
-    fn carve() -> Self {
+    fn new() -> Self {
         let base = shared::dynamic_shared_mem::<u8>();
         Self {
             keys: base.byte_add(SharedLayout::KEYS).cast(),
@@ -134,13 +134,14 @@ unsafe fn prefetch_values(args: &PassArgs, first: usize) {
     }
 }
 
-/// Replaces the counters of all warps by the place in the tile where their pairs begin, and publishes the tile's count of
-/// each digit. Returns the count of this thread's digit, and the place where its pairs begin. Whole block; a barrier.
+/// Replaces the counters of all warps by the place in the tile where their pairs begin, and publishes the tile's count
+/// of each digit. Returns the count of this thread's digit, and the place where its pairs begin. Whole block; a
+/// barrier.
 ///
 /// # Safety
 /// The counters are complete.
 #[inline(always)]
-unsafe fn place_digits(args: &PassArgs, tile: u32, memory: Memory) -> (u32, u32) {
+unsafe fn place_digits(args: &PassArgs, tile: u32, memory: SharedMemory) -> (u32, u32) {
     let digit = thread::thread_idx_x();
     let mut counts = [0; WARPS as usize];
     // SAFETY: each thread works on the counters of its own digit.
@@ -169,7 +170,7 @@ unsafe fn place_digits(args: &PassArgs, tile: u32, memory: Memory) -> (u32, u32)
 /// # Safety
 /// The counters hold the place in the tile where the pairs of each warp and digit begin.
 #[inline(always)]
-unsafe fn stage_keys(args: &PassArgs, memory: Memory, keys: &PerThread<u64>) -> PerThread<u32> {
+unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64>) -> PerThread<u32> {
     let next = memory.own_counters();
     let lane = warp::lane_id();
     let mut places = [0; PAIRS];
@@ -197,7 +198,7 @@ unsafe fn stage_keys(args: &PassArgs, memory: Memory, keys: &PerThread<u64>) -> 
 /// # Safety
 /// The places are those of [`stage_keys`].
 #[inline(always)]
-unsafe fn stage_values(memory: Memory, places: &PerThread<u32>, values: &PerThread<u32>) {
+unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &PerThread<u32>) {
     for k in 0..PAIRS {
         // SAFETY: a place of the tile.
         unsafe { memory.values.add(places[k]).store(values[k]) };
@@ -220,8 +221,8 @@ unsafe fn find_peers(digit: u32) -> u32 {
     peers
 }
 
-/// For this thread's digit, of which the tile has `count` pairs from place `begin` on: looks back for the pairs in earlier
-/// tiles, publishes the sum, and stores the shift from places in the tile to those in the sorted array.
+/// For this thread's digit, of which the tile has `count` pairs from place `begin` on: looks back for the pairs in
+/// earlier tiles, publishes the sum, and stores the shift from places in the tile to those in the sorted array.
 ///
 /// # Safety
 /// The aggregate of this tile has been published.
@@ -243,7 +244,7 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
 /// # Safety
 /// The tile is sorted and the shifts are stored.
 #[inline(always)]
-unsafe fn write(args: &PassArgs, memory: Memory, first: usize) {
+unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
     let pairs = (args.len as usize - first).min(TILE as usize) as u32;
     let places = (0..PAIRS_PER_THREAD).map(|k| k * RADIX + thread::thread_idx_x());
     // SAFETY: places of the tile, with a pair in each.
@@ -261,7 +262,7 @@ unsafe fn write(args: &PassArgs, memory: Memory, first: usize) {
 /// # Safety
 /// There is one, and the shifts are stored.
 #[inline(always)]
-unsafe fn write_pair(args: &PassArgs, memory: Memory, place: u32) {
+unsafe fn write_pair(args: &PassArgs, memory: SharedMemory, place: u32) {
     // SAFETY: shifted places are those of the sorted array, within `len`.
     unsafe {
         let key = memory.keys.add(place).load();

@@ -4,7 +4,7 @@ use jasper_core::{Element, Metric, f16, padded_len, synthetic};
 
 use super::{reference, vectors};
 use crate::Stream;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::knn::{MAX_K, exact_knn};
 
 /// A search: what is random in it is drawn from the seed.
@@ -27,17 +27,29 @@ const CASES: [Case; 5] = [
     Case { dimension: 8, rows: 2100, queries: 2, k: 33, grain: 32.0 },
 ];
 
-/// All elements and metrics over a few shapes: the same rows, in the same order, at the same distances.
+/// All elements over a few shapes, the large ones with one metric each and the small ones with all: the same rows, in
+/// the same order, at the same distances.
 ///
 /// # Panics
 /// If an answer and the reference's differ, or the stream fails.
 pub fn exact_knn_agrees_with_the_reference(stream: &impl Stream, seed: u64) {
-    for case in &CASES {
-        for metric in Metric::ALL {
-            agrees::<f32>(stream, metric, case, seed);
-            agrees::<f16>(stream, metric, case, seed);
-            agrees::<u8>(stream, metric, case, seed);
-            agrees::<i8>(stream, metric, case, seed);
+    for (number, case) in CASES.iter().enumerate() {
+        for (i, metric) in Metric::ALL.into_iter().enumerate() {
+            let is_large = case.rows * case.queries > 1000;
+            let runs =
+                |element: usize| !is_large || (number + element + seed as usize) % Metric::ALL.len() == i;
+            if runs(0) {
+                agrees::<f32>(stream, metric, case, seed);
+            }
+            if runs(1) {
+                agrees::<f16>(stream, metric, case, seed);
+            }
+            if runs(2) {
+                agrees::<u8>(stream, metric, case, seed);
+            }
+            if runs(3) {
+                agrees::<i8>(stream, metric, case, seed);
+            }
         }
     }
 }
@@ -53,7 +65,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, case: &Case, seed: u
     let rows: Vec<&[T]> = rows.chunks(stride).map(|row| &row[..case.dimension]).collect();
     for (i, query) in queries.chunks(stride).enumerate() {
         let mut expected = reference::nearest(metric, &rows, &query[..case.dimension], case.k);
-        expected.resize(case.k, (f64::INFINITY, NO_ROW));
+        expected.resize(case.k, (f64::INFINITY, NO_SLOT));
         let answer = i * case.k..(i + 1) * case.k;
         let found: Vec<(f64, u32)> = found.distances()[answer.clone()]
             .iter()

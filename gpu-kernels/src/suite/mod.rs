@@ -1,14 +1,14 @@
 //! The tests of the kernels, as functions over any stream: the emulator and a GPU run the same.
 //!
-//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the result is not that of
-//! the [`reference`].
+//! Each draws shapes and values from `seed`, runs a kernel or a sequence of them, and panics if the result is not that
+//! of the [`reference`].
 
 mod back_edges;
 mod bits;
+mod edges;
 mod encode;
 mod groups;
 mod knn;
-mod links;
 mod prune;
 pub mod reference;
 mod rows;
@@ -16,17 +16,17 @@ mod search;
 mod sort;
 
 pub use back_edges::back_edges_are_sorted_and_grouped;
-pub use bits::{lists_agree_with_the_reference, marks_agree_with_the_reference};
+pub use bits::lists_agree_with_the_reference;
+pub use edges::{
+    free_places_agree_with_the_reference, reached_slots_agree_with_the_reference,
+    rows_to_repair_agree_with_the_reference,
+};
 pub use encode::{
     coded_queries_agree_with_the_quantizer, codes_agree_with_the_quantizer, codes_go_to_their_slots,
     long_rows_are_rotated_in_place,
 };
 pub use groups::groups_agree_with_the_reference;
 pub use knn::{exact_knn_agrees_with_the_reference, exact_knn_searches_in_parts};
-pub use links::{
-    free_places_agree_with_the_reference, reached_slots_agree_with_the_reference,
-    rows_to_repair_agree_with_the_reference,
-};
 pub use prune::{
     batch_candidates_agree_with_the_reference, links_agree_with_the_reference,
     merges_agree_with_the_reference, repaired_rows_agree_with_the_reference,
@@ -57,7 +57,6 @@ macro_rules! tests_of_the_suite {
             links_agree_with_the_reference
             lists_agree_with_the_reference
             long_rows_are_rotated_in_place
-            marks_agree_with_the_reference
             merges_agree_with_the_reference
             moved_rows_keep_their_links
             free_places_agree_with_the_reference

@@ -6,9 +6,9 @@ use jasper_core::synthetic;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-use super::links::Links;
-use crate::graph::NO_ROW;
-use crate::rows::{MoveArgs, MoveRows, RenameArgs, RenameLinks, SaveArgs, SaveRows};
+use super::edges::Edges;
+use crate::graph::NO_SLOT;
+use crate::rows::{MoveArgs, MoveRows, RenameArgs, RenameEdges, SaveArgs, SaveRows};
 use crate::{Buffer, Stream};
 
 /// Copies of some rows; the places of one that is asked for nobody stay as they are.
@@ -18,26 +18,26 @@ use crate::{Buffer, Stream};
 pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for rows in [0, 1, 9, 50] {
-        let links = Links::random(&mut rng, 50, 40);
+        let edges = Edges::random(&mut rng, 50, 40);
         let mut vertices: Vec<u32> = (0..50).collect();
         vertices.shuffle(&mut rng);
         vertices.truncate(rows);
         let mut expected = Vec::new();
         for vertex in &mut vertices {
-            let place = *vertex as usize * links.stride;
-            *vertex = if rng.random_range(0..4) == 0 { NO_ROW } else { *vertex };
-            let row = &links.places()[place..place + links.stride];
-            expected.extend_from_slice(if *vertex == NO_ROW { &[7; 96][..links.stride] } else { row });
+            let place = *vertex as usize * edges.stride;
+            *vertex = if rng.random_range(0..4) == 0 { NO_SLOT } else { *vertex };
+            let row = &edges.places()[place..place + edges.stride];
+            expected.extend_from_slice(if *vertex == NO_SLOT { &[7; 96][..edges.stride] } else { row });
         }
         let (on_device, vertices) =
-            (stream.upload(&links.places()).unwrap(), stream.upload(&vertices).unwrap());
+            (stream.upload(&edges.places()).unwrap(), stream.upload(&vertices).unwrap());
         let mut ids = stream.upload(&vec![7; expected.len()]).unwrap();
         let args = SaveArgs {
             vertices: vertices.input(),
-            links: on_device.input(),
+            edges: on_device.input(),
             ids: ids.output(),
             rows: rows as u32,
-            links_stride: links.stride as u32,
+            edges_stride: edges.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
         unsafe { stream.launch(&SaveRows, args).unwrap() };
@@ -45,7 +45,7 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// The last vertices moved to free slots before them: tables of rows of any length, and the links of all.
+/// The last vertices moved to free slots before them: tables of rows of any length, and the edges of all.
 ///
 /// # Panics
 /// If a table is not that of the reference, or the stream fails.
@@ -62,17 +62,17 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
         let mut renamed: Vec<u32> = (0..slots).collect();
         moves.iter().for_each(|&(from, to)| renamed[from as usize] = to);
 
-        let mut links = Links::random(&mut rng, slots, 33);
-        for row in &mut links.rows {
+        let mut edges = Edges::random(&mut rng, slots, 33);
+        for row in &mut edges.rows {
             row.retain(|to| !free.contains(to));
         }
         let [from, to] = [0, 1].map(|side| {
             let slots: Vec<u32> = moves.iter().map(|&(from, to)| if side == 0 { from } else { to }).collect();
             stream.upload(&slots).unwrap()
         });
-        for row_words in [1, 2, 37, links.stride] {
-            let is_links = row_words == links.stride;
-            let mut table = if is_links { links.places() } else { Vec::new() };
+        for row_words in [1, 2, 37, edges.stride] {
+            let is_links = row_words == edges.stride;
+            let mut table = if is_links { edges.places() } else { Vec::new() };
             table.resize_with(slots as usize * row_words, || rng.random());
             let mut on_device = stream.upload(&table).unwrap();
             let args = MoveArgs {
@@ -91,16 +91,16 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
             if is_links {
                 let targets = stream.upload(&renamed[kept as usize..]).unwrap();
                 let args = RenameArgs {
-                    links: on_device.output(),
+                    edges: on_device.output(),
                     renamed: targets.input(),
                     kept,
                     slots,
-                    links_stride: links.stride as u32,
+                    edges_stride: edges.stride as u32,
                 };
                 // SAFETY: as above; the table is of all slots that do not remain.
-                unsafe { stream.launch(&RenameLinks, args).unwrap() };
-                let remain = table[..kept as usize * row_words].iter_mut().filter(|link| **link != NO_ROW);
-                remain.for_each(|link| *link = renamed[*link as usize]);
+                unsafe { stream.launch(&RenameEdges, args).unwrap() };
+                let remain = table[..kept as usize * row_words].iter_mut().filter(|edge| **edge != NO_SLOT);
+                remain.for_each(|edge| *edge = renamed[*edge as usize]);
             }
             assert!(stream.download(&on_device).unwrap() == table, "{row_words} words, {kept} of {slots}");
         }

@@ -11,36 +11,36 @@ use jasper_core::ElementKind;
 fn a_row_past_the_end_is_reported_with_its_place() {
     let stream = EmulatedStream::new(Emulator::new(1));
     let rows = stream.upload(&[0_u8; 8 * 16]).unwrap();
-    let starts = stream.upload(&[7_u32, 8]).unwrap();
-    let mut answers = stream.allocate(1).unwrap();
+    let start_points = stream.upload(&[7_u32, 8]).unwrap();
+    let mut results = stream.allocate(1).unwrap();
     let mut work = stream.allocate(2).unwrap();
     let args = SearchArgs {
         graph: GraphArgs {
             rows: rows.input(),
-            links: DevicePtr::null(),
+            edges: DevicePtr::null(),
             squared_norms: DevicePtr::null(),
             keys: DevicePtr::null(),
-            starts: starts.input(),
-            starts_len: 2,
+            start_points: start_points.input(),
+            start_points_len: 2,
             row_bytes: 16,
-            links_stride: 32,
+            edges_stride: 32,
             largest_squared_norm: 0.0,
         },
         queries: rows.input(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
-        answers: answers.output(),
-        rest: DevicePtr::null(),
+        results: results.output(),
+        fallback: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
-        work: work.output(),
-        log: DevicePtrMut::null(),
+        costs: work.output(),
+        expanded: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
         beam_width: 1,
         max_hops: 0,
         expansions: 1,
         visited_slots: 0,
-        starts_stride: 0,
+        start_points_stride: 0,
         candidates_len: 0,
         form: DistanceForm::SquaredL2,
     };

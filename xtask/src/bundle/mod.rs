@@ -1,5 +1,5 @@
-//! `target/bundle.tar.xz`: tests, the command, benchmarks and `run.sh`, for a GPU machine without Rust. The programs share
-//! most of their code, which the archive stores once.
+//! `target/bundle.tar.xz`: tests, the command, benchmarks and `run.sh`, for a GPU machine without Rust. The programs
+//! share most of their code, which the archive stores once.
 
 use std::fs;
 use std::io::BufReader;
@@ -143,7 +143,7 @@ mod tests {
 
         let folder = bundle();
         fs::create_dir(folder.path().join("tests")).unwrap();
-        let run = |programs: &[(&str, &str)], chore: &str| {
+        let run = |programs: &[(&str, &str)], step: &str| {
             for (name, text) in programs {
                 let program = folder.path().join("tests").join(name);
                 fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -153,7 +153,7 @@ mod tests {
             fs::create_dir_all(&out).unwrap();
             let mut script = Command::new("sh");
             let output =
-                script.arg(folder.path().join("run.sh")).arg(chore).env("OUT", &out).output().unwrap();
+                script.arg(folder.path().join("run.sh")).arg(step).env("OUT", &out).output().unwrap();
             (
                 output.status.code(),
                 String::from_utf8(output.stdout).unwrap(),

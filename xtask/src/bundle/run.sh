@@ -1,31 +1,32 @@
 #!/bin/sh
-# Runs the tests and measurements of Jasper on a machine with a GPU and no Rust.
+# Runs the GPU tests and measurements of Jasper on a machine without Rust.
 #
-# usage: sh run.sh [devices] [tests] [sanitize] [measure] [search] [truth]     without arguments: all of them, in this order
+# usage: sh run.sh [STEP..]     without steps: all of them, in this order
 #
-#   devices   what the machine has
-#   tests     every test; one that finds no GPU fails
-#   sanitize  the tests of the kernels under compute-sanitizer: memcheck, racecheck, initcheck
-#   measure   every measurement of kernels; they print lines of JSON
-#   search    measurements of searches, with the arguments in SEARCH
-#   truth     exact neighbors of the queries of each set named in SETS, compared with the set's own
+#   devices   print the GPUs
+#   tests     run all tests; a test that finds no GPU fails
+#   sanitize  run the kernel tests under compute-sanitizer: memcheck, racecheck, initcheck
+#   measure   measure kernels; prints JSON lines
+#   search    run `gpu_search` with the arguments in SEARCH
+#   truth     compute the exact neighbors of each set in SETS and compare them with its gt.ibin
 #
-# SETS        where `truth` finds base.*, query.* and gt.ibin, separated by spaces: `folder/`, or `folder/sift-1m.` if the
-#             names of the files begin so; without it `truth` does nothing
-# SEARCH      arguments of `gpu_search`: parts, options and sets, such as `curves --data folder sift-1m`; without it `search`
-#             does nothing
-# METRIC, K   of `truth`; l2 and 10 without them
-# SANITIZE    which tests run under compute-sanitizer: a part of their names; without it, all of the kernels'
+# Environment variables:
 #
-# Everything that is printed is kept below results/, and packed into results.tar.gz here, or in the folder OUT. Ends
-# with 1 if anything failed.
+#   SEARCH      arguments of `gpu_search`, such as `curves --data FOLDER sift-1m`; `search` is skipped without them
+#   SETS        prefixes of base.*, query.* and gt.ibin, separated by spaces, such as `FOLDER/sift-1m.`; `truth` is
+#               skipped without them
+#   METRIC, K   metric and number of neighbors of `truth`; default: l2, 10
+#   SANITIZE    filter of test names for `sanitize`; default: all kernel tests
+#   OUT         folder of results.tar.gz; default: this one
+#
+# Output is stored in results/ and packed into results.tar.gz. The exit status is 1 if a step failed.
 cd "$(dirname "$0")" || exit 2
 results=$PWD/results
 mkdir -p "$results"
 export JASPER_REQUIRE_GPU=1
 failed=0
 
-# step NAME COMMAND...: runs it, keeps what it prints, says how it ended.
+# step NAME COMMAND...: runs a command, stores its output in results/NAME.log and prints whether it passed.
 step() {
     step=$1
     shift
@@ -58,10 +59,10 @@ sanitize() {
         return
     fi
     for tool in memcheck racecheck initcheck; do
-        # The warps of a team meet by words in shared memory, which racecheck takes for races (docs: kernels).
+        # Warps of a team synchronize by flags in shared memory, which racecheck reports as races (docs: kernels).
         skip=
         [ $tool = racecheck ] && skip="--skip searches_"
-        # Not the tests of faults: they provoke what these tools look for.
+        # Tests of faults are excluded: they provoke what these tools report.
         step "sanitize/$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 tests/jasper-cuda.device \
             --test-threads 1 $skip ${SANITIZE:-cuda_std:: kernels:: knn::}
     done
@@ -74,7 +75,7 @@ measure() {
 
 search() {
     [ -n "${SEARCH:-}" ] || return 0
-    # Words on purpose: parts, options, sets.
+    # Unquoted: several arguments.
     step measure/search ./measure/gpu_search $SEARCH
     cat "$results/measure/search.log"
 }
@@ -93,11 +94,11 @@ truth() {
 }
 
 [ $# -gt 0 ] || set -- devices tests sanitize measure search truth
-for chore in "$@"; do
-    case $chore in
-    devices | tests | sanitize | measure | search | truth) "$chore" ;;
+for name in "$@"; do
+    case $name in
+    devices | tests | sanitize | measure | search | truth) "$name" ;;
     *)
-        echo "no such chore: $chore; there are devices, tests, sanitize, measure, search, truth" >&2
+        echo "unknown step: $name; steps are devices, tests, sanitize, measure, search, truth" >&2
         exit 2
         ;;
     esac

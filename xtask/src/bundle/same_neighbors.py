@@ -1,10 +1,10 @@
-"""Compares exact neighbors with the truth: the same ids, but for ties.
+"""Checks that computed neighbors equal the ground truth except for ties.
 
 usage: same_neighbors.py TRUTH.ibin FOUND.ibin
 
-Both files: u32 queries, u32 k, ids, and in the truth f32 distances after them; the truth may have more neighbors a
-query. Where two ids differ, the found one must stand in the truth at the same distance: equal bits are a tie, equal to
-one part in a million a near tie (sums of floats in another order). Ends with 1 on anything else.
+Both files hold the u32 counts of queries and neighbors, then ids; the truth also f32 distances, and may have more
+neighbors per query. If two ids differ, the truth must contain the found one at an equal distance (a tie) or within a
+millionth (a near tie: floats summed in another order). Exits with 1 otherwise.
 """
 import array
 import sys

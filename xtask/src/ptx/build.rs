@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cuda_builder::{Built, Compiler, Compilers, CudaBuilder, Header};
+use cuda_builder::{BuildOutput, Compiler, Compilers, CudaBuilder, Header};
 
 use super::{CRATES, KernelCrate};
 use crate::workspace::Workspace;
@@ -43,7 +43,7 @@ pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(file, bytes).with_context(|| format!("{} cannot be written", file.display()))
 }
 
-fn build(workspace: &Workspace, kernels: &KernelCrate, builder: CudaBuilder) -> Result<Built> {
+fn build(workspace: &Workspace, kernels: &KernelCrate, builder: CudaBuilder) -> Result<BuildOutput> {
     let compiler = compiler(workspace, kernels)?;
     println!("{}: by {compiler}", kernels.path());
     Ok(builder.compiler(compiler).build()?)

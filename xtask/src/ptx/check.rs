@@ -1,7 +1,7 @@
 //! `ptx check`: compares the committed PTX with its sources.
 
 use anyhow::{Context, Result, bail, ensure};
-use cuda_builder::{Compilers, Difference, HOW_TO_GET, Header};
+use cuda_builder::{Compilers, Difference, Header, INSTALL_HINT};
 
 use super::{CRATES, KernelCrate, REBUILD};
 use crate::workspace::Workspace;
@@ -39,7 +39,7 @@ fn compare(workspace: &Workspace, kernels: &KernelCrate) -> Result<Option<String
         Ok(compiler) => compiler.clone(),
         Err(_) => {
             return Ok(Some(format!(
-                "the PTX was not built again; its compiler, {}, is not installed; {HOW_TO_GET}",
+                "the PTX was not built again; its compiler, {}, is not installed; {INSTALL_HINT}",
                 header.compiler
             )));
         }

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use cuda_builder::{Arch, CudaBuilder};
+use cuda_builder::CudaBuilder;
 use jasper_ptx::Archive;
 
 use crate::workspace::Workspace;
@@ -78,9 +78,8 @@ impl KernelCrate {
 
     /// How it is compiled.
     fn builder(&self, workspace: &Workspace) -> CudaBuilder {
-        let mut builder = CudaBuilder::new(workspace.root.join(self.folder))
-            .arch(Arch::Sm80)
-            .target_dir(workspace.target.join("ptx"));
+        let mut builder =
+            CudaBuilder::new(workspace.root.join(self.folder)).target_dir(workspace.target.join("ptx"));
         for feature in self.features {
             builder = builder.feature(*feature);
         }

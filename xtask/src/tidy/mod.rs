@@ -26,14 +26,14 @@ use crate::workspace::Workspace;
 #[derive(Debug, PartialEq)]
 pub struct Violation {
     /// A file or package, with a line where one is known.
-    place: String,
+    location: String,
     /// What is wrong and how to fix it.
     what: String,
 }
 
 impl Violation {
-    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { place: place.into(), what: what.into() }
+    fn new(location: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { location: location.into(), what: what.into() }
     }
 
     fn at_line(file: &str, line: usize, what: impl Into<String>) -> Self {
@@ -43,7 +43,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        write!(f, "{}: {}", self.location, self.what)
     }
 }
 

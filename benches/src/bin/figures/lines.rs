@@ -52,19 +52,20 @@ impl Lines {
     }
 
     /// The lines of one kind.
-    pub fn of<'a>(&'a self, what: &str) -> Vec<&'a Value> {
+    pub fn kind<'a>(&'a self, what: &str) -> Vec<&'a Value> {
         self.0.iter().filter(|line| line["what"] == what).collect()
     }
 
     /// Splits into lines of exact searches and of quantized searches.
     pub fn split_by_codes(self) -> [Self; 2] {
-        let (coded, exact) = self.0.into_iter().partition(|line| line["codes"].is_string());
-        [Self(exact), Self(coded)]
+        let devices: Vec<Value> = self.kind("device").into_iter().cloned().collect();
+        let (quantized, exact) = self.0.into_iter().partition(|line| line["codes"].is_string());
+        [Self(exact), Self([devices, quantized].concat())]
     }
 
     /// The name of the GPU that was measured.
     pub fn device(&self) -> String {
-        let device = self.of("device").first().and_then(|line| line["name"].as_str());
+        let device = self.kind("device").first().and_then(|line| line["name"].as_str());
         device.unwrap_or("a GPU").to_owned()
     }
 }
@@ -74,7 +75,7 @@ pub fn text<'a>(line: &'a Value, field: &str) -> &'a str {
     line[field].as_str().unwrap_or_default()
 }
 
-/// The number of a field, or of a place in an array; 0 where it is none.
+/// The number of a field, or of an array element; 0 where it is none.
 pub fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
 }
@@ -83,7 +84,7 @@ pub fn number(value: &Value) -> f64 {
 pub fn subjects<'a>(lines: &[&'a Value]) -> Vec<Subject<'a>> {
     let mut subjects = Vec::new();
     for line in lines {
-        let subject = Subject::of(line);
+        let subject = Subject::from_line(line);
         if !subjects.contains(&subject) {
             subjects.push(subject);
         }
@@ -104,25 +105,25 @@ pub fn distinct<'a>(lines: &[&'a Value], field: &str) -> Vec<&'a Value> {
 
 impl<'a> Subject<'a> {
     /// The subject of a line.
-    pub fn of(line: &'a Value) -> Self {
+    pub fn from_line(line: &'a Value) -> Self {
         Self { set: text(line, "set"), element: text(line, "element"), codes: text(line, "codes") }
     }
 
     /// Whether a line has this subject.
-    pub fn is_of(self, line: &Value) -> bool {
-        Subject::of(line) == self
+    pub fn matches(self, line: &Value) -> bool {
+        Subject::from_line(line) == self
     }
 
-    /// How vectors were read: `f16`, or `f16 by mixed:1`.
-    pub fn rows(self) -> String {
+    /// The element type and codes: `f16`, or `f16, mixed:1`.
+    pub fn vectors(self) -> String {
         let Self { element, codes, .. } = self;
-        if codes.is_empty() { element.to_owned() } else { format!("{element} by {codes}") }
+        if codes.is_empty() { element.to_owned() } else { format!("{element}, {codes}") }
     }
 }
 
 impl std::fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {}", self.set, self.rows())
+        write!(f, "{}, {}", self.set, self.vectors())
     }
 }
 
@@ -149,8 +150,8 @@ mod tests {
         .unwrap();
         fs::write(folder.path().join("c.txt"), "{").unwrap();
         let lines = Lines::read(folder.path()).unwrap();
-        assert_eq!((lines.of("device").len(), lines.device()), (2, "first".into()));
-        assert!(Lines::read(&folder.path().join("none")).unwrap().of("device").is_empty());
+        assert_eq!((lines.kind("device").len(), lines.device()), (2, "first".into()));
+        assert!(Lines::read(&folder.path().join("none")).unwrap().kind("device").is_empty());
         fs::write(folder.path().join("d.jsonl"), "{\"what\": \n").unwrap();
         let error = format!("{:#}", Lines::read(folder.path()).unwrap_err());
         assert!(error.contains("d.jsonl"), "{error}");
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn subjects_keep_their_order() {
         let lines = sample();
-        let of: Vec<String> = subjects(&lines.of("front")).iter().map(Subject::to_string).collect();
+        let of: Vec<String> = subjects(&lines.kind("front")).iter().map(Subject::to_string).collect();
         assert_eq!(of, ["sift-1m, u8", "deep-1m, f16"]);
     }
 }

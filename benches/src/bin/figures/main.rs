@@ -1,4 +1,4 @@
-//! Draws the book's figures: the measurements in `docs/measurements`, lines of JSON, become plots and tables of its pages.
+//! Draws the book's figures: plots and tables of the measurements in `docs/measurements`.
 //!
 //! ```sh
 //! cargo run -p jasper-benches --bin figures
@@ -37,7 +37,7 @@ use lines::Lines;
 const MEASUREMENTS: &str = "docs/measurements";
 /// Folder of the pages; their pictures are in `img` below.
 const PAGES: &str = "docs/src";
-/// Fronts of the peers, for the plots.
+/// Pareto fronts of other libraries.
 const PEERS: &str = "benches/peers/h200.json";
 
 /// A plot, and a table below it.
@@ -96,7 +96,7 @@ fn stale() -> Result<Vec<(String, String)>> {
 
 /// Every figure, by its name.
 fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figure)>> {
-    let [lines, coded] = &lines.split_by_codes();
+    let [lines, quantized] = &lines.split_by_codes();
     let of_recall = |lines| {
         Ok::<_, anyhow::Error>(Figure {
             plot: plots::recall(lines, peers)?,
@@ -106,9 +106,9 @@ fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figur
     Ok(vec![
         ("search-recall".to_owned(), of_recall(lines)?),
         ("search-recall-100".to_owned(), Figure { plot: None, table: tables::recall(lines, 100) }),
-        ("codes-recall".to_owned(), of_recall(coded)?),
-        ("codes-recall-100".to_owned(), Figure { plot: None, table: tables::recall(coded, 100) }),
-        ("codes-many".to_owned(), Figure { plot: None, table: tables::many(coded) }),
+        ("codes-recall".to_owned(), of_recall(quantized)?),
+        ("codes-recall-100".to_owned(), Figure { plot: None, table: tables::recall(quantized, 100) }),
+        ("codes-many".to_owned(), Figure { plot: None, table: tables::many(quantized) }),
         ("search-widths".to_owned(), Figure { plot: plots::widths(lines)?, table: tables::widths(lines) }),
         ("search-many".to_owned(), Figure { plot: None, table: tables::many(lines) }),
         ("search-latency".to_owned(), Figure { plot: None, table: tables::latency(lines) }),
@@ -122,7 +122,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_book_shows_what_was_measured() {
+    fn the_book_is_up_to_date() {
         let stale: Vec<String> = stale().unwrap().into_iter().map(|(file, _)| file).collect();
         assert!(stale.is_empty(), "run `cargo run -p jasper-benches --bin figures`: {stale:?}");
     }

@@ -1,4 +1,4 @@
-//! Curves as SVG: a chart for each set, series of ours in full lines and those of others dashed.
+//! SVG plots: one chart per set, Jasper in solid lines and other libraries dashed.
 
 use anyhow::Result;
 use jasper_plot::{Axis, Chart, Series, svg};
@@ -7,54 +7,54 @@ use serde_json::Value;
 use crate::Plot;
 use crate::lines::{Lines, Subject, distinct, number};
 
-/// The widest recall axis begins here: below, nobody searches.
+/// Points below this recall are not drawn.
 const LEAST_RECALL: f64 = 0.8;
 
-/// Recall@10 against queries a second, with the front of all peers.
+/// Recall@10 against queries per second, with the Pareto front of all other libraries.
 ///
 /// # Errors
 /// Those of the drawing library.
 pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
-    let fronts: Vec<&Value> = lines.of("front").into_iter().filter(|line| line["k"] == 10).collect();
+    let fronts: Vec<&Value> = lines.kind("front").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&fronts, "set").into_iter().map(|set| {
         let mut series = of_elements(&fronts, set);
         let set = set.as_str().unwrap_or_default();
         let of_peers = pairs(&peers[set]["front"]);
         if !of_peers.is_empty() {
-            series.push(Series::line("best peer", of_peers).dashed());
+            series.push(Series::line("best other library", of_peers).dashed());
         }
         chart(set, "recall@10", Axis::recall, series)
     });
-    let title = "Recall@10 and queries a second";
+    let title = "Recall@10 and queries per second";
     sheet(
         title,
         &conditions(lines),
         charts.collect(),
-        "recall@10 against queries per second, beside the best peer",
+        "recall@10 against queries per second, compared with the best other library",
     )
 }
 
 /// Queries a second by beam width.
 ///
 /// # Errors
-/// As above.
+/// Those of the drawing library.
 pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
-    let widths: Vec<&Value> = lines.of("widths").into_iter().filter(|line| line["k"] == 10).collect();
+    let widths: Vec<&Value> = lines.kind("widths").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&widths, "set").into_iter().map(|set| {
         let name = set.as_str().unwrap_or_default();
         chart(name, "beam width", Axis::log2, of_elements(&widths, set))
     });
-    let title = "Beam width and queries a second";
+    let title = "Beam width and queries per second";
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
 }
 
-/// The curves of a set, one for each element that its rows were held in.
+/// The curves of a set, one per element type.
 fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
     let of_set = lines.iter().filter(|line| line["set"] == *set);
-    of_set.map(|line| Series::line(Subject::of(line).rows(), pairs(&line["points"]))).collect()
+    of_set.map(|line| Series::line(Subject::from_line(line).vectors(), pairs(&line["points"]))).collect()
 }
 
-/// A chart of queries a second over something.
+/// A chart of queries per second over `x`.
 fn chart(
     title: &str,
     x: &str,
@@ -73,7 +73,8 @@ fn chart(
     }
 }
 
-/// The first two numbers of each point: recall or width, and queries a second. Those of too little recall are left out.
+/// The first two numbers of each point: recall or width, and queries per second. Points below [`LEAST_RECALL`] are left
+/// out.
 fn pairs(points: &Value) -> Vec<(f64, f64)> {
     let points = points.as_array().map(Vec::as_slice).unwrap_or_default();
     let pairs = points.iter().map(|point| (number(&point[0]), number(&point[1])));
@@ -81,7 +82,7 @@ fn pairs(points: &Value) -> Vec<(f64, f64)> {
 }
 
 fn conditions(lines: &Lines) -> String {
-    format!("One {} · batches of 10,000 queries on the device · 64 edges a vertex", lines.device())
+    format!("One {} · batches of 10,000 queries on the device · 64 edges per vertex", lines.device())
 }
 
 fn sheet(title: &str, subtitle: &str, charts: Vec<Chart>, shown: &str) -> Result<Option<Plot>> {
@@ -102,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_drawn_beside_us() {
+    fn other_libraries_are_drawn_too() {
         let peers = json!({"sift-1m": {"front": [[0.5, 9e6], [0.95, 3.4e6], [0.99, 1.2e6]]}});
         let plot = recall(&sample(), &peers).unwrap().unwrap();
-        for text in ["sift-1m", "deep-1m", "u8", "f16", "best peer", "recall@10", "0.95"] {
+        for text in ["sift-1m", "deep-1m", "u8", "f16", "best other library", "recall@10", "0.95"] {
             assert!(says(&plot, text), "{text}");
         }
         assert!(!says(&plot, "0.5"), "too little recall is not shown");

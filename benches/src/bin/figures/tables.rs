@@ -1,45 +1,54 @@
-//! Numbers as Markdown. A table of nothing is empty.
+//! Markdown tables. A table without rows is empty.
 
 use serde_json::Value;
 
 use crate::lines::{Lines, Subject, distinct, number, subjects, text};
 
-/// Beam widths whose work is told.
+/// Beam widths that are listed.
 const WIDTHS: [u64; 6] = [10, 16, 32, 64, 128, 256];
 
-/// Million queries a second at equal recall@`k`, with the ratio to the best peer, and the most recall there is.
+/// Million queries per second at equal recall@`k`, with the ratio to the best other library, and the highest recall.
 pub fn recall(lines: &Lines, k: u64) -> String {
     let of_k = |line: &&Value| line["k"] == k;
-    let equal: Vec<&Value> = lines.of("equal_recall").into_iter().filter(of_k).collect();
-    let widths: Vec<&Value> = lines.of("widths").into_iter().filter(of_k).collect();
+    let equal: Vec<&Value> = lines.kind("equal_recall").into_iter().filter(of_k).collect();
+    let widths: Vec<&Value> = lines.kind("widths").into_iter().filter(of_k).collect();
     let recalls = distinct(&equal, "recall");
     let mut table = Table::new(
-        ["set, rows".into()]
+        ["set, vectors".into()]
             .into_iter()
             .chain(recalls.iter().map(|recall| recall.to_string()))
-            .chain(["most".into()]),
+            .chain(["highest".into()]),
     );
     for subject in subjects(&equal) {
         let mut row = vec![subject.to_string()];
         for recall in &recalls {
-            let at = equal.iter().find(|line| subject.is_of(line) && line["recall"] == **recall);
+            let at = equal.iter().find(|line| subject.matches(line) && line["recall"] == **recall);
             row.push(at.map_or("-".into(), |line| speed(line)));
         }
-        let widest = widths.iter().find(|line| subject.is_of(line));
+        let widest = widths.iter().find(|line| subject.matches(line));
         row.push(widest.map_or("-".into(), |line| format!("{:.4}", number(&line["widest_recall"]))));
         table.push(row);
     }
     table.markdown()
 }
 
-/// What each width costs: queries a second, recall, work, bytes over the rate of a copy.
+/// Queries per second, recall, hops, distances and bandwidth by beam width.
 pub fn widths(lines: &Lines) -> String {
     let mut table = Table::new(
-        ["set, rows", "beam width", "M queries/s", "recall@10", "hops", "distances", "GB/s", "of a copy"]
-            .map(String::from),
+        [
+            "set, vectors",
+            "beam width",
+            "M queries/s",
+            "recall@10",
+            "hops",
+            "distances",
+            "GB/s",
+            "relative to a copy",
+        ]
+        .map(String::from),
     );
-    for line in lines.of("widths").into_iter().filter(|line| line["k"] == 10) {
-        let mut name = Subject::of(line).to_string();
+    for line in lines.kind("widths").into_iter().filter(|line| line["k"] == 10) {
+        let mut name = Subject::from_line(line).to_string();
         let points = line["points"].as_array().map(Vec::as_slice).unwrap_or_default();
         for point in points.iter().filter(|point| WIDTHS.iter().any(|width| point[0] == *width)) {
             let at = |place: usize| number(&point[place]);
@@ -58,13 +67,13 @@ pub fn widths(lines: &Lines) -> String {
     table.markdown()
 }
 
-/// Batches of many queries, at the settings that reach a recall.
+/// Batches of 100,000 queries at the settings that reach a recall.
 pub fn many(lines: &Lines) -> String {
     let mut table =
-        Table::new(["set, rows", "queries", "beam width", "recall@10", "M queries/s"].map(String::from));
-    for line in lines.of("batch") {
+        Table::new(["set, vectors", "queries", "beam width", "recall@10", "M queries/s"].map(String::from));
+    for line in lines.kind("batch") {
         table.push(vec![
-            Subject::of(line).to_string(),
+            Subject::from_line(line).to_string(),
             thousands(number(&line["queries"])),
             line["beam_width"].to_string(),
             format!("{:.4}", number(&line["recall"])),
@@ -74,16 +83,24 @@ pub fn many(lines: &Lines) -> String {
     table.markdown()
 }
 
-/// Microseconds of one call, by its queries: the fastest team of each set.
+/// Latency in microseconds by queries per call: the fastest team of each set.
 pub fn latency(lines: &Lines) -> String {
-    let all = lines.of("latency");
+    let all = lines.kind("latency");
     let mut table = Table::new(
-        ["set, rows", "queries", "team", "recall@10", "median µs", "99th percentile", "best peer"]
-            .map(String::from),
+        [
+            "set, vectors",
+            "queries",
+            "team",
+            "recall@10",
+            "median µs",
+            "99th percentile",
+            "best other library",
+        ]
+        .map(String::from),
     );
     for subject in subjects(&all) {
         for queries in distinct(&all, "queries") {
-            let of_call = all.iter().filter(|line| subject.is_of(line) && line["queries"] == *queries);
+            let of_call = all.iter().filter(|line| subject.matches(line) && line["queries"] == *queries);
             let fastest = of_call.min_by(|a, b| number(&a["median_us"]).total_cmp(&number(&b["median_us"])));
             let Some(line) = fastest else { continue };
             table.push(vec![
@@ -100,10 +117,10 @@ pub fn latency(lines: &Lines) -> String {
     table.markdown()
 }
 
-/// How long graphs took to build.
+/// Build times.
 pub fn graphs(lines: &Lines) -> String {
     let mut table = Table::new(["set", "built on", "seconds", "vectors per second"].map(String::from));
-    for line in lines.of("build") {
+    for line in lines.kind("build") {
         table.push(vec![
             text(line, "set").to_owned(),
             format!("{}, {} threads", text(line, "device"), line["threads"]),
@@ -114,7 +131,8 @@ pub fn graphs(lines: &Lines) -> String {
     table.markdown()
 }
 
-/// `18.4 M (5.4)`: queries a second and the ratio to the best peer; `>` where the fastest setting has more recall.
+/// `18.4 (5.40)`: million queries per second and the ratio to the best other library; `>` if the fastest setting
+/// exceeds the recall.
 fn speed(line: &Value) -> String {
     let mark = if line["at_least"] == true { ">" } else { "" };
     let ratio = line["ratio"].as_f64().map_or(String::new(), |ratio| format!(" ({ratio:.2})"));
@@ -146,7 +164,7 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-/// Rows under a head; the first column holds names, the others numbers.
+/// A header and rows; the first column holds names, the others numbers.
 struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -178,22 +196,22 @@ mod tests {
     use crate::lines::sample;
 
     #[test]
-    fn recall_is_beside_the_best_peer() {
-        let expected = "| set, rows | 0.9 | 0.95 | most |\n| --- | ---: | ---: | ---: |\n\
+    fn recall_shows_the_ratio_to_the_best_other_library() {
+        let expected = "| set, vectors | 0.9 | 0.95 | highest |\n| --- | ---: | ---: | ---: |\n\
                         | sift-1m, u8 | >24.1 (3.84) | 18.4 (5.40) | 0.9993 |\n| deep-1m, f16 | - | 0.980 | 0.9990 |\n";
         assert_eq!(recall(&sample(), 10), expected);
         assert_eq!(recall(&sample(), 100).lines().count(), 3);
     }
 
     #[test]
-    fn widths_tell_their_work() {
+    fn widths_list_their_cost() {
         let table = widths(&sample());
         assert!(table.contains("|  | 16 | 18.4 | 0.9500 | 18.1 | 1,043 | 4,600 | 108% |"), "{table}");
-        assert!(!table.contains("| 1024 |"), "only widths that are asked for are shown: {table}");
+        assert!(!table.contains("| 1024 |"), "only the listed widths are shown: {table}");
     }
 
     #[test]
-    fn the_fastest_team_is_told() {
+    fn only_the_fastest_team_is_listed() {
         let table = latency(&sample());
         assert!(table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"), "{table}");
         assert_eq!(table.lines().count(), 3, "{table}");

@@ -1,6 +1,6 @@
 //! Quantization of vectors and of queries, per second.
 
-use gpu_kernels::encode::{Chosen, DeviceQuantizer};
+use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{MatrixView, Metric};
@@ -46,7 +46,7 @@ pub fn run(bench: &Bench) -> Result<()> {
             let on_device = DeviceQuantizer::new(stream, &*quantizer)?;
             let mut codes = stream.allocate::<u32>(count * words)?;
             let time =
-                bench.time(|| on_device.encode(stream, &rows, &Chosen::Range(0..count), &mut codes))?;
+                bench.time(|| on_device.encode(stream, &rows, &RowSelection::Range(0..count), &mut codes))?;
             let what = json!({
                 "what": "encode", "code": code.to_string(), "dimension": dimension, "rows": count,
                 "rows_per_s": count as f64 / time.as_secs_f64(),
@@ -56,10 +56,10 @@ pub fn run(bench: &Bench) -> Result<()> {
             let mut queries = on_device.query_codes(stream, QUERIES)?;
             let time = bench.time(|| {
                 // SAFETY: there are as many rows, which live until the bench has waited.
-                unsafe { on_device.code_queries(stream, rows.input(), QUERIES, &mut queries) }
+                unsafe { on_device.encode_queries(stream, rows.input(), QUERIES, &mut queries) }
             })?;
             let what = json!({
-                "what": "code_queries", "code": code.to_string(), "dimension": dimension, "queries": QUERIES,
+                "what": "encode_queries", "code": code.to_string(), "dimension": dimension, "queries": QUERIES,
                 "queries_per_s": QUERIES as f64 / time.as_secs_f64(),
             });
             bench.report(what, time, (QUERIES * dimension * 4) as u64);

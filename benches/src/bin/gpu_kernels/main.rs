@@ -5,8 +5,8 @@
 //! cargo run --release -p jasper-benches --bin gpu_kernels -- codes       # one part
 //! ```
 //!
-//! Times are medians of one launch or sequence timed by events, after one warm-up. Bandwidths count the bytes that the work
-//! needs, and are compared with that of a copy within the device in the same run.
+//! Times are medians of one launch or sequence timed by events, after one warm-up. Bandwidths count the bytes that the
+//! work needs, and are compared with that of a copy within the device in the same run.
 
 mod codes;
 mod knn;
@@ -26,7 +26,7 @@ type Part = (&'static str, fn(&Bench) -> Result<()>);
 const PARTS: [Part; 3] = [("codes", codes::run), ("knn", knn::run), ("pairs", pairs::run)];
 
 fn main() -> Result<()> {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let names: Vec<String> = std::env::args().skip(1).collect();
     let context = Context::open(0)?;
     let stream = Stream::new(&context)?;
     let copy = copy_bandwidth(&stream)? / 1e9;
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     println!("{}", json!({"what": "device", "name": device.name, "multiprocessors": device.multiprocessors}));
     println!("{}", json!({"what": "copy", "gb_per_s": bench.copy}));
     for (name, part) in PARTS {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+        if names.is_empty() || names.iter().any(|known| known == name) {
             part(&bench)?;
         }
     }

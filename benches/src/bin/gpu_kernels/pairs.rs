@@ -32,8 +32,8 @@ pub fn run(bench: &Bench) -> Result<()> {
     group(bench)
 }
 
-/// Sorts `keys`, anew each time.
-fn sort(bench: &Bench, spread: &str, keys: &[u64], bits: Range<u32>) -> Result<()> {
+/// Sorts a fresh copy of `keys` in each round.
+fn sort(bench: &Bench, distribution: &str, keys: &[u64], bits: Range<u32>) -> Result<()> {
     let stream = &bench.stream;
     let unsorted = stream.upload(keys)?;
     let values: Vec<u32> = (0..PAIRS).collect();
@@ -45,9 +45,9 @@ fn sort(bench: &Bench, spread: &str, keys: &[u64], bits: Range<u32>) -> Result<(
     )?;
     let part = |key: &u64| (u128::from(*key) >> bits.start) & ((1 << bits.len()) - 1);
     let sorted = stream.download(&pairs.borrow().keys)?;
-    assert!(sorted.is_sorted_by_key(part), "{spread} keys by bits {bits:?}");
+    assert!(sorted.is_sorted_by_key(part), "{distribution} keys by bits {bits:?}");
     let passes = u64::from(bits.end - bits.start).div_ceil(8);
-    let what = json!({"what": "sort", "pairs": PAIRS, "keys": spread, "bits": bits.len()});
+    let what = json!({"what": "sort", "pairs": PAIRS, "keys": distribution, "bits": bits.len()});
     bench.report(what, time, u64::from(PAIRS) * (8 + 24 * passes));
     Ok(())
 }

@@ -1,122 +1,121 @@
-//! Chooses the settings to measure: dense where curves are compared, sparse elsewhere.
+//! Recall and queries per second of large batches in device memory: settings dense where curves are compared, sparse
+//! elsewhere.
 
-use jasper_vamana::TunedLaunch;
+use anyhow::Result;
+use jasper::Element;
+use jasper::tune::TunedLaunch;
 
-use super::front::{front, rate_at};
-use super::point::{Point, SOLO, Setting};
+use super::front::{fastest_at, front, rate_at};
+use super::measure::{Bench, MAX_QUERIES, Point, SOLO, Setting};
+use super::report::Report;
 
 /// Recalls at which systems are compared.
 pub const RECALLS: [f64; 4] = [0.90, 0.95, 0.98, 0.99];
 
-/// Beam widths that every curve has, behind that of its k.
-const LADDER: [u32; 24] = [
+/// Queries per batch, as measured for the other systems.
+const QUERIES: usize = 10_000;
+/// Recalls at which batches of [`MAX_QUERIES`] are measured.
+const LARGE_BATCH_RECALLS: [f64; 3] = [0.90, 0.95, 0.99];
+/// Beam widths of every curve, after that of its k.
+const LADDER: [usize; 24] = [
     12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512, 640, 768,
     1024,
 ];
 /// Widths measured between two of the ladder, for the fastest launch.
-const BETWEEN: u32 = 4;
-/// A launch that takes longer is not tried in every way.
+const STEPS_BETWEEN: usize = 4;
+/// If a batch takes longer, in seconds, only the [`KEPT`] launches that were fastest at the previous recall are
+/// measured.
 const LONG: f64 = 0.1;
-/// Launches that are, then: those that were fastest at the recall before.
 const KEPT: usize = 3;
 
-/// Measures a setting; nothing when there is no time left.
-pub type Measure<'a, E> = dyn FnMut(Setting) -> Result<Option<Point>, E> + 'a;
-
-/// A curve under way.
-struct Curve<'a, 'b, E> {
-    k: u32,
-    measure: &'a mut Measure<'b, E>,
-    /// In the order of measuring.
-    known: Vec<Point>,
+/// Measures the index for k of 10 and 100, and prints every point and report.
+pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
+    let exact = bench.index.stats().quantization.is_none();
+    for k in [10, 100] {
+        let measure = |what: &str, setting: Setting, queries: usize| -> Result<Point> {
+            let point = bench.measure(setting, queries)?;
+            println!("{}", bench.line(what, point.fields(bench.copy)));
+            Ok(point)
+        };
+        let visited_slots: &[u32] = match (exact, k) {
+            (true, 10) => &[0, 256, 512, 1024, 2048],
+            (true, _) => &[SOLO.visited_slots],
+            (false, _) => &[512, 1024, 2048],
+        };
+        let points =
+            measure_curve(k, &launches(visited_slots), &mut |setting| measure("point", setting, QUERIES))?;
+        for (what, fields) in
+            (Report { set: &bench.set.name, k, points: &points, copy: bench.copy }).lines()?
+        {
+            println!("{}", bench.line(what, fields));
+        }
+        for recall in LARGE_BATCH_RECALLS.into_iter().filter(|_| k == 10) {
+            if let Some(point) = fastest_at(&points, recall) {
+                measure("batch", point.setting, MAX_QUERIES)?;
+            }
+        }
+    }
+    Ok(())
 }
 
-/// The launches of one warp a query.
-pub fn launches() -> Vec<TunedLaunch> {
-    let of = |expansions| {
-        [0, 256, 512, 1024, 2048].map(|visited_slots| TunedLaunch { warps: 1, expansions, visited_slots })
+/// The launches of one warp per query.
+fn launches(visited_slots: &[u32]) -> Vec<TunedLaunch> {
+    let with = |expansions| {
+        visited_slots.iter().map(move |&visited_slots| TunedLaunch { expansions, visited_slots, ..SOLO })
     };
-    [1, 2, 4].into_iter().flat_map(of).collect()
+    [1, 2, 4].into_iter().flat_map(with).collect()
 }
 
-/// Measures the curve of recall@`k` over beam widths by one warp a query; at each of [`RECALLS`] the others of
-/// `launches` around it, and the fastest of them in steps that are finer. Gives all points, in the order of measuring.
-///
-/// # Errors
-/// Those of `measure`. Out of time is none: the points so far are given.
-pub fn measure_curve<E>(
-    k: u32,
+/// Measures the curve of recall@`k` over beam widths by [`SOLO`]; near each of [`RECALLS`] also the other `launches`,
+/// and the fastest of them in finer steps. Returns all points, in the order of measuring.
+fn measure_curve<E>(
+    k: usize,
     launches: &[TunedLaunch],
-    measure: &mut Measure<'_, E>,
+    measure: &mut dyn FnMut(Setting) -> Result<Point, E>,
 ) -> Result<Vec<Point>, E> {
-    let mut curve = Curve { k, measure, known: Vec::new() };
-    curve.run(launches)?;
-    Ok(curve.known)
+    let mut known: Vec<Point> = Vec::new();
+    // Measures widths with a launch, each once.
+    let mut extend = |known: &mut Vec<Point>, widths: &[usize], launch| {
+        for &beam_width in widths {
+            let setting = Setting { k, beam_width, launch };
+            if !known.iter().any(|point| point.setting == setting) {
+                known.push(measure(setting)?);
+            }
+        }
+        Ok(())
+    };
+    let widths: Vec<usize> = [k].into_iter().chain(LADDER.into_iter().filter(|&width| width > k)).collect();
+    extend(&mut known, &widths, SOLO)?;
+    let ladder = known.clone();
+    let mut fastest = launches.to_vec();
+    for recall in RECALLS {
+        let Some(above) = ladder.iter().position(|point| point.recall >= recall) else { break };
+        if ladder[above].queries as f64 / ladder[above].rate > LONG {
+            fastest.truncate(KEPT);
+        }
+        // Several expansions per step find more at the same width, so that smaller widths count as well.
+        let near = &widths[above.saturating_sub(2)..=above];
+        for &launch in &fastest {
+            extend(&mut known, near, launch)?;
+        }
+        let rate =
+            |launch| rate_at(&with_launch(&known, launch), recall).map_or(0.0, |reached| reached.rate());
+        fastest.sort_by(|&a, &b| rate(b).total_cmp(&rate(a)));
+        let Some(&launch) = fastest.first() else { continue };
+        let front = front(&with_launch(&known, launch));
+        let above = front.iter().position(|point| point.recall >= recall).unwrap_or(0);
+        if above > 0 {
+            let (low, high) = (front[above - 1].setting.beam_width, front[above].setting.beam_width);
+            let step = high.saturating_sub(low).div_ceil(STEPS_BETWEEN).max(1);
+            let between: Vec<usize> = (low..high).step_by(step).skip(1).collect();
+            extend(&mut known, &between, launch)?;
+        }
+    }
+    Ok(known)
 }
 
-impl<E> Curve<'_, '_, E> {
-    /// Ends early when time does: nothing then, as nobody asks.
-    fn run(&mut self, launches: &[TunedLaunch]) -> Result<Option<()>, E> {
-        let wider = LADDER.into_iter().filter(|&width| width > self.k);
-        let widths: Vec<u32> = std::iter::once(self.k).chain(wider).collect();
-        let Some(ladder) = self.all(&widths, SOLO)? else { return Ok(None) };
-        let mut fastest = launches.to_vec();
-        for recall in RECALLS {
-            let Some(above) = ladder.iter().position(|point| point.recall >= recall) else { break };
-            // Several expansions a step find more at the same width, so that the widths below count as well.
-            let near = &widths[above.saturating_sub(2)..=above];
-            if ladder[above].queries as f64 / ladder[above].rate > LONG {
-                fastest.truncate(KEPT);
-            }
-            for &launch in &fastest {
-                if self.all(near, launch)?.is_none() {
-                    return Ok(None);
-                }
-            }
-            fastest.sort_by(|&a, &b| self.rate(b, recall).total_cmp(&self.rate(a, recall)));
-            if let Some(&launch) = fastest.first()
-                && self.refine(launch, recall)?.is_none()
-            {
-                return Ok(None);
-            }
-        }
-        Ok(Some(()))
-    }
-
-    /// The points of `widths` by `launch`.
-    fn all(&mut self, widths: &[u32], launch: TunedLaunch) -> Result<Option<Vec<Point>>, E> {
-        widths.iter().map(|&beam_width| self.at(Setting { k: self.k, beam_width, launch })).collect()
-    }
-
-    /// A setting, measured once.
-    fn at(&mut self, setting: Setting) -> Result<Option<Point>, E> {
-        if let Some(&point) = self.known.iter().find(|point| point.setting == setting) {
-            return Ok(Some(point));
-        }
-        let point = (self.measure)(setting)?;
-        self.known.extend(point);
-        Ok(point)
-    }
-
-    /// What is known of `launch`.
-    fn of(&self, launch: TunedLaunch) -> Vec<Point> {
-        self.known.iter().filter(|point| point.setting.launch == launch).copied().collect()
-    }
-
-    fn rate(&self, launch: TunedLaunch, recall: f64) -> f64 {
-        rate_at(&self.of(launch), recall).map_or(0.0, |reached| reached.rate())
-    }
-
-    /// Steps between the two widths of `launch` that `recall` lies buffers.
-    fn refine(&mut self, launch: TunedLaunch, recall: f64) -> Result<Option<()>, E> {
-        let front = front(&self.of(launch));
-        let Some(above) = front.iter().position(|point| point.recall >= recall) else { return Ok(Some(())) };
-        let Some(below) = above.checked_sub(1) else { return Ok(Some(())) };
-        let (low, high) = (front[below].setting.beam_width, front[above].setting.beam_width);
-        let step = high.saturating_sub(low).div_ceil(BETWEEN).max(1);
-        let widths: Vec<u32> = (low..high).step_by(step as usize).skip(1).collect();
-        Ok(self.all(&widths, launch)?.map(drop))
-    }
+fn with_launch(points: &[Point], launch: TunedLaunch) -> Vec<Point> {
+    points.iter().filter(|point| point.setting.launch == launch).copied().collect()
 }
 
 #[cfg(test)]
@@ -125,10 +124,10 @@ mod tests {
 
     use super::*;
 
-    /// a device on which a wider beam misses less, and two expansions with a small filter are a fifth faster.
+    /// A device on which a wider beam misses less, and two expansions with a small visited cache are a fifth faster.
     fn model(setting: Setting, slowness: f64) -> Point {
         let Setting { beam_width, launch, .. } = setting;
-        let width = f64::from(beam_width) + 2.0 * f64::from(launch.expansions - 1);
+        let width = beam_width as f64 + 2.0 * f64::from(launch.expansions - 1);
         let better = if (launch.expansions, launch.visited_slots) == (2, 256) { 1.2 } else { 1.0 };
         Point {
             setting,
@@ -141,23 +140,23 @@ mod tests {
         }
     }
 
-    fn curve(k: u32, slowness: f64, most: usize) -> Vec<Point> {
-        let mut asked = Vec::new();
-        let points = measure_curve::<Infallible>(k, &launches(), &mut |setting| {
-            assert!(!asked.contains(&setting), "{setting:?} is measured once");
+    fn curve(k: usize, slowness: f64) -> Vec<Point> {
+        let mut measured = Vec::new();
+        let points = measure_curve::<Infallible>(k, &launches(&[0, 256, 512, 1024, 2048]), &mut |setting| {
+            assert!(!measured.contains(&setting), "{setting:?} is measured once");
             assert!(setting.beam_width >= k);
-            asked.push(setting);
-            Ok((asked.len() <= most).then(|| model(setting, slowness)))
+            measured.push(setting);
+            Ok(model(setting, slowness))
         });
         points.unwrap()
     }
 
     #[test]
     fn the_fastest_launch_is_found_and_followed() {
-        let points = curve(10, 1.0, usize::MAX);
+        let points = curve(10, 1.0);
         assert!(points.len() < 250, "{}", points.len());
         for recall in RECALLS.into_iter().skip(1) {
-            // On this card the fastest launch is at 1 - 1 / width for every width, also between the ladder's.
+            // On this device the fastest launch is at 1 - 1 / width for every width, also between the ladder's.
             let best = 1.2 * 1e8 * (1.0 - recall);
             let reached = rate_at(&points, recall).unwrap().rate();
             assert!((reached / best - 1.0).abs() < 0.01, "{recall}: {reached} of {best}");
@@ -170,19 +169,12 @@ mod tests {
 
     #[test]
     fn long_launches_are_tried_in_few_launches() {
-        let (quick, slow) = (curve(10, 1.0, usize::MAX).len(), curve(10, 30.0, usize::MAX).len());
+        let (quick, slow) = (curve(10, 1.0).len(), curve(10, 30.0).len());
         assert!(slow < quick - 40, "{slow} of {quick}");
     }
 
     #[test]
-    fn what_there_is_no_time_for_is_left_out() {
-        for most in [0, 1, 30, 60] {
-            assert_eq!(curve(10, 1.0, most).len(), most);
-        }
-    }
-
-    #[test]
-    fn frontiers_hold_the_answers() {
-        assert_eq!(curve(100, 1.0, 1)[0].setting, Setting::new(100, 100));
+    fn frontiers_hold_the_results() {
+        assert_eq!(curve(100, 1.0)[0].setting, Setting::new(100, 100));
     }
 }

@@ -1,13 +1,13 @@
 //! Comparing curves at equal recall: the Pareto front, and interpolation between its points.
 
-use super::point::Point;
+use super::measure::Point;
 
 /// The queries per second of a curve at some recall.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reached {
-    /// RerankBuffers two points of the front, or at one.
+    /// Between two points of the front, or at one.
     At(f64),
-    /// The fastest point has more recall already: at least this.
+    /// The fastest point exceeds the recall: at least this.
     AtLeast(f64),
 }
 
@@ -20,7 +20,7 @@ impl Reached {
     }
 }
 
-/// The points that no other beats in both recall and speed, by rising recall.
+/// The Pareto front by ascending recall: points that no other exceeds in both recall and rate.
 pub fn front(points: &[Point]) -> Vec<Point> {
     let mut sorted = points.to_vec();
     sorted.sort_by(|a, b| (b.recall, b.rate).partial_cmp(&(a.recall, a.rate)).expect("measured numbers"));
@@ -34,7 +34,7 @@ pub fn front(points: &[Point]) -> Vec<Point> {
     front
 }
 
-/// Queries per second at `recall`: log-linear between the neighbors on the front; nothing where no point gets there.
+/// Queries per second at `recall`: log-linear between the neighbors on the front. `None` if no point reaches it.
 pub fn rate_at(points: &[Point], recall: f64) -> Option<Reached> {
     let front = front(points);
     let next = front.iter().position(|point| point.recall >= recall)?;
@@ -50,24 +50,14 @@ pub fn rate_at(points: &[Point], recall: f64) -> Option<Reached> {
     Some(Reached::At((below.rate.ln() + share * (above.rate.ln() - below.rate.ln())).exp()))
 }
 
-/// The fastest measured setting that gets to `recall`.
+/// The fastest point that reaches `recall`.
 pub fn fastest_at(points: &[Point], recall: f64) -> Option<Point> {
     front(points).into_iter().find(|point| point.recall >= recall)
 }
 
-/// How much faster queries per second fall than the beam widens, at the worst step from one width to the next: 1 is in
-/// proportion, 2 is a step that costs twice what its width says. Points of one launch, by rising width.
-pub fn steepest(points: &[Point]) -> Option<(u32, f64)> {
-    let steps = points.windows(2).map(|pair| {
-        let wider = f64::from(pair[1].setting.beam_width) / f64::from(pair[0].setting.beam_width);
-        (pair[1].setting.beam_width, pair[0].rate / pair[1].rate / wider)
-    });
-    steps.max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::point::Setting;
+    use super::super::measure::Setting;
     use super::*;
 
     fn points(pairs: &[(f64, f64)]) -> Vec<Point> {
@@ -84,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_is_what_nothing_beats() {
+    fn the_front_has_no_dominated_points() {
         let all = points(&[(0.9, 100.0), (0.8, 90.0), (0.95, 50.0), (0.95, 60.0), (0.99, 60.0)]);
         let kept: Vec<(f64, f64)> = front(&all).iter().map(|point| (point.recall, point.rate)).collect();
         assert_eq!(kept, [(0.9, 100.0), (0.99, 60.0)]);
@@ -92,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_between_points_follow_their_logarithms() {
+    fn rates_are_interpolated_log_linearly() {
         let curve = points(&[(0.8, 400.0), (0.9, 100.0)]);
         assert_eq!(rate_at(&curve, 0.8), Some(Reached::At(400.0)));
         let Some(Reached::At(middle)) = rate_at(&curve, 0.85) else { panic!("0.85 lies between") };
@@ -100,13 +90,5 @@ mod tests {
         assert_eq!(rate_at(&curve, 0.7), Some(Reached::AtLeast(400.0)));
         assert_eq!(rate_at(&curve, 0.91), None);
         assert_eq!(fastest_at(&curve, 0.85).map(|point| point.rate), Some(100.0));
-    }
-
-    #[test]
-    fn a_cliff_is_seen() {
-        // Widths double: the second step costs three times as much as it should.
-        let curve = points(&[(0.8, 600.0), (0.9, 300.0), (0.95, 50.0), (0.96, 25.0)]);
-        assert_eq!(steepest(&curve), Some((40, 3.0)));
-        assert_eq!(steepest(&curve[..1]), None);
     }
 }

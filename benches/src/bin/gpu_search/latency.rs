@@ -2,144 +2,104 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
-use gpu_kernels::search::MAX_BEAM_WIDTH;
-use jasper_core::{Element, MatrixView, VectorId};
-use jasper_cuda::Searcher;
-use jasper_data::{ThreadPool, ThreadPoolBuilder};
-use jasper_graph::Graph;
-use jasper_vamana::{Matches, SearchParams, TunedLaunch};
+use anyhow::{Context as _, Result};
+use jasper::bench::device_time;
+use jasper::cuda::MAX_BEAM_WIDTH;
+use jasper::tune::TunedLaunch;
+use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams};
 use serde_json::json;
 
-use super::bench::Bench;
-use super::device_search::DeviceSearch;
-use super::peers::Peers;
-use super::point::{SOLO, Setting, launch_line, merge, rounded};
-use super::set::Set;
+use super::measure::{Bench, SOLO, Setting, launch_fields, merge, rounded};
+use super::peers;
 
 /// Results per query.
-const K: u32 = 10;
-/// The recall that the beam width is chosen for.
+const K: usize = 10;
+/// The recall for which the beam width is chosen.
 const RECALL: f64 = 0.95;
-/// Queries that it is chosen with.
-const CHOSEN_BY: usize = 2_000;
+/// Queries with which it is chosen.
+const RECALL_QUERIES: usize = 2_000;
 /// Queries per call.
 const CALLS: [usize; 3] = [1, 10, 100];
-/// Calls that are timed, after some that are not.
+/// Timed calls, after some untimed ones.
 const TIMED: usize = 400;
-const WARM: usize = 20;
+const UNTIMED: usize = 20;
 
-/// The launches that are tried: a warp a query, and teams with more and more vertices ahead, and so with fewer warps for
-/// each.
+/// One warp per query, and teams that look further and further ahead.
 fn launches() -> Vec<TunedLaunch> {
     let team = |(warps, expansions)| TunedLaunch { warps, expansions, visited_slots: 4096 };
     let teams = [(8, 1), (8, 3), (8, 7), (16, 1), (16, 2), (16, 3), (16, 5), (16, 7)];
     [SOLO].into_iter().chain(teams.map(team)).collect()
 }
 
-/// Measures one set in one element. Returns a row per launch configuration.
-pub fn run<T: Element>(bench: &Bench, set: &Set, graph: &Graph<T>) -> Result<Vec<String>> {
-    let peers = Peers::read()?;
-    let queries = set.queries::<T>()?;
-    let copy = bench.upload(&set.name, graph)?;
-    let search = DeviceSearch::new(&bench.stream, graph, copy, queries.view(), CHOSEN_BY)?;
-    let searcher = Searcher::new(bench.stream.context(), graph, Some(bench.options.vectors))?;
-    let next_to_nothing = first_vertex(graph)?;
-    let of_nothing = Searcher::new(bench.stream.context(), &next_to_nothing, Some(bench.options.vectors))?;
-    let pool = ThreadPoolBuilder::new().build()?;
-    let mut rows = Vec::new();
+/// Measures an index, and prints a line per launch and batch size.
+pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
+    // Searching a single vector takes the fixed time of a call.
+    let one =
+        IndexBuilder::new(bench.index.metric()).build(&bench.queries(0, 1))?.to_device(Device::Cuda(0))?;
     for launch in launches() {
-        if bench.deadline.is_over() {
-            break;
-        }
         let setting = |beam_width| Setting { k: K, beam_width, launch };
         let recall = |beam_width| {
-            let setting = setting(beam_width);
-            let found = search.ask(&search.kernel(setting), setting, CHOSEN_BY)?;
-            Ok::<f64, anyhow::Error>(set.recall(K as usize, &found.keys))
+            let params = bench.params(setting(beam_width));
+            let matches = bench.index.search_batch(bench.queries(0, RECALL_QUERIES), params)?;
+            Ok::<f64, anyhow::Error>(bench.set.recall(K, matches.keys()))
         };
         let Some((beam_width, recall)) = least_width(recall)? else { continue };
-        let params = SearchParams::new(K as usize).beam_width(beam_width as usize).launch(launch);
-        let least = SearchParams::new(1).beam_width(1).launch(launch);
-        let mut cells = String::new();
-        for queries_per_call in CALLS {
-            let times = time(&searcher, graph, &pool, queries.view(), params, queries_per_call)?;
-            let fixed = share(
-                &time(&of_nothing, &next_to_nothing, &pool, queries.view(), least, queries_per_call)?,
-                0.5,
-            );
-            let setting = setting(beam_width);
-            let kernel =
-                search.time_alone(&search.kernel(setting), setting, queries_per_call)?.as_secs_f64() * 1e6;
-            let mut line = json!({
-                "what": "latency", "set": set.name, "element": T::KIND.name(), "queries": queries_per_call, "k": K,
-                "beam_width": beam_width, "recall": rounded(recall, 5), "median_us": rounded(share(&times, 0.5), 2),
-                "p99_us": rounded(share(&times, 0.99), 2), "calls": times.len(),
-                "kernel_us": rounded(kernel, 2), "fixed_us": rounded(fixed, 2),
-                "peer_us": peers.latency(&set.name, queries_per_call),
+        let params = bench.params(setting(beam_width));
+        for queries in CALLS {
+            let times = time(&bench.index, params, queries, |first| bench.queries(first, queries))?;
+            let one_result = SearchParams::new(1).beam_width(1).launch(launch);
+            let fixed = time(&one, one_result, queries, |first| bench.queries(first, queries))?;
+            let kernel = device_time(&bench.index, bench.queries(0, queries), params)?;
+            let kernel = kernel.context("the index is on a device")?.as_secs_f64() * 1e6;
+            let mut fields = json!({
+                "queries": queries, "k": K, "beam_width": beam_width, "recall": rounded(recall, 5),
+                "median_us": rounded(quantile(&times, 0.5), 2), "p99_us": rounded(quantile(&times, 0.99), 2),
+                "kernel_us": rounded(kernel, 2), "fixed_us": rounded(quantile(&fixed, 0.5), 2),
+                "peer_us": peers::latency(&bench.set.name, queries)?,
             });
-            merge(&mut line, launch_line(launch));
-            println!("{line}");
-            let (median, late) = (share(&times, 0.5), share(&times, 0.99));
-            cells += &format!(" {median:>8.1} {late:>8.1} {kernel:>8.1} {fixed:>8.1}");
+            merge(&mut fields, launch_fields(launch));
+            println!("{}", bench.line("latency", fields));
         }
-        let name = format!("{} {}", set.name, T::KIND);
-        let team = format!("{} warps, {} ahead", launch.warps, launch.expansions);
-        rows.push(format!("{name:<16} {team:<18} {beam_width:>5} {recall:.4}{cells}"));
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// A graph of the first vertex alone, to measure the fixed cost of a call.
-fn first_vertex<T: Element>(graph: &Graph<T>) -> Result<Graph<T>> {
-    let mut first = Graph::new(graph.metric(), graph.dimension(), *graph.params())?;
-    let mut row = Vec::new();
-    let squared_norm = first.vectors().prepare(0, graph.vectors().get(VectorId::new(0)), &mut row)?;
-    let slot = first.add_vector(&row, squared_norm)?;
-    first.keys_mut().assign(0, slot)?;
-    first.adjacency_mut().set_start_points(vec![slot]);
-    Ok(first)
-}
-
-/// Microseconds of calls of `count` queries each, rising; each call asks the next ones.
-fn time<T: Element>(
-    searcher: &Searcher<T>,
-    graph: &Graph<T>,
-    pool: &ThreadPool,
-    queries: MatrixView<'_, T>,
+/// Microseconds of calls of `count` queries each, ascending; each call has other queries.
+fn time<'q, T: Element>(
+    index: &Index<T>,
     params: SearchParams<'_>,
     count: usize,
+    queries: impl Fn(usize) -> MatrixView<'q, T>,
 ) -> Result<Vec<f64>> {
-    let mut matches = Matches::new(count, params.k)?;
-    let mut times = Vec::with_capacity(WARM + TIMED);
-    for call in 0..WARM + TIMED {
-        let first = call * count % (queries.len() - count + 1);
-        let asked = queries.slice(first..first + count);
+    let (mut keys, mut distances) = Matches::new(count, params.k)?.into_arrays();
+    let mut times = Vec::with_capacity(UNTIMED + TIMED);
+    for call in 0..UNTIMED + TIMED {
+        let queries = queries(call * count);
         let begun = Instant::now();
-        searcher.contexts().answer(searcher.view(graph), pool, asked, params, matches.as_mut())?;
+        index.search_batch_into(queries, params, &mut keys, &mut distances)?;
         times.push(begun.elapsed().as_secs_f64() * 1e6);
     }
-    times.drain(..WARM);
+    times.drain(..UNTIMED);
     times.sort_unstable_by(f64::total_cmp);
     Ok(times)
 }
 
-/// The value that a share of the rising `values` is not above.
-fn share(values: &[f64], share: f64) -> f64 {
+/// The smallest of the ascending `values` that a `share` of them does not exceed.
+fn quantile(values: &[f64], share: f64) -> f64 {
     let at = (values.len() as f64 * share).ceil() as usize;
     values[at.clamp(1, values.len()) - 1]
 }
 
-/// The least beam width from `K` on whose recall is [`RECALL`], and that recall; nothing if the widest misses it. For
-/// recalls that rise with the width.
-fn least_width<E>(mut recall: impl FnMut(u32) -> Result<f64, E>) -> Result<Option<(u32, f64)>, E> {
+/// The smallest beam width from [`K`] on that reaches [`RECALL`], and its recall; `None` if no width does. Recall rises
+/// with the width.
+fn least_width<E>(mut recall: impl FnMut(usize) -> Result<f64, E>) -> Result<Option<(usize, f64)>, E> {
     let (mut below, mut above) = (K - 1, K);
     let mut reached = recall(above)?;
     while reached < RECALL {
-        if above == MAX_BEAM_WIDTH {
+        if above == MAX_BEAM_WIDTH as usize {
             return Ok(None);
         }
-        (below, above) = (above, (2 * above).min(MAX_BEAM_WIDTH));
+        (below, above) = (above, (2 * above).min(MAX_BEAM_WIDTH as usize));
         reached = recall(above)?;
     }
     while above - below > 1 {
@@ -154,15 +114,6 @@ fn least_width<E>(mut recall: impl FnMut(u32) -> Result<f64, E>) -> Result<Optio
     Ok(Some((above, reached)))
 }
 
-/// What stands over the rows.
-pub fn header() -> String {
-    let calls: String = CALLS
-        .iter()
-        .map(|count| format!(" {count:>8} {:>8} {:>8} {:>8}", "p99", "kernel", "fixed"))
-        .collect();
-    format!("{:<16} {:<18} {:>5} recall{calls}   microseconds by queries a call", "set", "team", "width")
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -172,21 +123,21 @@ mod tests {
     #[test]
     fn the_least_width_is_found_in_few_steps() {
         for wanted in [10, 11, 33, 500, 1024] {
-            let mut asked = 0;
+            let mut measured = 0;
             let found = least_width(|width| {
-                asked += 1;
+                measured += 1;
                 Ok::<f64, Infallible>(if width >= wanted { 0.96 } else { 0.94 })
             });
             assert_eq!(found.unwrap(), Some((wanted, 0.96)));
-            assert!(asked < 20, "{asked}");
+            assert!(measured < 20, "{measured}");
         }
         assert_eq!(least_width(|_| Ok::<f64, Infallible>(0.9)).unwrap(), None);
     }
 
     #[test]
-    fn shares_are_of_the_sorted_values() {
+    fn quantiles_are_of_sorted_values() {
         let values: Vec<f64> = (1..=400).map(f64::from).collect();
-        assert_eq!((share(&values, 0.5), share(&values, 0.99)), (200.0, 396.0));
-        assert_eq!(share(&[7.0], 0.5), 7.0);
+        assert_eq!((quantile(&values, 0.5), quantile(&values, 0.99)), (200.0, 396.0));
+        assert_eq!(quantile(&[7.0], 0.5), 7.0);
     }
 }

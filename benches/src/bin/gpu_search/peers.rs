@@ -1,48 +1,25 @@
-//! Measurements of other systems on an H200, on the same sets: `benches/peers/h200.json`.
-
-use std::collections::HashMap;
+//! Measurements of other systems on an H200 with the same sets: `benches/peers/h200.json`, made by
+//! `benches/peers/gpu_best.py`.
 
 use anyhow::Result;
 use serde_json::Value;
 
-/// The table, which goes along with the program. `benches/peers/gpu_best.py` makes it.
-const TABLE: &str = include_str!("../../../peers/h200.json");
-
-/// The best of all peers, by set.
-pub struct Peers {
-    sets: HashMap<String, Value>,
+fn of_set(set: &str) -> Result<Value> {
+    let mut sets: Value = serde_json::from_str(include_str!("../../../peers/h200.json"))?;
+    Ok(sets[set].take())
 }
 
-/// The fastest peer at some recall.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Best {
-    /// Which it is.
-    pub system: String,
-    /// Its queries per second.
-    pub rate: f64,
+/// Name and queries per second of the fastest system with a recall@`k` of `recall`; `None` if none was measured or
+/// reaches it.
+pub fn best(set: &str, k: usize, recall: f64) -> Result<Option<(String, f64)>> {
+    let table = of_set(set)?[if k == 100 { "best_100" } else { "best" }].take();
+    let best = table.as_array().and_then(|table| table.iter().find(|best| best["recall"] == recall));
+    Ok(best.and_then(|best| Some((best["system"].as_str()?.into(), best["queries_per_second"].as_f64()?))))
 }
 
-impl Peers {
-    /// Reads the table.
-    pub fn read() -> Result<Self> {
-        Ok(Self { sets: serde_json::from_str(TABLE)? })
-    }
-
-    /// The fastest at recall@`k` of `recall`; nothing if none gets there or was measured.
-    pub fn best(&self, set: &str, k: u32, recall: f64) -> Option<Best> {
-        let of_k = match k {
-            10 => "best",
-            100 => "best_100",
-            _ => return None,
-        };
-        let found = self.sets.get(set)?[of_k].as_array()?.iter().find(|best| best["recall"] == recall)?;
-        Some(Best { system: found["system"].as_str()?.into(), rate: found["queries_per_second"].as_f64()? })
-    }
-
-    /// Microseconds of one call with so many queries.
-    pub fn latency(&self, set: &str, queries: usize) -> Option<f64> {
-        self.sets.get(set)?["latency_us"][queries.to_string()].as_f64()
-    }
+/// Microseconds per call with `queries` queries.
+pub fn latency(set: &str, queries: usize) -> Result<Option<f64>> {
+    Ok(of_set(set)?["latency_us"][queries.to_string()].as_f64())
 }
 
 #[cfg(test)]
@@ -50,12 +27,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_who_is_best() {
-        let peers = Peers::read().unwrap();
-        let best = peers.best("sift-1m", 10, 0.95).unwrap();
-        assert_eq!((best.system.as_str(), best.rate), ("CAGRA u8 nnd32", 3_400_134.0));
-        assert!(peers.best("gist-1m", 100, 0.99).is_none(), "no peer gets there");
-        assert!(peers.best("none-1m", 10, 0.95).is_none());
-        assert!(peers.latency("deep-1m", 1).is_some_and(|us| (224.0..225.0).contains(&us)));
+    fn the_table_names_the_best_system() {
+        let best = |set, k, recall| best(set, k, recall).unwrap();
+        assert_eq!(best("sift-1m", 10, 0.95), Some(("CAGRA u8 nnd32".into(), 3_400_134.0)));
+        assert_eq!(best("gist-1m", 100, 0.99), None, "no system reaches it");
+        assert_eq!(best("none-1m", 10, 0.95), None);
+        assert!(latency("deep-1m", 1).unwrap().is_some_and(|us| (224.0..225.0).contains(&us)));
     }
 }

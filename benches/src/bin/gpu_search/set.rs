@@ -1,21 +1,16 @@
-//! A set of `make_sets.py`: its files, its graph, and the recall of results.
+//! A set of `make_sets.py`: its files, its index, and the recall of results.
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use jasper_core::recall::recall_at;
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, no_progress};
-use jasper_cuda::{Context, link_on_device};
-use jasper_data::{GroundTruth, Rows, VectorFile};
-use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Ingested, Linked, UpdateError, ingest, link_on_host};
-use rayon::prelude::*;
+use jasper::bench::recall::mean_recall;
+use jasper::data::{GroundTruth, Rows, VectorFile};
+use jasper::graph::Graph;
+use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric, no_progress};
+use jasper_core::VectorId;
 use serde_json::json;
-
-use super::bench::Deadline;
 
 /// Vectors with queries and their true neighbors: `sift-1m.base.u8bin`, `sift-1m.query.u8bin`, `sift-1m.gt.ibin`.
 pub struct Set {
@@ -26,136 +21,101 @@ pub struct Set {
     truth: GroundTruth,
 }
 
-/// Endings of the vectors' files.
-const ENDINGS: [&str; 2] = ["u8bin", "fbin"];
+/// Extensions of vector files.
+const EXTENSIONS: [&str; 2] = ["u8bin", "fbin"];
 
 impl Set {
     /// Opens the files of the set `name` in `folder`.
     pub fn open(folder: &Path, name: &str) -> Result<Self> {
-        let file = |part: &str, ending: &str| folder.join(format!("{name}.{part}.{ending}"));
-        let Some(ending) = ENDINGS.into_iter().find(|ending| file("base", ending).exists()) else {
+        let file = |part: &str, extension: &str| folder.join(format!("{name}.{part}.{extension}"));
+        let Some(extension) = EXTENSIONS.into_iter().find(|extension| file("base", extension).exists())
+        else {
             bail!("{name}: no base file in {}; make it by `make_sets.py {name} FOLDER`", folder.display());
         };
         let truth = GroundTruth::read(file("gt", "ibin"))?;
-        let base = VectorFile::open(file("base", ending))?;
+        let base = VectorFile::open(file("base", extension))?;
         truth.check_ids(base.len()).context(name.to_owned())?;
-        Ok(Self { name: name.into(), base, queries: VectorFile::open(file("query", ending))?, truth })
+        Ok(Self { name: name.into(), base, queries: VectorFile::open(file("query", extension))?, truth })
     }
 
-    /// What its coordinates are stored as.
+    /// The element type of the file.
     pub fn element(&self) -> ElementKind {
         self.base.element()
     }
 
-    /// How near its vectors are: inner products for text to image, squared L2 for all others.
+    /// Inner product for text-to-image sets, squared L2 for all others.
     pub fn metric(&self) -> Metric {
         if self.name.starts_with("t2i") { Metric::InnerProduct } else { Metric::L2 }
     }
 
-    /// The queries, those with known answers first.
+    /// The queries, those with known neighbors first.
     pub fn queries<T: Element>(&self) -> Result<Rows<T>> {
         Ok(self.queries.load_as()?)
     }
 
-    /// Its graph: from its file in `cache`, or from `build`, and put there. Prints how long that
-    /// took.
-    pub fn graph<T: Element>(
-        &self,
-        cache: Option<&Path>,
-        build: impl FnOnce(&Self) -> Result<Graph<T>>,
-    ) -> Result<Graph<T>> {
+    /// Opens the index in `cache`, or builds it and saves it there. Prints how long that took.
+    pub fn index<T: Element>(&self, builder: IndexBuilder<'_>, cache: Option<&Path>) -> Result<Index<T>> {
         let file = cache.map(|folder| folder.join(format!("{}.jasper", self.name)));
         let begun = Instant::now();
-        let graph = match &file {
-            Some(file) if file.exists() => Graph::open(file, &mut no_progress)?,
-            _ => {
-                let graph = build(self)?;
-                if let Some(file) = &file {
-                    fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
-                    graph.save(file, &mut no_progress)?;
-                }
-                graph
-            }
-        };
-        let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
+        if let Some(file) = file.as_ref().filter(|file| file.exists()) {
+            return Ok(Index::open(file)?);
+        }
+        let (index, report) = builder.build_with_progress::<T>(&self.base, &mut no_progress)?;
+        let (params, seconds) = (index.params(), begun.elapsed().as_secs_f64());
         let line = json!({
-            "what": "graph", "set": self.name, "rows": graph.keys().len(), "dimension": graph.dimension(),
-            "element": T::KIND.name(), "metric": self.metric().to_string(), "max_degree": graph.params().max_degree(),
-            "mean_degree": edges as f64 / graph.keys().live().max(1) as f64, "ready_seconds": begun.elapsed().as_secs_f64(),
+            "what": "build", "set": self.name, "device": report.device.to_string(), "threads": rayon::current_num_threads(),
+            "max_degree": params.max_degree(), "build_beam_width": params.build_beam_width(),
+            "max_batch_share": params.max_batch_share(), "alpha": params.alpha(), "seconds": seconds,
+            "rows_per_second": index.len() as f64 / seconds, "mean_degree": index.stats().mean_degree,
         });
         println!("{line}");
-        Ok(graph)
+        if let Some(file) = &file {
+            fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
+            index.save(file)?;
+        }
+        Ok(index)
     }
 
-    /// Builds the graph, on all processors or, if there is one, on a device; until time is over. Prints how long that
-    /// took.
-    pub fn build<T: Element>(
-        &self,
-        device: Option<&Context>,
-        params: BuildParams,
-        quantized_linking: bool,
-        deadline: &Deadline,
-    ) -> Result<Graph<T>> {
-        let executor = CpuExecutor::new(0)?;
-        let begun = Instant::now();
-        let (base, metric) = (&self.base, self.metric());
-        let mut progress =
-            |_| if deadline.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let ingested = ingest(&executor, base, None, metric, params, &mut progress)?;
-        let linked = if quantized_linking && !T::EXACT {
-            let (ingested, saved) = ingested.quantize_vectors(&executor)?;
-            link(device, &executor, ingested, &mut progress)?.restore_vectors(saved)
-        } else {
-            link(device, &executor, ingested, &mut progress)?
-        };
-        let (graph, report) = linked.finish();
-        let seconds = begun.elapsed().as_secs_f64();
-        let line = json!({
-            "what": "build", "set": self.name, "device": if device.is_some() { "cuda" } else { "cpu" },
-            "threads": executor.threads(), "quantized_linking": quantized_linking && !T::EXACT,
-            "build_beam_width": params.build_beam_width(), "max_batch_share": params.max_batch_share(),
-            "alpha": params.alpha(), "seconds": seconds, "rows_per_second": base.len() as f64 / seconds,
-            "distances": report.cost.distances,
-        });
-        println!("{line}");
-        Ok(graph)
-    }
-
-    /// Mean recall@`k` of answers that lie `k` a query, as keys; only queries whose true neighbors are known count,
-    /// and those may come again and again.
-    pub fn recall(&self, k: usize, keys: &[u64]) -> f64 {
-        let known = self.truth.len();
-        let sum: f64 = keys
-            .par_chunks_exact(k)
-            .take(known)
-            .enumerate()
-            .map(|(query, keys)| recall_at(k, keys, self.truth.truth(query)))
-            .sum();
-        sum / known.min(keys.len() / k).max(1) as f64
+    /// Mean recall@`k` of `keys`, `k` per query. The queries are those of the set, repeated; only the first occurrence
+    /// of each counts.
+    pub fn recall(&self, k: usize, keys: &[Key]) -> f64 {
+        let len = keys.len().min(self.truth.len() * k);
+        mean_recall(&keys[..len], k, |query| self.truth.truth(query))
     }
 }
 
-/// Links the vertices of a build, on a device if there is one.
-fn link<T: Element>(
-    device: Option<&Context>,
-    executor: &CpuExecutor,
-    ingested: Ingested<T>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, UpdateError> {
-    match device {
-        None => link_on_host(executor, ingested, None, progress),
-        Some(device) => link_on_device(device, executor.pool(), ingested, None, progress),
-    }
+/// The same graph with vectors of another element: coordinates are rounded, edges stay. For graphs without deletes.
+pub fn convert<T: Element>(index: &Index<f32>) -> Result<Index<T>> {
+    let other = index.read_graph(|graph| -> Result<_> {
+        let order: Vec<VectorId> = graph.keys().live_slots().collect();
+        let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
+        let (mut row, mut slots) = (Vec::new(), vec![VectorId::new(0); graph.slots()]);
+        for (number, &slot) in order.iter().enumerate() {
+            let vector: Vec<T> = graph.vectors().get(slot).iter().map(|&value| T::from_f32(value)).collect();
+            let squared_norm = other.vectors().prepare(number, &vector, &mut row)?;
+            let new = other.add_vector(&row, squared_norm)?;
+            graph.keys().keys_of(slot).for_each(|key| other.keys_mut().assign_unused(key, new));
+            slots[slot.index()] = new;
+        }
+        let renamed = |old: &[VectorId]| old.iter().map(|slot| slots[slot.index()]).collect::<Vec<_>>();
+        for slot in order {
+            let neighbors = renamed(graph.adjacency().neighbors(slot));
+            other.adjacency_mut().set_neighbors(slots[slot.index()], &neighbors);
+        }
+        other.adjacency_mut().set_start_points(renamed(graph.adjacency().start_points()));
+        Ok(other)
+    })??;
+    Ok(Index::from_graph(other)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::MatrixView;
-    use jasper_core::synthetic::Clusters;
-    use jasper_data::{ThreadPoolBuilder, exact_knn, write_vectors};
+    use jasper::bench::synthetic::Clusters;
+    use jasper::data::{ThreadPoolBuilder, exact_knn, write_vectors};
+    use jasper::{Device, MatrixView, SearchParams, f16};
 
-    /// The set `tiny-1k` of some rows and queries, in files.
+    /// The set `tiny-1k` of some vectors and queries, in files.
     fn files() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let (rows, queries): (Vec<f32>, Vec<f32>) =
@@ -171,23 +131,30 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_is_built_once() {
+    fn an_index_is_built_once() {
         let folder = files();
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let build = |set: &Set| set.build::<f32>(None, BuildParams::default(), false, &Deadline::new(60.0));
-        let built = set.graph(Some(&cache), build).unwrap();
-        let opened = set.graph::<f32>(Some(&cache), |_| bail!("there is a file")).unwrap();
-        assert_eq!(
-            (built.keys().live(), opened.keys().live(), opened.params().max_degree()),
-            (1000, 1000, 64)
-        );
-        assert!(
-            set.build::<f32>(None, BuildParams::default(), false, &Deadline::new(0.0)).is_err(),
-            "a build stops when time is over"
-        );
+        let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu);
+        let built = set.index::<f32>(builder, Some(&cache)).unwrap();
+        // A second build would refuse this degree.
+        let opened = set.index::<f32>(builder.max_degree(0), Some(&cache)).unwrap();
+        assert_eq!((built.len(), opened.len(), opened.params().max_degree()), (1000, 1000, 64));
+        assert!(set.index::<f32>(builder.max_degree(0), None).is_err());
         assert!(Set::open(folder.path(), "none-1k").is_err());
+    }
+
+    #[test]
+    fn converted_graphs_find_the_same() {
+        let folder = files();
+        let set = Set::open(folder.path(), "tiny-1k").unwrap();
+        let index = set.index::<f32>(IndexBuilder::new(Metric::L2).device(Device::Cpu), None).unwrap();
+        let converted = convert::<f16>(&index).unwrap();
+        assert_eq!(converted.stats().mean_degree, index.stats().mean_degree);
+        let queries = set.queries::<f16>().unwrap();
+        let matches = converted.search_batch(queries.view(), SearchParams::new(10)).unwrap();
+        assert!(set.recall(10, matches.keys()) > 0.95);
     }
 
     #[test]

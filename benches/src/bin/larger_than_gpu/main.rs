@@ -4,29 +4,26 @@
 //! `cargo run --release -p jasper-benches --bin larger_than_gpu -- DEVICE ROWS DIMENSION CODE`
 //!
 //! No file is read: vectors are generated from a seed whenever they are read. The host holds them as f32 until they are
-//! quantized. The device holds one byte per coordinate during linking, then codes and edges. `cuda:0 200000000 96 mixed:1`
-//! takes 150 GB of host memory.
+//! quantized. The device holds one byte per coordinate during linking, then codes and edges. `cuda:0 200000000 96
+//! mixed:1` takes 150 GB of host memory.
 
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::ops::Range;
-use std::time::Instant;
 
-use jasper::bench::recall::{Truth, recall_at};
+use jasper::bench::recall::Truth;
 use jasper::bench::synthetic::Clusters;
-use jasper::data::{ThreadPoolBuilder, exact_knn};
-use jasper::{
-    Device, IndexBuilder, Key, Matches, MatrixView, MemorySpace, Metric, SearchParams, VectorSource,
-    no_progress,
-};
+use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
+use jasper::memory::MemorySpace;
+use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, VectorSource, no_progress};
 use rayon::prelude::*;
 
-use jasper_benches::step;
+use jasper_benches::{measure_search, step};
 
-/// Rows that are made together.
+/// Vectors generated at a time.
 const SHARD: usize = 4096;
-/// Rows that are looked through together for true neighbors.
+/// Vectors scanned at a time for true neighbors.
 const BLOCK: usize = 1 << 20;
 /// Queries of a batch, and those of them whose true neighbors are looked for.
 const QUERIES: usize = 10_000;
@@ -35,8 +32,6 @@ const JUDGED: usize = 200;
 const K: usize = 10;
 /// True neighbors that are kept of each, deeper than k, so that ties with the k-th are seen.
 const KEPT: usize = 2 * K;
-/// Searches of all queries, of which the fastest counts.
-const TIMES: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -50,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let builder = IndexBuilder::new(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
     let builder = builder.quantized_linking();
-    let plan = builder.estimate_memory::<f32>(shards.rows, dimension)?;
+    let plan = builder.memory_plan::<f32>(shards.rows, dimension)?;
     let [on_host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
     println!("{{\"what\": \"plan\", \"host\": {on_host}, \"device\": {on_device}}}");
     let index = step("build", shards.rows, || Ok(builder.build(&shards)?))?;
@@ -67,20 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let index = step("to device", shards.rows, || Ok(index.to_device(device)?))?;
     for beam_width in [16, 32, 64, 128, 256] {
         let params = SearchParams::new(K).beam_width(beam_width);
-        let (mut seconds, mut matches) = (f64::INFINITY, Matches::default());
-        for _ in 0..TIMES {
-            let begun = Instant::now();
-            matches = index.search_batch(queries, params)?;
-            seconds = seconds.min(begun.elapsed().as_secs_f64());
-        }
-        let recalls = matches.iter().zip(&truth).map(|(hits, (ids, distances))| {
-            let answers: Vec<Key> = hits.map(|hit| hit.key).collect();
-            recall_at(K, &answers, Truth { ids, distances: Some(distances) })
-        });
-        let (recall, rate) = (recalls.sum::<f64>() / truth.len() as f64, QUERIES as f64 / seconds);
-        println!(
-            "{{\"what\": \"search\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
-        );
+        measure_search("search", &index, queries, params, &truth)?;
     }
     Ok(())
 }
@@ -92,12 +74,9 @@ struct Shards {
     dimension: usize,
 }
 
-/// Ids and distances, nearest first.
-type Nearest = (Vec<u32>, Vec<f32>);
-
 impl Shards {
     /// The true neighbors of some queries among all rows.
-    fn nearest(&self, queries: MatrixView<'_, f32>) -> Result<Vec<Nearest>, Box<dyn Error>> {
+    fn nearest(&self, queries: MatrixView<'_, f32>) -> Result<GroundTruth, Box<dyn Error>> {
         let pool = ThreadPoolBuilder::new().build()?;
         let mut nearest: Vec<Vec<(f32, u32)>> = vec![Vec::new(); queries.len()];
         for first in (0..self.rows).step_by(BLOCK) {
@@ -121,10 +100,8 @@ impl Shards {
                 nearest.truncate(KEPT);
             }
         }
-        Ok(nearest
-            .into_iter()
-            .map(|nearest| nearest.into_iter().map(|(distance, id)| (id, distance)).unzip())
-            .collect())
+        let (distances, ids) = nearest.into_iter().flatten().unzip();
+        Ok(GroundTruth::new(KEPT, ids, Some(distances))?)
     }
 }
 

@@ -1,23 +1,17 @@
 //! Timing and searching an index while it changes.
 
 use std::error::Error;
-use std::time::Instant;
 
-use jasper::bench::recall::{Truth, recall_at};
 use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
-use jasper::{
-    Device, Element, Index, IndexBuilder, Key, Matches, MatrixView, Metric, SearchParams, no_progress,
-};
+use jasper::{Device, Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
 use rayon::prelude::*;
 
-use jasper_benches::step;
+use jasper_benches::{measure_search, step};
 
 /// Results per query.
 const K: usize = 10;
-/// Queries whose answers are compared with the truth.
+/// Queries whose recall is measured.
 const JUDGED: usize = 1000;
-/// Searches of all queries, of which the fastest counts.
-const TIMES: usize = 5;
 
 /// What the command line says.
 pub struct Settings {
@@ -29,8 +23,6 @@ pub struct Settings {
     pub beam_width: usize,
     /// Of builds, and of inserts.
     pub build_beam_width: usize,
-    /// True neighbors of the queries among all vectors, if they are known.
-    pub truth: Option<GroundTruth>,
 }
 
 /// What all steps share.
@@ -78,39 +70,15 @@ impl<T: Element> Bench<T> {
 
     /// Prints recall among the vectors `inside`, and queries per second from host memory and back.
     pub fn search(&self, what: &str, index: &Index<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
+        let queries = self.queries.view();
+        let judged = queries.slice(0..queries.len().min(JUDGED));
+        let held = self.gather(inside);
+        // Deeper than k, so that ties with the k-th are seen.
+        let found =
+            exact_knn(self.view(&held), judged, 2 * K, self.settings.metric, &self.pool, &mut no_progress)?;
+        let keys = found.ids().iter().map(|&id| inside[id as usize] as u32).collect();
+        let truth = GroundTruth::new(2 * K, keys, found.distances().map(<[f32]>::to_vec))?;
         let params = SearchParams::new(K).beam_width(self.settings.beam_width);
-        let all = self.queries.view();
-        let mut seconds = f64::INFINITY;
-        let mut matches = Matches::default();
-        for _ in 0..TIMES {
-            let begun = Instant::now();
-            matches = index.search_batch(all, params)?;
-            seconds = seconds.min(begun.elapsed().as_secs_f64());
-        }
-        let judged = all.slice(0..all.len().min(JUDGED));
-        let known = self.settings.truth.as_ref().filter(|_| inside.len() == self.rows.view().len());
-        let found = match known {
-            Some(_) => None,
-            None => {
-                let held = self.gather(inside);
-                let (view, metric) = (self.view(&held), self.settings.metric);
-                // Deeper than k, so that ties with the k-th are seen.
-                Some(exact_knn(view, judged, 2 * K, metric, &self.pool, &mut no_progress)?)
-            }
-        };
-        let truth = known.or(found.as_ref()).expect("one of them is there");
-        let recalls = matches.iter().take(judged.len()).enumerate().map(|(query, hits)| {
-            let Truth { ids, distances } = truth.truth(query);
-            let ids: Vec<u32> = ids.iter().map(|&id| inside[id as usize] as u32).collect();
-            let answers: Vec<Key> = hits.map(|hit| hit.key).collect();
-            recall_at(K, &answers, Truth { ids: &ids, distances })
-        });
-        let recall = recalls.sum::<f64>() / judged.len() as f64;
-        let rate = all.len() as f64 / seconds;
-        println!(
-            "{{\"what\": \"search {what}\", \"beam_width\": {}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}",
-            self.settings.beam_width
-        );
-        Ok(())
+        Ok(measure_search(&format!("search {what}"), index, queries, params, &truth)?)
     }
 }

@@ -7,10 +7,10 @@ use jasper::{Element, Key};
 use crate::bench::Bench;
 use jasper_benches::step;
 
-/// Parts of the vectors: one of so many is built, and one of so many inserted at a time.
+/// The inverse of the share of vectors that is built, and of the share inserted per step.
 const BUILT: usize = 20;
 const INSERTED: usize = 50;
-/// Vectors by which near ones are told: each of the others is with the nearest of these.
+/// Number of clusters: each vector belongs to the nearest of as many sampled vectors.
 const PIVOTS: usize = 256;
 
 /// Builds the first vectors of `order`, and inserts the others.
@@ -29,15 +29,15 @@ pub fn grow<T: Element>(bench: &Bench<T>, order: &[Key]) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// All keys, those of near vectors together.
+/// All keys, sorted by cluster.
 pub fn sorted<T: Element>(bench: &Bench<T>) -> Vec<Key> {
     let rows = bench.rows.view();
     let step = (rows.len() / PIVOTS).max(1);
     let squared_l2 = T::kernels().squared_l2;
     let nearest_pivot = |row: usize| {
         let pivots = (0..rows.len()).step_by(step);
-        let far = |pivot: usize| squared_l2(rows.row(row), rows.row(pivot));
-        pivots.min_by(|&a, &b| far(a).total_cmp(&far(b))).unwrap_or(0)
+        let distance = |pivot: usize| squared_l2(rows.row(row), rows.row(pivot));
+        pivots.min_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
     };
     let pivots = bench.for_each_row(nearest_pivot);
     let mut order: Vec<Key> = (0..rows.len() as Key).collect();

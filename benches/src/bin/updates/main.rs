@@ -6,11 +6,10 @@
 //! | --- | --- |
 //! | `changes` | build nine tenths of the vectors and insert the rest, after a warm-up with a few; delete, consolidate and compact a tenth; then replace a twentieth, twenty times |
 //! | `growth` | build a twentieth of the vectors, and insert the rest, a fiftieth of all at a time |
-//! | `sorted` | the same, in an order that keeps near vectors together |
+//! | `sorted` | the same, in an order sorted by cluster |
 //!
-//! DEVICE is `cpu` or `cuda:0`. Recall is among the vectors in the index, and is compared with that of a fresh build over
-//! them. Options are `--beam-width N` of searches (default 64), `--build-beam-width N` (default 128), and `--truth FILE`,
-//! the true neighbors among all vectors, which are computed otherwise.
+//! DEVICE is `cpu` or `cuda:0`. Recall is among the vectors in the index, and is compared with that of a fresh build
+//! over them. Options are `--beam-width N` of searches (default 64) and `--build-beam-width N` (default 128).
 
 #![forbid(unsafe_code)]
 
@@ -21,9 +20,9 @@ use std::error::Error;
 
 use bench::{Bench, Settings};
 use jasper::bench::synthetic::permutation;
-use jasper::data::{GroundTruth, VectorFile};
-use jasper::{Device, Element, ElementKind, Key, f16};
-use jasper_benches::step;
+use jasper::data::VectorFile;
+use jasper::{Device, Element, Key};
+use jasper_benches::{step, with_element};
 
 /// Rounds of replacing.
 const ROUNDS: usize = 20;
@@ -35,21 +34,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (file, queries) = (VectorFile::open(vectors)?, VectorFile::open(queries)?);
     let (device, metric) = (device.parse()?, metric.parse()?);
-    let mut settings = Settings { device, metric, beam_width: 64, build_beam_width: 128, truth: None };
+    let mut settings = Settings { device, metric, beam_width: 64, build_beam_width: 128 };
     for option in options.chunks(2) {
         match option {
             [name, width] if name == "--beam-width" => settings.beam_width = width.parse()?,
             [name, width] if name == "--build-beam-width" => settings.build_beam_width = width.parse()?,
-            [name, file] if name == "--truth" => settings.truth = Some(GroundTruth::read(file)?),
             other => return Err(format!("no such option: {}", other.join(" ")).into()),
         }
     }
-    match file.element() {
-        ElementKind::F32 => run::<f32>(part, &Bench::new(settings, &file, &queries)?),
-        ElementKind::F16 => run::<f16>(part, &Bench::new(settings, &file, &queries)?),
-        ElementKind::U8 => run::<u8>(part, &Bench::new(settings, &file, &queries)?),
-        ElementKind::I8 => run::<i8>(part, &Bench::new(settings, &file, &queries)?),
-    }
+    with_element!(file.element(), T => run::<T>(part, &Bench::new(settings, &file, &queries)?))
 }
 
 fn run<T: Element>(part: &str, bench: &Bench<T>) -> Result<(), Box<dyn Error>> {

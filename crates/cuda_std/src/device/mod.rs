@@ -2,8 +2,8 @@
 //!
 //! Two rules keep the code correct under optimization:
 //!
-//! - Collectives (barriers, shuffles, votes, matrix products) are LLVM intrinsics, which the optimizer does not duplicate
-//!   into both arms of a branch. It may duplicate inline assembly.
+//! - Collectives (barriers, shuffles, votes, matrix products) are LLVM intrinsics, which the optimizer does not
+//!   duplicate into both arms of a branch. It may duplicate inline assembly.
 //! - Memory is accessed by inline assembly, which names the state space: pointers from a struct of arguments would be
 //!   generic, and slower.
 //!
@@ -12,12 +12,10 @@
 //! | [`block`] | special registers, barriers, fences |
 //! | [`lanes`] | the collectives of a warp |
 //! | [`memory`] | loads, stores, atomic updates |
-//! | [`math`] | arithmetic |
 //! | [`matrix`] | matrix products |
 
 mod block;
 mod lanes;
-pub mod math;
 mod matrix;
 mod memory;
 

@@ -1,7 +1,7 @@
 //! The checks of every access: bounds, alignment, initialization and races.
 
 use super::block::{Block, Checked};
-use super::fault::{Access, AccessKind, Fault, Other, Site};
+use super::fault::{Access, AccessKind, EarlierAccess, Fault, Site};
 use super::shadow::{Accessor, Conflicting, PAGE_BYTES, Page};
 use super::trace::{Mark, TracePage};
 
@@ -14,11 +14,11 @@ pub struct By {
 
 impl Block {
     /// Checks and records an access of `bytes` bytes of shared memory; returns their offset.
-    pub fn check_shared(&mut self, by: By, touch: AccessKind, offset: u32, bytes: usize) -> Checked<usize> {
+    pub fn check_shared(&mut self, by: By, kind: AccessKind, offset: u32, bytes: usize) -> Checked<usize> {
         let start = offset as usize;
         let fault = |block: &Self, fault: fn(super::Place, Access) -> Fault| {
             let at = block.place(by.thread, Some(by.site));
-            Err(Box::new(fault(at, block.shared_access(touch, offset, bytes))))
+            Err(Box::new(fault(at, block.shared_access(kind, offset, bytes))))
         };
         if start + bytes > self.shared.len() {
             return fault(self, |at, access| Fault::OutOfBounds { at, access });
@@ -27,37 +27,37 @@ impl Block {
             return fault(self, |at, access| Fault::Misaligned { at, access });
         }
         let written = &mut self.written[start..start + bytes];
-        if touch == AccessKind::Store {
+        if kind == AccessKind::Store {
             written.fill(true);
         } else if written.contains(&false) {
-            return fault(self, |at, access| Fault::Uninitialised { at, access });
+            return fault(self, |at, access| Fault::Uninitialized { at, access });
         }
-        self.race_shared(by, touch, offset, bytes)?;
+        self.race_shared(by, kind, offset, bytes)?;
         Ok(start)
     }
 
-    fn race_shared(&mut self, by: By, touch: AccessKind, offset: u32, bytes: usize) -> Checked<()> {
+    fn race_shared(&mut self, by: By, kind: AccessKind, offset: u32, bytes: usize) -> Checked<()> {
         let tag = self.tag();
-        let accessor = Accessor { touch, thread: by.thread, site: by.site, tag, clocks: &self.clocks };
+        let accessor = Accessor { kind, thread: by.thread, site: by.site, tag, clocks: &self.clocks };
         let page = &mut self.shadows.shared[offset as usize / PAGE_BYTES];
         let raced = page.touch(offset as usize % PAGE_BYTES, bytes, &accessor);
-        raced.map_err(|conflicting| self.race(by, self.shared_access(touch, offset, bytes), conflicting))
+        raced.map_err(|conflicting| self.race(by, self.shared_access(kind, offset, bytes), conflicting))
     }
 
     /// Checks and records an access of `bytes` bytes of global memory.
-    pub fn check_global(&mut self, by: By, touch: AccessKind, address: usize, bytes: usize) -> Checked<()> {
-        self.check_buffer(by, touch, address, bytes)?;
+    pub fn check_global(&mut self, by: By, kind: AccessKind, address: usize, bytes: usize) -> Checked<()> {
+        self.check_buffer(by, kind, address, bytes)?;
         let page = self.page(address);
         let offset = address % PAGE_BYTES;
         let accessor =
-            Accessor { touch, thread: by.thread, site: by.site, tag: self.tag(), clocks: &self.clocks };
+            Accessor { kind, thread: by.thread, site: by.site, tag: self.tag(), clocks: &self.clocks };
         if let Err(conflicting) = self.shadows.global[page].touch(offset, bytes, &accessor) {
-            return Err(self.race(by, self.global_access(touch, address, bytes), conflicting));
+            return Err(self.race(by, self.global_access(kind, address, bytes), conflicting));
         }
-        let mark = self.mark(by, touch);
+        let mark = self.mark(by, kind);
         let read_only = self.trace[page].1.touch(offset, bytes, mark);
         read_only
-            .map_or(Ok(()), |other| Err(self.read_only(by, self.global_access(touch, address, bytes), other)))
+            .map_or(Ok(()), |other| Err(self.read_only(by, self.global_access(kind, address, bytes), other)))
     }
 
     /// The same for a read-only load.
@@ -72,19 +72,19 @@ impl Block {
     }
 
     /// Checks bounds, alignment and initialization.
-    fn check_buffer(&mut self, by: By, touch: AccessKind, address: usize, bytes: usize) -> Checked<()> {
+    fn check_buffer(&mut self, by: By, kind: AccessKind, address: usize, bytes: usize) -> Checked<()> {
         let fault = match self.launch.regions.find(address, bytes, &mut self.near) {
             None => |at, access| Fault::OutOfBounds { at, access },
             Some(_) if !address.is_multiple_of(bytes) => |at, access| Fault::Misaligned { at, access },
-            Some(region) if touch == AccessKind::Store => {
+            Some(region) if kind == AccessKind::Store => {
                 region.mark_written(address, bytes);
                 return Ok(());
             }
             Some(region) if region.is_written(address, bytes) => return Ok(()),
-            Some(_) => |at, access| Fault::Uninitialised { at, access },
+            Some(_) => |at, access| Fault::Uninitialized { at, access },
         };
         let at = self.place(by.thread, Some(by.site));
-        Err(Box::new(fault(at, self.global_access(touch, address, bytes))))
+        Err(Box::new(fault(at, self.global_access(kind, address, bytes))))
     }
 
     /// The index of the page of global memory that holds `address`.
@@ -100,19 +100,19 @@ impl Block {
         })
     }
 
-    fn mark(&self, by: By, touch: AccessKind) -> Mark {
-        Mark { touch, site: by.site, block: self.number, thread: by.thread }
+    fn mark(&self, by: By, kind: AccessKind) -> Mark {
+        Mark { kind, site: by.site, block: self.number, thread: by.thread }
     }
 
     fn race(&self, by: By, access: Access, conflicting: Conflicting) -> Box<Fault> {
-        let Conflicting { touch, thread, site } = conflicting;
-        let other = Box::new(Other { touch, block: self.index(), thread, site });
+        let Conflicting { kind, thread, site } = conflicting;
+        let other = Box::new(EarlierAccess { kind, block: self.index(), thread, site });
         Box::new(Fault::Race { at: self.place(by.thread, Some(by.site)), access, other })
     }
 
     fn read_only(&self, by: By, access: Access, other: Mark) -> Box<Fault> {
-        let Mark { touch, site, thread, .. } = other;
-        let other = Box::new(Other { touch, block: self.index(), thread, site });
+        let Mark { kind, site, thread, .. } = other;
+        let other = Box::new(EarlierAccess { kind, block: self.index(), thread, site });
         Box::new(Fault::ReadOnly { at: self.place(by.thread, Some(by.site)), access, other })
     }
 

@@ -5,8 +5,8 @@
 use std::panic::Location;
 
 use super::access::By;
-use super::barrier::stuck;
-use super::block::{Wait, check, wait, with};
+use super::barrier::deadlock;
+use super::block::{Block, Wait, check, wait, with};
 use super::fault::AccessKind;
 use super::memory;
 use crate::primitive::{Barrier, Collective, Load, Mma, Special, Update};
@@ -36,7 +36,7 @@ pub fn special(special: Special) -> u32 {
 #[track_caller]
 pub unsafe fn barrier(barrier: Barrier) -> u32 {
     let site = Location::caller();
-    if barrier == Barrier::All && with(|block, _| block.leaves_out(site)) {
+    if barrier == Barrier::All && with(|block, _| block.notes_and_skips(site)) {
         return 0;
     }
     wait(Wait::Barrier(barrier), |_| ());
@@ -62,14 +62,14 @@ pub fn pause() {
 #[track_caller]
 fn yield_now() {
     check(|block, thread| {
-        let patience = block.launch.patience;
+        let max_polls = block.launch.max_polls;
         let lane = &mut block.lanes[thread as usize];
         lane.yields += 1;
-        if lane.yields <= patience {
+        if lane.yields <= max_polls {
             return Ok(());
         }
         (lane.wait, lane.site) = (Wait::Poll, Some(Location::caller()));
-        Err(stuck(block))
+        Err(deadlock(block))
     });
     wait(Wait::Poll, |_| ());
 }
@@ -108,7 +108,7 @@ pub unsafe fn collective<T: Word>(
         };
         Err(block.misuse(thread, Some(site), wrong))
     });
-    if op == Collective::Sync && with(|block, _| block.leaves_out(site)) {
+    if op == Collective::Sync && with(|block, _| block.notes_and_skips(site)) {
         return (value, false);
     }
     wait(Wait::Collective { op, mask, width }, |lane| (lane.value, lane.argument) = (value.bits(), argument));
@@ -135,60 +135,72 @@ pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     })
 }
 
+/// Checks an access of global memory, then makes it.
+#[track_caller]
+fn access_global<T, R>(p: *const T, kind: AccessKind, access: impl FnOnce() -> R) -> R {
+    let site = Location::caller();
+    check(|block, thread| {
+        block.check_global(By { thread, site }, kind, p as usize, size_of::<T>())?;
+        Ok(access())
+    })
+}
+
+/// Checks an access of shared memory, then makes it: `access` gets the thread, and the offset and address of the value.
+#[track_caller]
+fn access_shared<T, R>(
+    address: u32,
+    kind: AccessKind,
+    access: impl FnOnce(&mut Block, u32, usize, *mut T) -> R,
+) -> R {
+    let site = Location::caller();
+    check(|block, thread| {
+        let offset = address.wrapping_sub(SHARED_BASE);
+        let start = block.check_shared(By { thread, site }, kind, offset, size_of::<T>())?;
+        let value = block.shared[start..].as_mut_ptr().cast();
+        Ok(access(block, thread, start, value))
+    })
+}
+
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
-    let site = Location::caller();
-    let (address, bytes) = (p as usize, size_of::<T>());
-    let value = check(|block, thread| {
-        let by = By { thread, site };
-        let touch = match how {
-            Load::Weak => AccessKind::Load,
-            Load::ReadOnly | Load::Streaming => {
-                block.check_read_only(by, address, bytes)?;
-                // SAFETY: just checked.
-                return Ok(unsafe { memory::read(p) });
-            }
-            Load::Relaxed => AccessKind::AtomicLoad,
-        };
-        block.check_global(by, touch, address, bytes)?;
-        // SAFETY: just checked.
-        Ok(unsafe { memory::read(p) })
-    });
-    if how == Load::Relaxed {
-        poll();
+    // SAFETY: called after the check.
+    let read = || unsafe { memory::read(p) };
+    match how {
+        Load::Weak => access_global(p, AccessKind::Load, read),
+        Load::Relaxed => {
+            let value = access_global(p, AccessKind::AtomicLoad, read);
+            poll();
+            value
+        }
+        Load::ReadOnly | Load::Streaming => {
+            let site = Location::caller();
+            check(|block, thread| block.check_read_only(By { thread, site }, p as usize, size_of::<T>()));
+            read()
+        }
     }
-    value
 }
 
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
-    let site = Location::caller();
-    check(|block, thread| {
-        block.check_global(By { thread, site }, AccessKind::Store, p as usize, size_of::<T>())?;
-        // SAFETY: just checked.
-        unsafe { memory::write(p, value) };
-        Ok(())
-    });
+    // SAFETY: called after the check.
+    access_global(p, AccessKind::Store, || unsafe { memory::write(p, value) });
 }
 
 /// # Safety
-/// None needed: nothing happens, as on a device that has better things to do.
+/// None needed: a prefetch has no effect in the emulator.
 pub unsafe fn prefetch(_: *const u8) {}
 
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
-    let site = Location::caller();
-    let old = check(|block, thread| {
-        block.check_global(By { thread, site }, AccessKind::AtomicStore, p as usize, size_of::<T>())?;
-        // SAFETY: just checked.
-        Ok(unsafe { memory::update(p, |old| update.apply(old)) })
-    });
+    // SAFETY: called after the check.
+    let change = || unsafe { memory::update(p, |old| update.apply(old)) };
+    let old = access_global(p, AccessKind::AtomicStore, change);
     poll();
     old
 }
@@ -202,42 +214,26 @@ pub fn shared_base() -> u32 {
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn load_shared<T: Value>(address: u32) -> T {
-    let site = Location::caller();
-    check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, AccessKind::Load, offset, size_of::<T>())?;
-        // SAFETY: the bytes are there, and any bits are a `T`.
-        Ok(unsafe { block.shared.as_ptr().add(start).cast::<T>().read_unaligned() })
-    })
+    // SAFETY: the bytes are there, and any bits are a `T`.
+    access_shared(address, AccessKind::Load, |_, _, _, value: *mut T| unsafe { value.read_unaligned() })
 }
 
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
-    let site = Location::caller();
-    check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, AccessKind::Store, offset, size_of::<T>())?;
-        // SAFETY: the bytes are there.
-        unsafe { block.shared.as_mut_ptr().add(start).cast::<T>().write_unaligned(value) };
-        Ok(())
-    });
+    // SAFETY: the bytes are there.
+    access_shared(address, AccessKind::Store, |_, _, _, to: *mut T| unsafe { to.write_unaligned(value) });
 }
 
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
-    let site = Location::caller();
-    let value = check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start =
-            block.check_shared(By { thread, site }, AccessKind::AtomicLoad, offset, size_of::<T>())?;
-        let word = block.shared[start..].as_ptr().cast::<T>();
+    let value = access_shared(address, AccessKind::AtomicLoad, |block, thread, start, value: *mut T| {
         block.acquire_at_fence(thread, start);
-        // SAFETY: the bytes are there.
-        Ok(unsafe { word.read_unaligned() })
+        // SAFETY: the bytes are there, and any bits are a `T`.
+        unsafe { value.read_unaligned() }
     });
     poll();
     value
@@ -247,18 +243,12 @@ pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
-    let site = Location::caller();
-    check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start =
-            block.check_shared(By { thread, site }, AccessKind::AtomicStore, offset, size_of::<T>())?;
+    access_shared(address, AccessKind::AtomicStore, |block, thread, start, to: *mut T| {
         // A store replaces what earlier ones released; an update adds to it.
         block.released.remove(&start);
         block.release_fenced(thread, start);
-        let word = block.shared[start..].as_mut_ptr().cast::<T>();
         // SAFETY: the bytes are there.
-        unsafe { word.write_unaligned(value) };
-        Ok(())
+        unsafe { to.write_unaligned(value) };
     });
 }
 
@@ -266,19 +256,14 @@ pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
 /// None needed: the emulator checks.
 #[track_caller]
 pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
-    let site = Location::caller();
-    let old = check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start =
-            block.check_shared(By { thread, site }, AccessKind::AtomicStore, offset, size_of::<T>())?;
+    let old = access_shared(address, AccessKind::AtomicStore, |block, thread, start, word: *mut T| {
         block.acquire_at_fence(thread, start);
         block.release_fenced(thread, start);
-        let word = block.shared[start..].as_mut_ptr().cast::<T>();
         // SAFETY: the bytes are there, and any bits are a `T`.
         unsafe {
             let old = word.read_unaligned();
             word.write_unaligned(update.apply(old));
-            Ok(old)
+            old
         }
     });
     poll();

@@ -89,9 +89,9 @@ fn open(block: &mut Block, threads: &[u32], result: u32) {
 }
 
 /// The fault of a block none of whose threads can proceed.
-pub fn stuck(block: &Block) -> Box<Fault> {
+pub fn deadlock(block: &Block) -> Box<Fault> {
     let (kernel, index) = (block.launch.kernel.clone(), block.index());
-    Box::new(Fault::Stuck { kernel, block: index, groups: groups(block) })
+    Box::new(Fault::Deadlock { kernel, block: index, groups: groups(block) })
 }
 
 /// The threads grouped by what they wait for.

@@ -175,14 +175,14 @@ impl Block {
     }
 
     /// An access of shared memory.
-    pub fn shared_access(&self, touch: AccessKind, offset: u32, bytes: usize) -> Access {
+    pub fn shared_access(&self, kind: AccessKind, offset: u32, bytes: usize) -> Access {
         let address = Address::Shared { offset, bytes: self.launch.shared_bytes };
-        Access { touch, bytes: bytes as u32, address }
+        Access { kind, bytes: bytes as u32, address }
     }
 
     /// An access of global memory.
-    pub fn global_access(&self, touch: AccessKind, address: usize, bytes: usize) -> Access {
-        Access { touch, bytes: bytes as u32, address: self.launch.regions.describe(address) }
+    pub fn global_access(&self, kind: AccessKind, address: usize, bytes: usize) -> Access {
+        Access { kind, bytes: bytes as u32, address: self.launch.regions.describe(address) }
     }
 
     /// The fault of an invalid call.
@@ -191,7 +191,7 @@ impl Block {
     }
 
     /// Records the call site of a synchronization; returns whether it is to be skipped.
-    pub fn leaves_out(&mut self, site: Site) -> bool {
+    pub fn notes_and_skips(&mut self, site: Site) -> bool {
         if !self.sites.iter().any(|known| std::ptr::eq(*known, site)) {
             self.sites.push(site);
         }

@@ -1,8 +1,8 @@
 //! Happens-before within a block, by clocks.
 //!
 //! Each thread has a clock that advances at every synchronization. An access carries its thread's clock, and happened
-//! before everything that another thread does once that thread has learned this clock. Full vector clocks would take 1024
-//! numbers for each of 1024 threads, so knowledge is stored by the synchronization that has_bit it:
+//! before everything that another thread does once that thread has learned this clock. Full vector clocks would take
+//! 1024 numbers for each of 1024 threads, so knowledge is stored by the synchronization that caused it:
 //!
 //! - a block barrier orders all threads: one number, the epoch;
 //! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of some lanes: a 32 x 32 table;

@@ -86,7 +86,7 @@ pub enum Address {
         offset: i64,
         /// Bytes of an element.
         element_bytes: u32,
-        /// Elements.
+        /// Number of elements.
         len: u64,
     },
     /// There is no buffer at all.
@@ -110,7 +110,7 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// How.
-    pub touch: AccessKind,
+    pub kind: AccessKind,
     /// How many bytes.
     pub bytes: u32,
     /// From where on.
@@ -119,15 +119,15 @@ pub struct Access {
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} bytes at {}", self.touch, self.bytes, self.address)
+        write!(f, "{} of {} bytes at {}", self.kind, self.bytes, self.address)
     }
 }
 
 /// The earlier one of two conflicting accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct EarlierAccess {
     /// How it touched the memory.
-    pub touch: AccessKind,
+    pub kind: AccessKind,
     /// Whose it was.
     pub block: (u32, u32),
     /// Whose it was.
@@ -136,10 +136,10 @@ pub struct Other {
     pub site: Site,
 }
 
-impl fmt::Display for Other {
+impl fmt::Display for EarlierAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { touch, block: (x, y), thread, site } = self;
-        write!(f, "{touch} by block ({x}, {y}), thread {thread}, at {site}")
+        let Self { kind, block: (x, y), thread, site } = self;
+        write!(f, "{kind} by block ({x}, {y}), thread {thread}, at {site}")
     }
 }
 
@@ -205,7 +205,7 @@ pub enum Fault {
     },
     /// A load of bytes that nothing has written.
     #[error("{at}: {access} reads what was never written")]
-    Uninitialised {
+    Uninitialized {
         /// The thread.
         at: Place,
         /// The access.
@@ -219,7 +219,7 @@ pub enum Fault {
         /// The later access.
         access: Access,
         /// The earlier access.
-        other: Box<Other>,
+        other: Box<EarlierAccess>,
     },
     /// A write to memory that the same launch reads by read-only loads, which may return old or new bytes.
     #[error(
@@ -231,7 +231,7 @@ pub enum Fault {
         /// The access.
         access: Access,
         /// The other access.
-        other: Box<Other>,
+        other: Box<EarlierAccess>,
     },
     /// Some threads wait at a block barrier, and the others have returned.
     #[error("{}: a barrier was reached by a part of the block:{}", block_of(.kernel, *.block), lines(.groups))]
@@ -245,7 +245,7 @@ pub enum Fault {
     },
     /// Deadlock: no thread of the block can proceed.
     #[error("{} is stuck:{}", block_of(.kernel, *.block), lines(.groups))]
-    Stuck {
+    Deadlock {
         /// The name given to the launch.
         kernel: Arc<str>,
         /// The block in x and y.

@@ -10,22 +10,22 @@ use std::time::Duration;
 use bytemuck::Pod;
 
 use super::block::{Block, Checked, Counts, Shadows};
-use super::fault::{Access, Fault, Other, Place, Site};
+use super::fault::{Access, EarlierAccess, Fault, Place, Site};
 use super::memory::{Buffer, Memory, Regions};
 use super::random::Random;
 use super::runner::{Round, Runner};
 use super::trace::{Conflict, Ledger, Mark, Trace};
 
 /// The most blocks that are interleaved on one OS thread.
-const MOST_RESIDENT: u32 = 4;
+const MAX_RESIDENT_BLOCKS: u32 = 4;
 
 /// The threads and bytes of shared memory of a multiprocessor. Each block costs 1 KiB more.
-const THREADS_HELD: u32 = 2048;
-const SHARED_HELD: u32 = 228 << 10;
+const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
+const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
 
 /// How often a thread may poll. More means deadlock: it waits for a block that has not started, or for a thread that
 /// waits itself.
-const PATIENCE: u32 = 1 << 17;
+const MAX_POLLS: u32 = 1 << 17;
 
 /// The most shared memory of a block, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
@@ -40,14 +40,14 @@ pub struct Launch {
     pub regions: Regions,
     /// The synchronization that is skipped.
     pub without: Option<Location<'static>>,
-    pub patience: u32,
+    pub max_polls: u32,
 }
 
 impl Launch {
     /// The number of blocks that are interleaved, as on a multiprocessor.
     fn resident(&self) -> usize {
-        let by_memory = SHARED_HELD / (self.shared_bytes + (1 << 10));
-        (THREADS_HELD / self.threads).min(by_memory).clamp(1, MOST_RESIDENT) as usize
+        let by_memory = SHARED_PER_MULTIPROCESSOR / (self.shared_bytes + (1 << 10));
+        (THREADS_PER_MULTIPROCESSOR / self.threads).min(by_memory).clamp(1, MAX_RESIDENT_BLOCKS) as usize
     }
 
     /// Block `number` in x and y.
@@ -59,17 +59,18 @@ impl Launch {
 /// Counts of what a launch did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
     /// Warp collectives: shuffles, votes, reductions, `sync_warp`, matrix products.
     pub warp_operations: u64,
-    /// Block barriers.
+    /// Number of block barriers.
     pub barriers: u64,
     /// Context switches of threads.
     pub turns: u64,
 }
 
-/// An emulated GPU: launches kernels that are plain functions, in an order that follows from a seed, and detects faults.
+/// An emulated GPU: launches kernels that are plain functions, in an order that follows from a seed, and detects
+/// faults.
 ///
 /// ```
 /// use cuda_std::emulator::Emulator;
@@ -92,7 +93,7 @@ pub struct Report {
 pub struct Emulator {
     seed: u64,
     threads: usize,
-    patience: u32,
+    max_polls: u32,
     without: Option<Location<'static>>,
     memory: Arc<Memory>,
     /// Those of blocks that have ended.
@@ -106,7 +107,7 @@ impl Emulator {
         Self {
             seed,
             threads: 1,
-            patience: PATIENCE,
+            max_polls: MAX_POLLS,
             without: None,
             memory: Arc::default(),
             shadows: Mutex::default(),
@@ -114,8 +115,8 @@ impl Emulator {
         }
     }
 
-    /// Runs blocks on `threads` OS threads. Results and faults still follow from the seed, unless they depend on the order
-    /// of atomic operations of several blocks.
+    /// Runs blocks on `threads` OS threads. Results and faults still follow from the seed, unless they depend on the
+    /// order of atomic operations of several blocks.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: threads.max(1), ..self }
@@ -123,12 +124,12 @@ impl Emulator {
 
     /// Reports a deadlock when a thread has polled `times` times. Default: 131,072.
     #[must_use]
-    pub fn patience(self, times: u32) -> Self {
-        Self { patience: times, ..self }
+    pub fn max_polls(self, times: u32) -> Self {
+        Self { max_polls: times, ..self }
     }
 
-    /// Skips every call of `sync_warp` or `sync_threads` at `site`: a kernel that still passes its tests does not need it,
-    /// or has too few tests.
+    /// Skips every call of `sync_warp` or `sync_threads` at `site`: a kernel that still passes its tests does not need
+    /// it, or has too few tests.
     #[must_use]
     pub fn without(self, site: Site) -> Self {
         Self { without: Some(*site), ..self }
@@ -201,17 +202,17 @@ impl Emulator {
             shared_bytes,
             regions: self.memory.regions().clone(),
             without: self.without,
-            patience: self.patience,
+            max_polls: self.max_polls,
         });
         let mut order: Vec<u32> = (0..blocks).collect();
         Random::new(self.seed, u64::MAX).shuffle(&mut order);
-        let (next, faulted, end) = <(AtomicUsize, AtomicBool, Mutex<End>)>::default();
-        Work { emulator: self, launch, kernel: &kernel, order, next, faulted, end }.run()
+        let (next, faulted, outcome) = <(AtomicUsize, AtomicBool, Mutex<Outcome>)>::default();
+        GridRun { emulator: self, launch, kernel: &kernel, order, next, faulted, outcome }.run()
     }
 }
 
 /// A launch under way.
-struct Work<'a> {
+struct GridRun<'a> {
     emulator: &'a Emulator,
     launch: Arc<Launch>,
     kernel: &'a (dyn Fn() + Sync),
@@ -221,14 +222,14 @@ struct Work<'a> {
     next: AtomicUsize,
     /// Some block has a fault.
     faulted: AtomicBool,
-    end: Mutex<End>,
+    outcome: Mutex<Outcome>,
 }
 
 /// The results so far.
 #[derive(Default)]
-struct End {
+struct Outcome {
     /// Chunks that ended before an earlier one.
-    waiting: BTreeMap<usize, (Vec<Trace>, Checked<()>)>,
+    pending: BTreeMap<usize, (Vec<Trace>, Checked<()>)>,
     /// Chunks in `ledger`.
     added: usize,
     ledger: Ledger,
@@ -236,7 +237,7 @@ struct End {
     fault: Option<Box<Fault>>,
 }
 
-impl Work<'_> {
+impl GridRun<'_> {
     fn run(self) -> Result<Report, Fault> {
         let chunks = self.order.len().div_ceil(self.launch.resident());
         let threads = self.emulator.threads.min(chunks);
@@ -245,12 +246,12 @@ impl Work<'_> {
         } else {
             thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| self.worker()))));
         }
-        let End { report, fault, .. } = self.end.into_inner().expect("no panic holds the end");
+        let Outcome { report, fault, .. } = self.outcome.into_inner().expect("no panic holds the outcome");
         fault.map_or(Ok(report), |fault| Err(*fault))
     }
 
-    fn end(&self) -> MutexGuard<'_, End> {
-        self.end.lock().expect("no panic holds the end")
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().expect("no panic holds the outcome")
     }
 
     /// Runs chunks until none is left or there is a fault.
@@ -258,17 +259,17 @@ impl Work<'_> {
         loop {
             let number = self.next.fetch_add(1, SeqCst);
             let Some(blocks) = self.order.chunks(self.launch.resident()).nth(number) else { return };
-            if self.end().fault.is_some() {
+            if self.outcome().fault.is_some() {
                 return;
             }
-            let (blocks, outcome) = self.run_chunk(number, blocks);
-            let traces = blocks.into_iter().map(|block| self.take_apart(block)).collect();
-            let end = &mut *self.end();
-            end.waiting.insert(number, (traces, outcome));
-            while let Some((traces, outcome)) = end.waiting.remove(&end.added) {
-                end.added += 1;
-                if end.fault.is_none() {
-                    end.fault = self.add(&mut end.ledger, traces).and(outcome).err();
+            let (blocks, result) = self.run_chunk(number, blocks);
+            let traces = blocks.into_iter().map(|block| self.take_trace(block)).collect();
+            let outcome = &mut *self.outcome();
+            outcome.pending.insert(number, (traces, result));
+            while let Some((traces, result)) = outcome.pending.remove(&outcome.added) {
+                outcome.added += 1;
+                if outcome.fault.is_none() {
+                    outcome.fault = self.add(&mut outcome.ledger, traces).and(result).err();
                 }
             }
         }
@@ -284,9 +285,9 @@ impl Work<'_> {
         };
         let mut running: Vec<Runner<'_>> = blocks.iter().map(start).collect();
         let mut ended = Vec::new();
-        let mut outcome = Ok(());
+        let mut result = Ok(());
         let mut idle = 0;
-        while outcome.is_ok() && !running.is_empty() {
+        while result.is_ok() && !running.is_empty() {
             let chosen = random.below(running.len());
             match running[chosen].round() {
                 Ok(Round::Moved) => idle = 0,
@@ -295,7 +296,7 @@ impl Work<'_> {
                 Ok(Round::Idle) => idle += 1,
                 Ok(Round::Done) => ended.push(running.remove(chosen).finish()),
                 Err(fault) => {
-                    outcome = Err(fault);
+                    result = Err(fault);
                     self.faulted.store(true, SeqCst);
                 }
             }
@@ -305,16 +306,16 @@ impl Work<'_> {
             }
         }
         ended.extend(running.into_iter().map(Runner::finish));
-        (ended, outcome)
+        (ended, result)
     }
 
     /// Takes the trace and the counts of a block that has ended.
-    fn take_apart(&self, block: Block) -> Trace {
+    fn take_trace(&self, block: Block) -> Trace {
         let Block { clocks, mut shadows, trace, sites, counts, .. } = block;
         shadows.tag += clocks.epoch();
         self.emulator.shadows().push(shadows);
         let Counts { turns, collectives, barriers } = counts;
-        let report = &mut self.end().report;
+        let report = &mut self.outcome().report;
         report.blocks += 1;
         report.warp_operations += collectives;
         report.barriers += barriers;
@@ -336,9 +337,9 @@ impl Work<'_> {
         let place = |mark: &Mark| (self.launch.index(mark.block), mark.thread, mark.site);
         let (block, thread, site) = place(&later);
         let at = Place { kernel: kernel.clone(), block, thread, site: Some(site) };
-        let access = Access { touch: later.touch, bytes: bytes as u32, address: regions.describe(address) };
+        let access = Access { kind: later.kind, bytes: bytes as u32, address: regions.describe(address) };
         let (block, thread, site) = place(&earlier);
-        let other = Box::new(Other { touch: earlier.touch, block, thread, site });
+        let other = Box::new(EarlierAccess { kind: earlier.kind, block, thread, site });
         Box::new(if read_only {
             Fault::ReadOnly { at, access, other }
         } else {

@@ -8,7 +8,7 @@ const ROWS: usize = 16;
 const COLUMNS: usize = 8;
 /// Columns of `a`, rows of `b`.
 const INNER: usize = 32;
-/// Neighbours along the inner dimension that a register holds.
+/// Neighbors along the inner dimension that a register holds.
 const PACKED: usize = 4;
 
 /// Replaces the fragments of `c` by those of `d = a * b + c`.

@@ -209,8 +209,8 @@ impl<T: Pod> Buffer<T> {
         self.overwrite(0, bytes, |start| unsafe { start.write_bytes(byte, bytes) });
     }
 
-    /// Copies the first `len` elements of another buffer to the beginning of this one; what was never written there is no
-    /// more written here than before.
+    /// Copies the first `len` elements of another buffer to the beginning of this one; what was never written there is
+    /// no more written here than before.
     ///
     /// # Panics
     /// If one of them has fewer.

@@ -1,8 +1,8 @@
 //! The host back end: runs kernels as plain functions, one coroutine per thread, and reports what they do wrong.
 //!
 //! An [`Emulator`] owns global memory ([`Buffer`]) and launches kernels. Lanes, warps and blocks run in an order that
-//! follows from its seed, and switch where the hardware would wait: at barriers, shuffles and votes. The first [`Fault`]
-//! ends the launch. Faults are:
+//! follows from its seed, and switch where the hardware would wait: at barriers, shuffles and votes. The first
+//! [`Fault`] ends the launch. Faults are:
 //!
 //! - *invalid accesses*: out of bounds, misaligned, or reads of bytes that were never written;
 //! - *data races*: two accesses of the same bytes by different threads, at least one of them a write and not both
@@ -42,6 +42,6 @@ mod shadow;
 mod stacks;
 mod trace;
 
-pub use fault::{Access, AccessKind, Address, Fault, Other, Place, Site, Waiting};
+pub use fault::{Access, AccessKind, Address, EarlierAccess, Fault, Place, Site, Waiting};
 pub use launch::{Emulator, Report};
 pub use memory::Buffer;

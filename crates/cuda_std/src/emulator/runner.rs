@@ -15,7 +15,7 @@ use super::launch::Launch;
 use super::stacks::{self, LaneStack};
 
 /// Mean number of collectives after which the scheduler switches to another warp.
-const STAY: u64 = 16;
+const MEAN_COLLECTIVES_PER_TURN: u64 = 16;
 
 /// The result of a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl<'a> Runner<'a> {
             unsafe {
                 Coroutine::with_stack_unchecked(stack, move |yielder: &corosensei::Yielder<(), ()>, ()| {
                     with(|block, thread| block.lanes[thread as usize].yielder = yielder);
-                    catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(caught);
+                    catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(record_panic);
                 })
             }
         };
@@ -87,11 +87,12 @@ impl<'a> Runner<'a> {
         match (moved, polling) {
             (true, _) => Ok(Round::Moved),
             (false, true) => Ok(Round::Idle),
-            (false, false) => Err(barrier::stuck(block)),
+            (false, false) => Err(barrier::deadlock(block)),
         }
     }
 
-    /// Runs the lanes of `warp` until they wait for others, or the scheduler switches; returns whether any made progress.
+    /// Runs the lanes of `warp` until they wait for others, or the scheduler switches; returns whether any made
+    /// progress.
     fn run(&mut self, warp: usize) -> Checked<bool> {
         let mut moved = false;
         loop {
@@ -103,7 +104,7 @@ impl<'a> Runner<'a> {
                 }
             } else if !collective::try_complete(self.block(), warp)? {
                 return Ok(moved);
-            } else if self.block().random.next().is_multiple_of(STAY) {
+            } else if self.block().random.next().is_multiple_of(MEAN_COLLECTIVES_PER_TURN) {
                 return Ok(true);
             }
         }
@@ -149,7 +150,7 @@ impl<'a> Runner<'a> {
 }
 
 /// Records the panic of a thread, unless its fault is recorded or it is being unwound.
-fn caught(thrown: Box<dyn Any + Send>) {
+fn record_panic(thrown: Box<dyn Any + Send>) {
     if thrown.is::<Halted>() {
         return;
     }

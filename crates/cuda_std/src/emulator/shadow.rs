@@ -1,8 +1,8 @@
 //! Shadow memory: the accesses of each byte, for races within a block.
 //!
-//! A cell stands for 4 bytes, or for one in pages with narrower accesses. It holds the accesses of the current epoch (since
-//! the last block barrier) that a later one can race with; everything before the barrier happened before. Cells are not
-//! cleared: each has the tag of its epoch, and tags increase from block to block.
+//! A cell stands for 4 bytes, or for one in pages with narrower accesses. It holds the accesses of the current epoch
+//! (since the last block barrier) that a later one can race with; everything before the barrier happened before. Cells
+//! are not cleared: each has the tag of its epoch, and tags increase from block to block.
 
 use super::clock::{Clocks, lanes};
 use super::fault::{AccessKind, Site};
@@ -13,7 +13,7 @@ pub const PAGE_BYTES: usize = 256;
 /// The current access.
 #[derive(Clone, Copy)]
 pub struct Accessor<'a> {
-    pub touch: AccessKind,
+    pub kind: AccessKind,
     pub thread: u32,
     pub site: Site,
     /// Identifies the block and its epoch.
@@ -21,7 +21,7 @@ pub struct Accessor<'a> {
     pub clocks: &'a Clocks,
 }
 
-/// Accesses of lanes of one warp that were group.
+/// Accesses of one kind by lanes of one warp at one clock.
 #[derive(Clone, Copy)]
 struct Entry {
     site: Site,
@@ -29,13 +29,13 @@ struct Entry {
     clock: u32,
     lanes: u32,
     warp: u8,
-    touch: AccessKind,
+    kind: AccessKind,
 }
 
 /// An earlier access that races with the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflicting {
-    pub touch: AccessKind,
+    pub kind: AccessKind,
     pub thread: u32,
     pub site: Site,
 }
@@ -43,13 +43,13 @@ pub struct Conflicting {
 impl Entry {
     /// The first thread of this entry that `accessor` races with.
     fn conflicting(&self, accessor: &Accessor<'_>) -> Option<Conflicting> {
-        if !self.touch.races(accessor.touch) {
+        if !self.kind.races(accessor.kind) {
             return None;
         }
         let thread = lanes(self.lanes)
             .map(|lane| u32::from(self.warp) * 32 + lane as u32)
             .find(|&thread| !accessor.clocks.happened_before(accessor.thread, thread, self.clock))?;
-        Some(Conflicting { touch: self.touch, thread, site: self.site })
+        Some(Conflicting { kind: self.kind, thread, site: self.site })
     }
 }
 
@@ -76,15 +76,15 @@ impl Cell {
             if let Some(conflicting) = entry.conflicting(accessor) {
                 return Err(conflicting);
             }
-            if entry.warp == now.warp && entry.touch == now.touch {
+            if entry.warp == now.warp && entry.kind == now.kind {
                 of_kind += 1;
                 group = (entry.clock == now.clock).then_some(&mut entry.lanes).or(group);
             }
         }
         match group {
             // The common case: the lanes of a warp in turn.
-            Some(lanes) if of_kind == 1 && now.touch != AccessKind::Store => *lanes |= now.lanes,
-            _ if now.touch == AccessKind::Store => self.keep_only(now),
+            Some(lanes) if of_kind == 1 && now.kind != AccessKind::Store => *lanes |= now.lanes,
+            _ if now.kind == AccessKind::Store => self.keep_only(now),
             _ => self.replace(now),
         }
         Ok(())
@@ -93,7 +93,7 @@ impl Cell {
     /// Replaces earlier accesses of the same kind by the same thread, which `now` supersedes.
     fn replace(&mut self, now: Entry) {
         let mut merged = false;
-        for entry in self.entries().filter(|entry| entry.warp == now.warp && entry.touch == now.touch) {
+        for entry in self.entries().filter(|entry| entry.warp == now.warp && entry.kind == now.kind) {
             entry.lanes &= !now.lanes;
             if entry.clock == now.clock {
                 entry.lanes |= now.lanes;
@@ -143,7 +143,7 @@ impl Page {
             clock: accessor.clocks.now(accessor.thread),
             lanes: 1 << (accessor.thread % 32),
             warp: (accessor.thread / 32) as u8,
-            touch: accessor.touch,
+            kind: accessor.kind,
         };
         let range = if self.fine { offset..offset + bytes } else { offset / 4..(offset + bytes) / 4 };
         let cells = &mut self.cells[range];
@@ -161,10 +161,10 @@ mod tests {
         page: &mut Page,
         clocks: &Clocks,
         thread: u32,
-        touch: AccessKind,
+        kind: AccessKind,
         (offset, bytes): (usize, usize),
     ) -> Option<u32> {
-        let accessor = Accessor { touch, thread, site: Location::caller(), tag: 1 + clocks.epoch(), clocks };
+        let accessor = Accessor { kind, thread, site: Location::caller(), tag: 1 + clocks.epoch(), clocks };
         page.touch(offset, bytes, &accessor).err().map(|conflicting| conflicting.thread)
     }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_bytes_are_apart() {
+    fn neighboring_bytes_are_apart() {
         let clocks = Clocks::new(32);
         let mut page = Page::default();
         assert_eq!(touch(&mut page, &clocks, 0, AccessKind::Store, (0, 4)), None);

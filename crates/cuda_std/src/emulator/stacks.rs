@@ -9,11 +9,11 @@ pub use corosensei::stack::DefaultStack as LaneStack;
 const STACK_BYTES: usize = 256 << 10;
 
 /// Stacks at rest.
-static AT_REST: Mutex<Vec<LaneStack>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<LaneStack>> = Mutex::new(Vec::new());
 
 /// `count` stacks.
 pub fn take(count: usize) -> Vec<LaneStack> {
-    let mut stacks = AT_REST.lock().expect("no panic holds the stacks");
+    let mut stacks = IDLE.lock().expect("no panic holds the stacks");
     let kept = stacks.len().saturating_sub(count);
     let mut taken = stacks.split_off(kept);
     drop(stacks);
@@ -24,5 +24,5 @@ pub fn take(count: usize) -> Vec<LaneStack> {
 
 /// Takes stacks back.
 pub fn give_back(stacks: Vec<LaneStack>) {
-    AT_REST.lock().expect("no panic holds the stacks").extend(stacks);
+    IDLE.lock().expect("no panic holds the stacks").extend(stacks);
 }

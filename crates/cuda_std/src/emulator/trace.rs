@@ -1,9 +1,9 @@
 //! Races between the blocks of a launch, and writes to memory that the launch also reads as read-only.
 //!
-//! Nothing orders two blocks, so any two conflicting accesses of different blocks race. Blocks run on several OS threads,
-//! so each records a trace of its accesses to global memory; when it has ended, the ledger of the launch compares the
-//! trace with those before. Traces are added in the seeded order of the blocks, so that the reported race does not depend
-//! on the OS threads.
+//! Nothing orders two blocks, so any two conflicting accesses of different blocks race. Blocks run on several OS
+//! threads, so each records a trace of its accesses to global memory; when it has ended, the ledger of the launch
+//! compares the trace with those before. Traces are added in the seeded order of the blocks, so that the reported race
+//! does not depend on the OS threads.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::shadow::PAGE_BYTES;
 /// An access of one kind by one block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    pub touch: AccessKind,
+    pub kind: AccessKind,
     pub site: Site,
     pub block: u32,
     pub thread: u32,
@@ -49,7 +49,7 @@ fn words(offset: usize, bytes: usize) -> u64 {
 fn first_write<'a>(cells: impl Iterator<Item = (usize, &'a Marks)>) -> Option<(usize, Mark)> {
     let writes = [AccessKind::Store, AccessKind::AtomicStore];
     cells.into_iter().find_map(|(number, marks)| {
-        writes.iter().find_map(|&touch| marks[touch as usize]).map(|mark| (number, mark))
+        writes.iter().find_map(|&kind| marks[kind as usize]).map(|mark| (number, mark))
     })
 }
 
@@ -74,9 +74,9 @@ impl TracePage {
             self.refine();
         }
         for marks in &mut self.cells[offset / self.grain..(offset + bytes) / self.grain] {
-            marks[mark.touch as usize] = Some(mark);
+            marks[mark.kind as usize] = Some(mark);
         }
-        let forbidden = mark.touch.writes() && self.read_only & words(offset, bytes) != 0;
+        let forbidden = mark.kind.writes() && self.read_only & words(offset, bytes) != 0;
         self.reader.filter(|_| forbidden)
     }
 
@@ -114,8 +114,8 @@ impl Ledger {
     /// Adds the trace of a block.
     ///
     /// # Errors
-    /// A conflict with an earlier block: the first one in the page that the block accessed first. That does not depend on
-    /// the addresses of buffers.
+    /// A conflict with an earlier block: the first one in the page that the block accessed first. That does not depend
+    /// on the addresses of buffers.
     pub fn add(&mut self, trace: Trace) -> Result<(), Box<Conflict>> {
         for (number, page) in trace {
             let conflict = self.0.entry(number).or_default().add(page);
@@ -156,7 +156,7 @@ impl TracePage {
         }
         for (cell, (later, earlier)) in page.cells.iter().zip(&mut self.cells).enumerate() {
             for &later in later.iter().flatten() {
-                if let Some(&earlier) = earlier.iter().flatten().find(|mark| mark.touch.races(later.touch)) {
+                if let Some(&earlier) = earlier.iter().flatten().find(|mark| mark.kind.races(later.kind)) {
                     return conflict(cell, false, later, earlier);
                 }
             }

@@ -25,7 +25,7 @@ fn an_off_by_one_row_is_reported_with_its_place() {
     let Address::Buffer { name, offset, element_bytes, len } = &access.address else { panic!("{access}") };
     assert_eq!((&**name, *element_bytes, *len), ("rows", 4, 3200));
     assert_eq!(*offset, i64::from(12800 + 4 * at.thread));
-    assert_eq!((access.touch, access.bytes), (AccessKind::Load, 4));
+    assert_eq!((access.kind, access.bytes), (AccessKind::Load, 4));
     assert_eq!(
         message(&fault),
         format!(
@@ -111,7 +111,7 @@ fn uninitialized_bytes_are_not_read() {
         bytes.add(3).store(1);
         bytes.cast::<u32>().load();
     }) {
-        assert!(matches!(fault, Fault::Uninitialised { .. }), "{fault}");
+        assert!(matches!(fault, Fault::Uninitialized { .. }), "{fault}");
         assert!(
             message(&fault).ends_with("of 1024 of shared memory reads what was never written"),
             "{fault}"
@@ -178,7 +178,7 @@ fn a_fault_ends_the_launch_and_leaves_the_emulator_usable() {
             thread::sync_threads();
             shared::dynamic_shared_mem::<u32>().load();
         });
-        assert!(matches!(fault, Err(Fault::Uninitialised { .. })), "{fault:?}");
+        assert!(matches!(fault, Err(Fault::Uninitialized { .. })), "{fault:?}");
         emulator
             .launch("kernel", (100, 1), 64, 64, || unsafe {
                 atomic::add(at(&out, 0), 1);

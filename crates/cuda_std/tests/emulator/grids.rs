@@ -26,7 +26,7 @@ fn blocks_that_write_the_same_race() {
 }
 
 #[test]
-fn blocks_that_write_neighbouring_bytes_do_not() {
+fn blocks_that_write_neighboring_bytes_do_not() {
     for seed in SEEDS {
         let emulator = Emulator::new(seed);
         let out = emulator.upload("out", &[0_u8; 32]);
@@ -125,7 +125,7 @@ fn a_chain_of_blocks_passes_sums_in_atomic_words_only() {
 
 #[test]
 fn a_block_that_waits_for_one_which_has_not_begun_is_stuck() {
-    let emulator = Emulator::new(1).patience(1000);
+    let emulator = Emulator::new(1).max_polls(1000);
     let ready = emulator.upload("ready", &[0; 40]);
     let fault = emulator.launch("kernel", (40, 1), 32, 0, || unsafe {
         let block = thread::block_idx_x();
@@ -136,7 +136,7 @@ fn a_block_that_waits_for_one_which_has_not_begun_is_stuck() {
             atomic::exchange(at(&ready, block), 1_u32);
         }
     });
-    assert!(matches!(fault, Err(Fault::Stuck { .. })), "{fault:?}");
+    assert!(matches!(fault, Err(Fault::Deadlock { .. })), "{fault:?}");
 }
 
 /// A kernel with all kinds of turns: what it answers, and what was done.

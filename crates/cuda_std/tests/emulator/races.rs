@@ -32,13 +32,13 @@ fn lanes_of_a_warp_race_like_any_threads() {
         block(seed, 32, exchange(true)).unwrap();
     }
     for fault in faults(32, exchange(false)) {
-        if let Fault::Uninitialised { .. } = fault {
+        if let Fault::Uninitialized { .. } = fault {
             continue; // The reader came first.
         }
         let (low, high) = threads(&fault);
         assert_eq!(low ^ 1, high);
         let Fault::Race { at, access, other } = &fault else { panic!("{fault}") };
-        assert_eq!((access.touch, other.touch), (AccessKind::Load, AccessKind::Store));
+        assert_eq!((access.kind, other.kind), (AccessKind::Load, AccessKind::Store));
         assert_eq!((at.site.unwrap().line(), other.site.line()), (line + 4, line));
     }
 }
@@ -140,7 +140,7 @@ fn sync_warp_orders_the_lanes_of_its_mask_only() {
     for seed in SEEDS {
         block(seed, 32, kernel(7)).unwrap();
         let fault = block(seed, 32, kernel(8)).unwrap_err();
-        assert!(matches!(fault, Fault::Uninitialised { .. }) || threads(&fault) == (2, 8), "{fault}");
+        assert!(matches!(fault, Fault::Uninitialized { .. }) || threads(&fault) == (2, 8), "{fault}");
     }
 }
 
@@ -197,7 +197,7 @@ fn barriers_order_the_block_each_time() {
 }
 
 #[test]
-fn neighbouring_bytes_do_not_race() {
+fn neighboring_bytes_do_not_race() {
     let bytes = || shared::dynamic_shared_mem::<u8>();
     for seed in SEEDS {
         block(seed, 64, || unsafe { bytes().add(thread::thread_idx_x()).store(1) }).unwrap();
@@ -238,7 +238,7 @@ fn atomics_race_with_plain_accesses_only() {
             word().atomic_add(1);
         }
     }) {
-        assert!(matches!(fault, Fault::Race { .. } | Fault::Uninitialised { .. }), "{fault}");
+        assert!(matches!(fault, Fault::Race { .. } | Fault::Uninitialized { .. }), "{fault}");
     }
 }
 

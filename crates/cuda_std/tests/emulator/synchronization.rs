@@ -7,7 +7,7 @@ use super::{SEEDS, block, faults, message};
 
 fn groups(fault: &Fault) -> Vec<Waiting> {
     match fault {
-        Fault::Stuck { groups, .. } | Fault::PartialBarrier { groups, .. } => groups.clone(),
+        Fault::Deadlock { groups, .. } | Fault::PartialBarrier { groups, .. } => groups.clone(),
         _ => panic!("{fault}"),
     }
 }
@@ -161,7 +161,7 @@ fn barriers_count_and_decide() {
 
 #[test]
 fn endless_polling_is_a_deadlock() {
-    let emulator = Emulator::new(1).patience(1000);
+    let emulator = Emulator::new(1).max_polls(1000);
     let flag = emulator.upload("flag", &[0_u32]);
     let fault = emulator
         .launch("spin", (1, 1), 32, 0, || unsafe { while global::load_relaxed(flag.as_ptr()) == 0 {} })

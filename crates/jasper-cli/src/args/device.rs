@@ -1,11 +1,11 @@
-//! Where a command searches, and with how many threads.
+//! Where a command searches, with how many threads, and where vectors are stored on a GPU.
 
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{Device, Element, Index, VectorStorage};
+use jasper::{AnyIndex, Device, VectorStorage};
 
-use super::{DistanceArgs, VectorStorageArgs, storage_on_device, warn_pcie};
+use super::{DistanceArgs, threads};
 use crate::files::open_index;
 use crate::process;
 use crate::terminal::Terminal;
@@ -13,9 +13,9 @@ use crate::terminal::Terminal;
 /// Where to search.
 #[derive(Debug, clap::Args)]
 pub struct DeviceArgs {
-    /// CPU threads; 0 means one per CPU
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub threads: usize,
+    /// CPU threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
     /// Where to search: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the index, or the CPU
     #[arg(long, default_value_t = Device::Auto)]
     pub device: Device,
@@ -23,42 +23,60 @@ pub struct DeviceArgs {
     pub vectors: VectorStorageArgs,
 }
 
-impl DeviceArgs {
-    /// Checks that the device exists, before any file is read.
-    pub fn check(&self) -> Result<()> {
-        Ok(self.device.find()?)
-    }
+/// Where vectors are stored while the index is on a GPU.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct VectorStorageArgs {
+    /// Where vectors are stored while the index is on a GPU: device, or host, which is pinned memory that the GPU reads
+    /// over PCIe, for quantized indexes [default: device if everything fits there, else host if the index is quantized]
+    #[arg(long, value_name = "STORAGE", display_order = 93)]
+    vector_storage: Option<VectorStorage>,
+}
 
-    /// Opens an index file for many searches. On the CPU, exact searches get sketches.
-    pub fn open<T: Element>(
-        &self,
-        path: &Path,
-        distances: DistanceArgs,
-        terminal: Terminal,
-    ) -> Result<Index<T>> {
+impl VectorStorageArgs {
+    /// Moves an index to a device, with its vectors in this storage.
+    pub fn to_device(self, index: AnyIndex, device: Device) -> Result<AnyIndex> {
+        if let Some(storage) = self.vector_storage {
+            index.set_vector_storage(storage);
+        }
+        Ok(index.to_device(device)?)
+    }
+}
+
+impl DeviceArgs {
+    /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
+    /// searches will read every vector over PCIe.
+    pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<AnyIndex> {
         let index = open_index(path, self.threads, terminal)?;
-        self.vectors.apply(&index);
-        let index = index.to_device(self.device)?;
-        if index.device() != Device::Cpu {
-            warn_pcie(&index, distances.is_exact(), terminal)?;
-        } else if distances.is_exact() || index.stats().quantization.is_none() {
-            index.sketch()?;
+        let index = self.vectors.to_device(index, self.device)?;
+        let is_exact = distances.is_exact() || index.stats().quantization.is_none();
+        match storage_on_device(&index) {
+            None if is_exact => index.sketch()?,
+            Some(VectorStorage::Host) if is_exact => terminal.note(
+                "this search is limited by PCIe bandwidth: exact distances, and vectors in host memory; quantize the index \
+                 with `jasper quantize`, or store its vectors on the GPU with `--vector-storage device`",
+            )?,
+            _ => {}
         }
         Ok(index)
     }
 
     /// Describes the device to readers of a measurement.
-    pub fn describe<T: Element>(&self, index: &Index<T>) -> String {
+    pub fn describe(&self, index: &AnyIndex) -> String {
         let name = index.device_name();
         match storage_on_device(index) {
-            _ if index.device() == Device::Cpu => on_threads(self.threads, &name),
+            None => on_threads(self.threads, &name),
             Some(VectorStorage::Host) => format!("{name}, vectors in host memory"),
-            _ => name,
+            Some(VectorStorage::Device) => name,
         }
     }
 }
 
+/// Where searches on a GPU read vectors; `None` on the CPU.
+pub fn storage_on_device(index: &AnyIndex) -> Option<VectorStorage> {
+    (index.device() != Device::Cpu).then(|| index.stats().vector_storage)
+}
+
 /// A CPU of this name, with the requested number of threads.
-pub fn on_threads(threads: usize, cpu: &str) -> String {
+pub fn on_threads(threads: Option<usize>, cpu: &str) -> String {
     format!("{} threads of {cpu}", process::threads(threads))
 }

@@ -14,8 +14,8 @@ pub struct GraphArgs {
     /// Beam width of build searches: higher recall for more build time
     #[arg(long, value_name = "L", default_value_t = 128)]
     build_beam_width: usize,
-    /// Slack of pruning on squared distances: larger values keep more edges, which makes searches slower and deletes more
-    /// robust
+    /// Slack of pruning on squared distances: larger values keep more edges, which makes searches slower and deletes
+    /// more robust
     #[arg(long, default_value_t = 1.2)]
     alpha: f32,
     /// Seed of the insertion order; on the CPU, the same data, parameters and seed give the same index

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jasper::{ParseQuantizationError, Quantization};
+use jasper::Quantization;
+use jasper::error::ParseQuantizationError;
 
 /// How to quantize vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,14 @@
 //! `jasper check`: verifies an index file.
 
-use std::fmt;
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use jasper::{CheckReport, CodeReport, Element, IndexInfo, Key, Quantization, check_file};
-use serde::Serialize;
+use jasper::file::check_file;
+use serde_json::{Value, json};
 
-use crate::element::with_element;
 use crate::files::open_index;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, merge};
 use crate::units;
 
 /// Verify an index file: checksums, structure, and that every vector can be reached
@@ -22,134 +21,71 @@ pub struct Args {
     index: PathBuf,
 }
 
-#[derive(Serialize)]
-struct Report {
-    sound: bool,
-    sections: Vec<Section>,
-    /// Missing if the file is damaged.
-    graph: Option<GraphReport>,
-}
-
-#[derive(Serialize)]
-struct Section {
-    name: String,
-    bytes: u64,
-    intact: bool,
-}
-
-#[derive(Serialize)]
-struct GraphReport {
-    vertices: usize,
-    edges: usize,
-    keys: usize,
-    faults: usize,
-    /// The first few faults.
-    examples: Vec<String>,
-    /// Keys of vectors that no search can reach.
-    unreachable: Vec<Key>,
-    /// How well the codes of a quantized index fit its vectors.
-    quantization: Option<QuantizationError>,
-    /// Why this is unknown, although the index is quantized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quantization_not_checked: Option<String>,
-}
-
-#[derive(Serialize)]
-struct QuantizationError {
-    quantization: String,
-    /// Error of estimated distances to neighbors, in standard deviations of the distances.
-    error: f64,
-    /// The same with a retrained quantizer.
-    retrained_error: f64,
-    /// Whether retraining is worthwhile.
-    drifted: bool,
-}
-
 impl Args {
     /// Verifies the file, and fails if anything is wrong.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let info = IndexInfo::read(&self.index)?;
         let file = check_file(&self.index, &mut terminal.progress())?;
-        let graph = if file.is_intact() {
-            Some(with_element!(info.element, T => self.check::<T>(terminal)?))
-        } else {
-            None
+        let mut text = String::new();
+        for part in &file.sections {
+            let verdict = if part.intact { "intact" } else { "DAMAGED" };
+            writeln!(text, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.section.to_string())?;
+        }
+        let (sound, graph, graph_text) = match file.is_intact() {
+            true => self.check_graph(terminal)?,
+            false => (false, Value::Null, "graph      not verified: the file is damaged".to_owned()),
         };
-        let sound = graph.as_ref().is_some_and(GraphReport::is_sound);
-        let sections = file
-            .sections
-            .iter()
-            .map(|part| Section { name: part.section.to_string(), bytes: part.bytes, intact: part.intact })
-            .collect();
-        terminal.report(&Report { sound, sections, graph })?;
+        text.push_str(&graph_text);
+        terminal.report(&json!({ "sound": sound, "sections": file.sections, "graph": graph }), text)?;
         if !sound {
             bail!("{}: is damaged; restore it from a copy, or rebuild it", self.index.display());
         }
         Ok(())
     }
 
-    fn check<T: Element>(&self, terminal: Terminal) -> Result<GraphReport> {
-        let index = open_index::<T>(&self.index, 0, terminal)?;
-        let CheckReport { structure, unreachable, .. } = index.check()?;
-        // An index whose quantizer cannot be retrained is sound all the same.
-        let (quantization, quantization_not_checked) = match (index.check_codes(), index.stats().quantization)
-        {
-            (Ok(None), Some(_)) => (None, Some("the vectors were dropped".to_owned())),
-            (Ok(report), code) => (report.zip(code).map(QuantizationError::from), None),
-            (Err(error), _) => (None, Some(error.to_string())),
-        };
-        Ok(GraphReport {
-            quantization,
-            quantization_not_checked,
-            vertices: structure.vertices,
-            edges: structure.edges,
-            keys: structure.keys,
-            faults: structure.faults,
-            examples: structure.examples.iter().map(ToString::to_string).collect(),
-            unreachable,
-        })
-    }
-}
-
-impl From<(CodeReport, Quantization)> for QuantizationError {
-    fn from((report, quantization): (CodeReport, Quantization)) -> Self {
-        let CodeReport { error, retrained_error, .. } = report;
-        Self { quantization: quantization.to_string(), error, retrained_error, drifted: report.has_drifted() }
-    }
-}
-
-impl GraphReport {
-    fn is_sound(&self) -> bool {
-        self.faults == 0 && self.unreachable.is_empty()
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for part in &self.sections {
-            let verdict = if part.intact { "intact" } else { "DAMAGED" };
-            writeln!(f, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.name)?;
-        }
-        let Some(graph) = &self.graph else {
-            return write!(f, "graph      not verified: the file is damaged");
-        };
+    /// Whether the graph is sound, and a report as JSON and as text.
+    fn check_graph(&self, terminal: Terminal) -> Result<(bool, Value, String)> {
+        let index = open_index(&self.index, None, terminal)?;
+        let report = index.check_with_progress(&mut terminal.progress())?;
+        let graph = &report.structure;
         let [vertices, edges, keys, faults] =
             [graph.vertices, graph.edges, graph.keys, graph.faults].map(units::count);
-        let unreachable = units::count(graph.unreachable.len());
-        write!(
-            f,
+        let unreachable = units::count(report.unreachable.len());
+        let mut text = format!(
             "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {unreachable} unreachable keys"
-        )?;
-        graph.examples.iter().try_for_each(|fault| write!(f, "\n           {fault}"))?;
-        if let Some(why) = &graph.quantization_not_checked {
-            write!(f, "\ncodes      not verified: {why}")?;
+        );
+        graph.examples.iter().try_for_each(|fault| write!(text, "\n           {fault}"))?;
+        let quantization = index.stats().quantization;
+        // An index whose quantizer cannot be retrained is sound all the same.
+        let not_checked = match index.check_codes() {
+            Ok(Some(codes)) => {
+                let (error, retrained_error) = (codes.error, codes.retrained_error);
+                write!(
+                    text,
+                    "\ncodes      estimation error {error:.3}, {retrained_error:.3} if retrained: "
+                )?;
+                match quantization.filter(|_| codes.has_drifted()) {
+                    Some(name) => write!(text, "retrain with `jasper quantize --quantization {name}`")?,
+                    None => text.push_str("up to date"),
+                }
+                let json = json!({
+                    "quantization": quantization,
+                    // Error of estimated distances to neighbors, in standard deviations of the distances.
+                    "error": error,
+                    // The same with a retrained quantizer.
+                    "retrained_error": retrained_error,
+                    "drifted": codes.has_drifted(),
+                });
+                let json = merge(serde_json::to_value(&report)?, &json!({ "quantization": json }))?;
+                return Ok((report.is_sound(), json, text));
+            }
+            Ok(None) => quantization.map(|_| "the vectors were dropped".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        let mut json = merge(serde_json::to_value(&report)?, &json!({ "quantization": null }))?;
+        if let Some(why) = not_checked {
+            write!(text, "\ncodes      not verified: {why}")?;
+            json["quantization_not_checked"] = why.into();
         }
-        let Some(codes) = &graph.quantization else { return Ok(()) };
-        let QuantizationError { quantization, error, retrained_error, drifted } = codes;
-        write!(f, "\ncodes      estimation error {error:.3}, {retrained_error:.3} if retrained: ")?;
-        match drifted {
-            true => write!(f, "retrain with `jasper quantize --quantization {quantization}`"),
-            false => f.write_str("up to date"),
-        }
+        Ok((report.is_sound(), json, text))
     }
 }

@@ -1,15 +1,15 @@
 //! `jasper convert`: converts vector files, ground-truth files and graphs.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use jasper::interop::{diskann, hnswlib, parlay};
-use jasper::{BuildParams, Element, Index, IndexInfo, Key, MatrixView, Metric, Progress, Stage};
+use jasper::file::IndexInfo;
+use jasper::graph::Graph;
+use jasper::graph::interop::{diskann, hnswlib, parlay};
+use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage, with_element};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
-use serde::Serialize;
+use serde_json::json;
 
-use crate::element::with_element;
 use crate::error::Usage;
 use crate::format::Format;
 use crate::terminal::Terminal;
@@ -54,16 +54,6 @@ pub struct Args {
     keys: Option<PathBuf>,
 }
 
-#[derive(Serialize)]
-struct Report {
-    rows: usize,
-    from: Format,
-    to: Format,
-    /// Values that the new type cannot represent exactly.
-    rounded: usize,
-    output: PathBuf,
-}
-
 /// Values converted at a time.
 const VALUES_AT_ONCE: usize = 1 << 20;
 
@@ -81,16 +71,29 @@ impl Args {
                 truth.write(&self.output)?;
                 (truth.len(), 0)
             }
-            (Format::Index, Format::Diskann | Format::Hnswlib) => (self.export(to)?, 0),
+            (Format::Index, Format::Diskann | Format::Hnswlib) => (self.export(to, terminal)?, 0),
             (Format::Diskann | Format::Parlayann, Format::Index) => (self.import(from, terminal)?, 0),
             _ => bail!(Usage(format!("cannot convert {from} to {to}; see `jasper help convert`"))),
         };
-        terminal.report(&Report { rows, from, to, rounded, output: self.output })
+        let output = self.output.display();
+        let json = json!({
+            "rows": rows,
+            "from": from.to_string(),
+            "to": to.to_string(),
+            // Values that the new type cannot represent exactly.
+            "rounded": rounded,
+            "output": output.to_string(),
+        });
+        let mut text = format!("wrote    {output}: {} rows, {from} to {to}", units::count(rows));
+        if rounded > 0 {
+            text += &format!("; {} values were rounded", units::count(rounded));
+        }
+        terminal.report(&json, text)
     }
 
     /// Returns the number of vectors, and of values that were rounded.
     fn vectors(&self, from: VectorFormat, to: VectorFormat, terminal: Terminal) -> Result<(usize, usize)> {
-        let rows = jasper_data::OpenOptions::new().format(from).open(&self.input)?;
+        let rows = jasper_data::VectorFileOptions::new().format(from).open(&self.input)?;
         let rounded = with_element!(
             to.element().unwrap_or(rows.element()),
             T => copy_rows::<T>(&rows, to, &self.output, terminal)?
@@ -99,9 +102,16 @@ impl Args {
     }
 
     /// Writes a graph and returns its number of vertices.
-    fn export(&self, to: Format) -> Result<usize> {
+    fn export(&self, to: Format, terminal: Terminal) -> Result<usize> {
         let info = IndexInfo::read(&self.input)?;
-        let keys = with_element!(info.element, T => export::<T>(&self.input, to, &self.output)?);
+        let keys = with_element!(info.element, T => {
+            let graph = Graph::<T>::open(&self.input, &mut terminal.progress())?;
+            let write = if to == Format::Hnswlib { hnswlib::write::<T> } else { diskann::write::<T> };
+            let slots = write(&graph, &self.output);
+            let slots = slots
+                .with_context(|| format!("{} cannot be converted to a {to} graph", self.input.display()))?;
+            slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect::<Vec<Key>>()
+        });
         if let Some(path) = &self.keys {
             write_keys(path, &keys)?;
         }
@@ -118,9 +128,8 @@ impl Args {
         with_element!(base.element(), T => {
             let read = if from == Format::Diskann { diskann::read::<T> } else { parlay::read::<T> };
             let graph = read(&self.input, &base, metric, params, &mut terminal.progress())?;
-            let index = Index::from_graph(graph, 0)?;
-            index.save_with(&self.output, &mut terminal.progress())?;
-            Ok(index.len())
+            graph.save(&self.output, &mut terminal.progress())?;
+            Ok(graph.keys().len())
         })
     }
 }
@@ -156,27 +165,4 @@ fn copy_rows<T: Element>(
     }
     writer.finish()?;
     Ok(rounded)
-}
-
-/// Writes the graph of an index; returns the first key of each vertex.
-fn export<T: Element>(input: &Path, to: Format, output: &Path) -> Result<Vec<Key>> {
-    let index = Index::<T>::open(input)?;
-    index.read_graph(|graph| {
-        let slots = match to {
-            Format::Hnswlib => hnswlib::write(graph, output),
-            _ => diskann::write(graph, output),
-        };
-        let slots =
-            slots.with_context(|| format!("{} cannot be converted to a {to} graph", input.display()))?;
-        Ok(slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect())
-    })?
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to, output, .. } = self;
-        let [rows, rounded] = [self.rows, self.rounded].map(units::count);
-        write!(f, "wrote    {}: {rows} rows, {from} to {to}", output.display())?;
-        if self.rounded > 0 { write!(f, "; {rounded} values were rounded") } else { Ok(()) }
-    }
 }

@@ -1,17 +1,15 @@
 //! `jasper delete`: deletes or restores keys.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Element, Index, IndexInfo};
+use jasper::AnyIndex;
 use jasper_data::read_keys;
-use serde::Serialize;
+use serde_json::json;
 
-use crate::element::with_element;
 use crate::terminal::Terminal;
 use crate::units;
-use crate::update::{UpdateArgs, Updated};
+use crate::update::UpdateArgs;
 
 /// Delete keys from an index, or restore deleted ones
 ///
@@ -30,36 +28,14 @@ pub struct Args {
     undo: bool,
 }
 
-#[derive(Serialize)]
-struct Report {
-    /// Keys of the file.
-    keys: usize,
-    /// Whether they were restored instead of deleted.
-    undo: bool,
-    #[serde(flatten)]
-    updated: Updated,
-}
-
 impl Args {
     /// Deletes or restores, and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let info = IndexInfo::read(&self.update.output.index)?;
-        terminal.report(&with_element!(info.element, T => self.delete::<T>(terminal)?))
-    }
-
-    fn delete<T: Element>(self, terminal: Terminal) -> Result<Report> {
         let (keys, undo) = (read_keys(&self.keys)?, self.undo);
-        let ((), updated) = self.update.update::<T, _>(terminal, |index| {
-            let change = if undo { Index::undelete } else { Index::delete };
-            Ok(change(index, &keys)?)
-        })?;
-        Ok(Report { keys: keys.len(), undo, updated })
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if self.undo { "restored" } else { "deleted " };
-        write!(f, "{verb} {} keys\n{}", units::count(self.keys), self.updated)
+        let change = if undo { AnyIndex::undelete } else { AnyIndex::delete };
+        let ((), updated) = self.update.update(terminal, |index| Ok(change(index, &keys)?))?;
+        let verb = if undo { "restored" } else { "deleted " };
+        let text = format!("{verb} {} keys", units::count(keys.len()));
+        updated.report(terminal, json!({ "keys": keys.len(), "undo": undo }), text)
     }
 }

@@ -2,23 +2,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use jasper::tune::Goal;
-use jasper::{
-    Device, Element, Index, IndexInfo, Key, MatrixView, SearchError, SearchParams, bench::DevicePeaks,
-    bench::Profile,
-};
-use jasper_data::GroundTruth;
+use jasper::{Device, SearchError, SearchParams};
 
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::curve::{self, Point};
-use crate::element::with_element;
 use crate::files::{read_queries, read_truth};
 use crate::plot::{Plot, recall_chart, roofline};
-use crate::profile::Report;
 use crate::terminal::Terminal;
 use crate::tuned::params;
-use crate::units;
+use crate::{profile, units};
 
 /// Measure recall and queries per second at several beam widths
 ///
@@ -64,113 +58,78 @@ pub struct Args {
 impl Args {
     /// Measures and shows.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.check()?;
+        self.device.device.check()?;
         let k = self.k;
         if k == 0 {
-            return Err(SearchError::NoAnswers.into());
+            return Err(SearchError::ZeroK.into());
         }
         if let Some(&beam_width) = self.beam_widths.iter().find(|&&width| width < k && self.recall.is_empty())
         {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
         }
-        let info = IndexInfo::read(&self.index)?;
-        with_element!(info.element, T => self.eval::<T>(terminal))
-    }
-
-    fn eval<T: Element>(self, terminal: Terminal) -> Result<()> {
-        let index = self.device.open::<T>(&self.index, self.distances, terminal)?;
-        let queries = read_queries::<T>(&self.queries, index.dimension())?;
-        let queries = queries.view();
-        let truth = read_truth(&self.truth, queries.len(), self.k)?;
-        let peaks = if self.profile { jasper::bench::device_peaks(&index)? } else { None };
-        if self.roofline.is_some() && peaks.is_none() {
-            anyhow::bail!(
-                "--roofline needs a GPU: on a CPU the caches make a roofline of memory meaningless"
-            );
-        }
-        if self.profile && index.stats().quantization.is_some() && !self.distances.is_exact() {
-            anyhow::bail!(
-                "--profile needs exact distances, and this index is quantized; add --exact, or omit --profile"
-            );
-        }
-        let searches = self.searches(&index, queries.len())?;
+        let index = self.device.open(&self.index, self.distances, terminal)?;
+        let queries = read_queries(&self.queries, &index)?;
+        let (queries, count) = (queries.view(), queries.view().len());
+        let truth = read_truth(&self.truth, count, k)?;
+        let peaks = if self.profile { index.device_peaks()? } else { None };
+        ensure!(
+            self.roofline.is_none() || peaks.is_some(),
+            "--roofline needs a GPU: on a CPU the caches make a roofline of memory meaningless"
+        );
+        ensure!(
+            !self.profile || index.stats().quantization.is_none() || self.distances.is_exact(),
+            "--profile needs exact distances, and this index is quantized; add --exact, or omit --profile"
+        );
+        let searches: Vec<SearchParams<'_>> = if self.recall.is_empty() {
+            self.beam_widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect()
+        } else {
+            let tuned = |&recall: &f64| params(&index, &self.index, Goal { k, recall }, count);
+            self.recall.iter().map(tuned).collect::<Result<_>>()?
+        };
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
-        for &params in &searches {
+        for params in searches {
             let params = params.distances(self.distances.distances());
-            let (point, profile) = measure(&index, queries, &truth, params, self.profile)?;
+            let mut point = curve::measure(
+                count,
+                params,
+                |query| truth.truth(query),
+                |keys, distances| index.search_batch_into(queries, params, keys, distances),
+            )?;
+            let profile = self.profile.then(|| index.profile(queries, params)).transpose()?;
+            // On a GPU, profiles are timed by events on the device.
+            let resident = match &profile {
+                Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
+                None => index.device_time(queries, params)?,
+            };
+            point.resident_queries_per_second = resident.map(|time| count as f64 / time.as_secs_f64());
             if points.is_empty() {
-                terminal.say(Point::header(self.k))?;
+                terminal.say(Point::header(k))?;
             }
-            terminal.report(&point)?;
+            terminal.report(&point, &point)?;
             profiles.extend(profile.map(|profile| (point.beam_width, profile)));
             points.push(point);
         }
-        if self.profile {
-            for (beam_width, profile) in &profiles {
-                terminal.report(&Report::new(*beam_width, profile, peaks))?;
-            }
+        for (beam_width, profile) in &profiles {
+            let (json, text) = profile::report(*beam_width, profile, peaks)?;
+            terminal.report(&json, text)?;
         }
-        self.draw(&index, queries.len(), &points, peaks.map(|peaks| (peaks, &profiles[..])), terminal)
-    }
-
-    /// The searches to measure.
-    fn searches<T: Element>(&self, index: &Index<T>, queries: usize) -> Result<Vec<SearchParams<'static>>> {
-        let (k, path) = (self.k, &self.index);
-        if self.recall.is_empty() {
-            return Ok(self
-                .beam_widths
-                .iter()
-                .map(|&width| SearchParams::new(k).beam_width(width))
-                .collect());
-        }
-        self.recall.iter().map(|&recall| params(index, path, Goal { k, recall }, queries)).collect()
-    }
-
-    fn draw<T: Element>(
-        &self,
-        index: &Index<T>,
-        queries: usize,
-        points: &[Point],
-        profiled: Option<(DevicePeaks, &[(usize, Profile)])>,
-        terminal: Terminal,
-    ) -> Result<()> {
         let (keys, dimension) = (units::count(index.len()), index.dimension());
+        let (element, metric) = (index.element(), index.metric());
         let name = self.index.file_stem().unwrap_or_default().display();
-        let title =
-            format!("{name}: {keys} vectors, {dimension} dimensions of {}, {}", T::KIND, index.metric());
-        let subtitle = curve::conditions(queries, &self.device.describe(index));
-        let charts = [
-            self.plot.as_ref().map(|path| (path, recall_chart(points, None))),
-            self.roofline
-                .as_ref()
-                .zip(profiled)
-                .map(|(path, (peaks, profiles))| (path, roofline(profiles, peaks))),
-        ];
-        for (path, chart) in charts.into_iter().flatten() {
+        let title = format!("{name}: {keys} vectors, {dimension} dimensions of {element}, {metric}");
+        let subtitle = curve::conditions(count, &self.device.describe(&index));
+        let curve = self.plot.as_ref().map(|path| (path, recall_chart(&points, None)));
+        let roof = self.roofline.as_ref().zip(peaks);
+        let roof = roof.map(|(path, peaks)| {
+            let rates = profiles.iter().map(|(width, profile)| {
+                (*width, profile.bytes_per_second(), profile.operations_per_second())
+            });
+            (path, roofline(&rates.collect::<Vec<_>>(), peaks.bytes_per_second, peaks.operations_per_second))
+        });
+        for (path, chart) in curve.into_iter().chain(roof) {
             Plot { title: title.clone(), subtitle: subtitle.clone(), chart }.save(path)?;
             terminal.say(format_args!("plot       {}", path.display()))?;
         }
         Ok(())
     }
-}
-
-/// Recall and speed, and the profile if requested.
-fn measure<T: Element>(
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
-    truth: &GroundTruth,
-    params: SearchParams<'_>,
-    profiled: bool,
-) -> Result<(Point, Option<Profile>)> {
-    let search =
-        |keys: &mut [Key], distances: &mut [f32]| index.search_batch_into(queries, params, keys, distances);
-    let mut point = curve::measure(queries.len(), params, |query| truth.truth(query), search)?;
-    let profile = profiled.then(|| jasper::bench::profile(index, queries, params)).transpose()?;
-    // On a GPU, profiles are timed by events on the device.
-    let resident = match &profile {
-        Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
-        None => jasper::bench::device_time(index, queries, params)?,
-    };
-    point.resident_queries_per_second = resident.map(|time| queries.len() as f64 / time.as_secs_f64());
-    Ok((point, profile))
 }

@@ -1,16 +1,15 @@
 //! `jasper groundtruth`: computes exact neighbors by brute force.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::{Device, Element, MatrixView, Metric};
+use jasper::{Device, Element, MatrixView, Metric, with_element};
 use jasper_data::{GroundTruth, ThreadPoolBuilder, VectorFile, exact_knn};
-use serde::Serialize;
+use serde_json::json;
 
-use crate::element::with_element;
-use crate::files::read_queries;
+use crate::args::threads;
+use crate::files::open_queries;
 use crate::terminal::Terminal;
 use crate::units;
 
@@ -32,9 +31,9 @@ pub struct Args {
     /// Neighbors per query. Use more than the k of later measurements, so that ties are recognized
     #[arg(short, value_name = "K", default_value_t = 100)]
     k: usize,
-    /// CPU threads; 0 means one per CPU
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    /// CPU threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
     /// Where to compute: auto, cpu, cuda or cuda:N; auto is the first CUDA device with enough memory, or the CPU
     #[arg(long, default_value_t = Device::Auto)]
     device: Device,
@@ -43,41 +42,36 @@ pub struct Args {
     output: PathBuf,
 }
 
-#[derive(Serialize)]
-struct Report {
-    queries: usize,
-    k: usize,
-    vectors: usize,
-    device: String,
-    seconds: f64,
-    queries_per_second: f64,
-    output: PathBuf,
-}
-
 impl Args {
     /// Computes and writes the neighbors.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.find()?;
+        self.device.check()?;
         let base = VectorFile::open(&self.base)?;
-        terminal.report(&with_element!(base.element(), T => self.compute::<T>(&base, terminal)?))
-    }
-
-    fn compute<T: Element>(self, base: &VectorFile, terminal: Terminal) -> Result<Report> {
-        let queries = read_queries::<T>(&self.queries, base.dimension())?;
-        let vectors = base.map::<T>()?;
-        let start = Instant::now();
-        let (truth, device) = self.nearest(vectors.view(), queries.view(), terminal)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let queries = open_queries(&self.queries, base.element(), base.dimension())?;
+        let (truth, device, seconds) = with_element!(base.element(), T => {
+            let (vectors, queries) = (base.map::<T>()?, queries.load::<T>()?);
+            let start = Instant::now();
+            let (truth, device) = self.nearest(vectors.view(), queries.view(), terminal)?;
+            (truth, device, start.elapsed().as_secs_f64())
+        });
         truth.write(&self.output)?;
-        Ok(Report {
-            queries: truth.len(),
-            k: self.k,
-            vectors: base.len(),
-            device: device.to_string(),
-            seconds,
-            queries_per_second: truth.len() as f64 / seconds,
-            output: self.output,
-        })
+        let (k, output, rate) = (self.k, self.output.display(), truth.len() as f64 / seconds);
+        let json = json!({
+            "queries": truth.len(),
+            "k": k,
+            "vectors": base.len(),
+            "device": device,
+            "seconds": seconds,
+            "queries_per_second": rate,
+            "output": output.to_string(),
+        });
+        let [queries, vectors] = [truth.len(), base.len()].map(units::count);
+        let (took, rate) = (units::seconds(seconds), units::rate(rate));
+        let text = format!(
+            "found    {k} nearest of {vectors} vectors for each of {queries} queries in {took}: {rate} queries/s\n\
+             saved    {output}"
+        );
+        terminal.report(&json, text)
     }
 
     /// The neighbors, and the device that computed them.
@@ -88,7 +82,7 @@ impl Args {
         terminal: Terminal,
     ) -> Result<(GroundTruth, Device)> {
         let (k, metric, progress) = (self.k, self.metric, &mut terminal.progress());
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build()?;
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build()?;
         #[cfg(feature = "cuda")]
         {
             use jasper::cuda;
@@ -103,7 +97,7 @@ impl Args {
             };
             for ordinal in ordinals {
                 let truth = cuda::Context::open(ordinal).map_err(cuda::KnnError::from).and_then(|context| {
-                    cuda::exact_knn(&context, vectors, queries, k, metric, &pool, progress)
+                    cuda::exact_knn_on_device(&context, vectors, queries, k, metric, &pool, progress)
                 });
                 let can_fall_back = |error: &cuda::KnnError| match error {
                     cuda::KnnError::K(_) => true,
@@ -117,18 +111,5 @@ impl Args {
             }
         }
         Ok((exact_knn(vectors, queries, k, metric, &pool, progress)?, Device::Cpu))
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [queries, vectors] = [self.queries, self.vectors].map(units::count);
-        let (took, rate) = (units::seconds(self.seconds), units::rate(self.queries_per_second));
-        writeln!(
-            f,
-            "found    {} nearest of {vectors} vectors for each of {queries} queries in {took}: {rate} queries/s",
-            self.k
-        )?;
-        write!(f, "saved    {}", self.output.display())
     }
 }

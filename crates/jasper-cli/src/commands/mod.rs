@@ -35,49 +35,41 @@ pub struct Cli {
     terminal: Terminal,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Demo(demo::Args),
-    Build(build::Args),
-    Search(search::Args),
-    Insert(insert::Args),
-    Delete(delete::Args),
-    Consolidate(consolidate::Args),
-    Compact(compact::Args),
-    Quantize(quantize::Args),
-    Check(check::Args),
-    Info(info::Args),
-    Groundtruth(groundtruth::Args),
-    Eval(eval::Args),
-    Tune(tune::Args),
-    Stream(stream::Args),
-    Runbook(runbook::Args),
-    Convert(convert::Args),
-    Devices(devices::Args),
+/// The commands and their modules.
+macro_rules! commands {
+    ($($Command:ident($module:ident),)*) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($Command($module::Args),)*
+        }
+
+        impl Cli {
+            /// Runs the command.
+            pub fn run(self) -> Result<()> {
+                match self.command {
+                    $(Command::$Command(args) => args.run(self.terminal),)*
+                }
+            }
+        }
+    };
 }
 
-impl Cli {
-    /// Runs the command.
-    pub fn run(self) -> Result<()> {
-        let terminal = self.terminal;
-        match self.command {
-            Command::Demo(args) => args.run(terminal),
-            Command::Build(args) => args.run(terminal),
-            Command::Search(args) => args.run(terminal),
-            Command::Insert(args) => args.run(terminal),
-            Command::Delete(args) => args.run(terminal),
-            Command::Consolidate(args) => args.run(terminal),
-            Command::Compact(args) => args.run(terminal),
-            Command::Quantize(args) => args.run(terminal),
-            Command::Check(args) => args.run(terminal),
-            Command::Info(args) => args.run(terminal),
-            Command::Groundtruth(args) => args.run(terminal),
-            Command::Eval(args) => args.run(terminal),
-            Command::Tune(args) => args.run(terminal),
-            Command::Stream(args) => args.run(terminal),
-            Command::Runbook(args) => args.run(terminal),
-            Command::Convert(args) => args.run(terminal),
-            Command::Devices(args) => args.run(terminal),
-        }
-    }
+commands! {
+    Demo(demo),
+    Build(build),
+    Search(search),
+    Insert(insert),
+    Delete(delete),
+    Consolidate(consolidate),
+    Compact(compact),
+    Quantize(quantize),
+    Check(check),
+    Info(info),
+    Groundtruth(groundtruth),
+    Eval(eval),
+    Tune(tune),
+    Stream(stream),
+    Runbook(runbook),
+    Convert(convert),
+    Devices(devices),
 }

@@ -1,12 +1,11 @@
 //! `jasper runbook`: generates runbooks.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use jasper_data::{Operation, Runbook};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::error::Usage;
 use crate::terminal::Terminal;
@@ -50,15 +49,6 @@ enum Kind {
     Replace,
 }
 
-#[derive(Serialize)]
-struct Report {
-    steps: usize,
-    searches: usize,
-    /// Maximum number of vectors in the index.
-    max_vectors: usize,
-    output: PathBuf,
-}
-
 impl Args {
     /// Generates and writes the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
@@ -72,20 +62,20 @@ impl Args {
             Usage(format!("cannot generate a runbook of {rows} vectors in {rounds} rounds: {error}"))
         })?;
         runbook.write(&self.output)?;
-        let is_search = |step: &&jasper_data::Step| step.operation == Operation::Search;
-        terminal.report(&Report {
-            steps: runbook.steps().len(),
-            searches: runbook.steps().iter().filter(is_search).count(),
-            max_vectors: runbook.max_points(),
-            output: self.output,
-        })
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [steps, searches, most] = [self.steps, self.searches, self.max_vectors].map(units::count);
-        write!(f, "saved    {}: {steps} steps, {searches} of them searches, ", self.output.display())?;
-        write!(f, "at most {most} vectors at once")
+        let searches = runbook.steps().iter().filter(|step| step.operation == Operation::Search).count();
+        let (steps, max_vectors, output) =
+            (runbook.steps().len(), runbook.max_points(), self.output.display());
+        let json = json!({
+            "steps": steps,
+            "searches": searches,
+            // Maximum number of vectors in the index.
+            "max_vectors": max_vectors,
+            "output": output.to_string(),
+        });
+        let [steps, searches, max_vectors] = [steps, searches, max_vectors].map(units::count);
+        let text = format!(
+            "saved    {output}: {steps} steps, {searches} of them searches, at most {max_vectors} vectors at once"
+        );
+        terminal.report(&json, text)
     }
 }

@@ -1,19 +1,17 @@
 //! `jasper search`: finds the nearest keys to every query of a file.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
+use jasper::report::SearchReport;
 use jasper::tune::Goal;
-use jasper::{
-    Element, Filter, IndexInfo, Key, KeyFilter, Matches, NO_KEY, SearchError, SearchParams, SearchReport,
-};
+use jasper::{Key, KeyFilter, Matches, NO_KEY, SearchError, SearchParams};
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
-use crate::element::with_element;
 use crate::files::read_queries;
 use crate::terminal::Terminal;
 use crate::tuned::params;
@@ -35,8 +33,8 @@ pub struct Args {
     /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Beam width: higher recall for more time. At least k [default: 64, or 2 k if that is larger and the device supports
-    /// it]
+    /// Beam width: higher recall for more time. At least k [default: 64, or 2 k if that is larger and the device
+    /// supports it]
     #[arg(long, value_name = "L")]
     beam_width: Option<usize>,
     /// Use the search that `jasper tune` found for this recall, instead of a beam width
@@ -56,83 +54,75 @@ pub struct Args {
 
 /// The results of one query.
 #[derive(Serialize)]
-struct QueryResults {
+struct QueryResults<'a> {
     query: usize,
-    keys: Vec<Key>,
-    distances: Vec<f32>,
-}
-
-/// Search statistics.
-#[derive(Serialize)]
-struct Report {
-    queries: usize,
-    k: usize,
-    beam_width: usize,
-    /// Device of the search: cpu or cuda:N.
-    device: String,
-    /// Device memory of the index, and where its vectors are stored, on a GPU.
-    device_bytes: u64,
-    vector_storage: Option<String>,
-    seconds: f64,
-    queries_per_second: f64,
-    mean_hops: f64,
-    mean_distances: f64,
-    /// Queries answered by brute force, because few keys pass the filter.
-    scanned: usize,
-    output: PathBuf,
+    keys: &'a [Key],
+    distances: &'a [f32],
 }
 
 impl Args {
     /// Searches and writes.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.check()?;
+        self.device.device.check()?;
         let k = self.k;
         let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).beam_width);
         if k == 0 {
-            return Err(SearchError::NoAnswers.into());
+            return Err(SearchError::ZeroK.into());
         }
         if beam_width < k {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
         }
-        let info = IndexInfo::read(&self.index)?;
-        with_element!(info.element, T => self.search::<T>(beam_width, terminal))
-    }
-
-    fn search<T: Element>(self, beam_width: usize, terminal: Terminal) -> Result<()> {
         let filter: Option<KeyFilter> =
             self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
-        let index = self.device.open::<T>(&self.index, self.distances, terminal)?;
-        let queries = read_queries::<T>(&self.queries, index.dimension())?;
-        let queries = queries.view();
+        let index = self.device.open(&self.index, self.distances, terminal)?;
+        let queries = read_queries(&self.queries, &index)?;
+        let count = queries.view().len();
         let params = match self.recall {
-            Some(recall) => params(&index, &self.index, Goal { k: self.k, recall }, queries.len())?,
-            None => SearchParams::new(self.k).beam_width(beam_width),
+            Some(recall) => params(&index, &self.index, Goal { k, recall }, count)?,
+            None => SearchParams::new(k).beam_width(beam_width),
         };
         let params = params.distances(self.distances.distances());
-        let params = filter.as_ref().map_or(params, |keys| params.filter(Filter::Keys(keys)));
-        let (mut keys, mut distances) = Matches::new(queries.len(), params.k)?.into_arrays();
+        let params = filter.as_ref().map_or(params, |keys| params.filter(keys));
+        let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
         let start = Instant::now();
         let SearchReport { cost, scanned, .. } =
-            index.search_batch_into(queries, params, &mut keys, &mut distances)?;
+            index.search_batch_into(queries.view(), params, &mut keys, &mut distances)?;
         let seconds = start.elapsed().as_secs_f64();
 
-        let Some(output) = self.output else { return print(&keys, &distances, params.k, terminal) };
-        to_ground_truth(&keys, distances, params.k)?.write(&output)?;
-        let count = queries.len() as f64;
-        terminal.report(&Report {
-            queries: queries.len(),
-            k: params.k,
-            beam_width: params.beam_width,
-            device: index.device().to_string(),
-            device_bytes: index.device_bytes(),
-            vector_storage: storage_on_device(&index).map(|storage| storage.to_string()),
-            seconds,
-            queries_per_second: count / seconds,
-            mean_hops: cost.hops as f64 / count,
-            mean_distances: cost.distances as f64 / count,
-            scanned,
-            output,
-        })
+        let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
+        to_ground_truth(&keys, distances, k)?.write(&output)?;
+        let (output, beam_width, device) = (output.display(), params.beam_width, index.device());
+        let rate = count as f64 / seconds;
+        let [hops, distances] = [cost.hops, cost.distances].map(|number| number as f64 / count as f64);
+        let json = json!({
+            "queries": count,
+            "k": k,
+            "beam_width": beam_width,
+            "device": device,
+            "device_bytes": index.device_bytes(),
+            "vector_storage": storage_on_device(&index),
+            "seconds": seconds,
+            "queries_per_second": rate,
+            "mean_hops": hops,
+            "mean_distances": distances,
+            // Queries answered by brute force, because few keys pass the filter.
+            "scanned": scanned,
+            "output": output.to_string(),
+        });
+        let memory = storage_on_device(&index).map_or_else(String::new, |storage| {
+            let bytes = units::bytes(index.device_bytes());
+            format!("\nmemory   {bytes} of the device, vectors on the {storage}")
+        });
+        let text = format!(
+            "found    {k} nearest of each of {} queries in {}: {} queries/s\n\
+             on       {device}, with a beam width of {beam_width}{memory}\n\
+             cost     {hops:.1} hops and {distances:.1} distances per query\n\
+             saved    {output}",
+            units::count(count),
+            units::seconds(seconds),
+            units::rate(rate),
+        );
+        terminal.report(&json, text)
     }
 }
 
@@ -140,8 +130,7 @@ impl Args {
 fn print(keys: &[Key], distances: &[f32], k: usize, terminal: Terminal) -> Result<()> {
     for (query, (keys, distances)) in keys.chunks_exact(k).zip(distances.chunks_exact(k)).enumerate() {
         let found = keys.iter().take_while(|&&key| key != NO_KEY).count();
-        let (keys, distances) = (keys[..found].to_vec(), distances[..found].to_vec());
-        terminal.object(&QueryResults { query, keys, distances })?;
+        terminal.object(&QueryResults { query, keys: &keys[..found], distances: &distances[..found] })?;
     }
     Ok(())
 }
@@ -155,20 +144,4 @@ fn to_ground_truth(keys: &[Key], distances: Vec<f32>, k: usize) -> Result<Ground
         }),
     };
     Ok(GroundTruth::new(k, keys.iter().map(narrow).collect::<Result<_>>()?, Some(distances))?)
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { k, mean_hops, mean_distances, .. } = self;
-        let (queries, took) = (units::count(self.queries), units::seconds(self.seconds));
-        let rate = units::rate(self.queries_per_second);
-        writeln!(f, "found    {k} nearest of each of {queries} queries in {took}: {rate} queries/s")?;
-        writeln!(f, "on       {}, with a beam width of {}", self.device, self.beam_width)?;
-        if let Some(storage) = &self.vector_storage {
-            let bytes = units::bytes(self.device_bytes);
-            writeln!(f, "memory   {bytes} of the device, vectors on the {storage}")?;
-        }
-        writeln!(f, "cost     {mean_hops:.1} hops and {mean_distances:.1} distances per query")?;
-        write!(f, "saved    {}", self.output.display())
-    }
 }

@@ -1,26 +1,25 @@
 //! `jasper tune`: finds the fastest search that reaches a recall.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::tune::{Goal, TuneError, TuneQueries};
-use jasper::{Device, Element, IndexInfo, SearchError};
-use serde::Serialize;
+use jasper::SearchError;
+use jasper::error::TuneError;
+use jasper::tune::{Goal, TuneQueries};
+use serde_json::json;
 
-use crate::args::DeviceArgs;
-use crate::element::with_element;
-use crate::files::{open_index, read_queries, read_truth};
+use crate::args::{DeviceArgs, DistanceArgs};
+use crate::files::{read_queries, read_truth};
 use crate::terminal::Terminal;
 use crate::tuned::{Tuned, table};
 use crate::units;
 
 /// Find the fastest search that reaches a recall, and store it in the index file
 ///
-/// Half of the queries select the search, the other half validates it. Without --queries, a seeded sample of the indexed
-/// vectors is used: each is searched for as if it were not in the index, with true neighbors found by brute force. This
-/// chooses a beam width that is slightly too wide; real queries give a better one.
+/// Half of the queries select the search, the other half validates it. Without --queries, a seeded sample of the
+/// indexed vectors is used: each is searched for as if it were not in the index, with true neighbors found by brute
+/// force. This chooses a beam width that is slightly too wide; real queries give a better one.
 ///
 /// `jasper search --recall` and `jasper eval --recall` use the result, and `jasper info` shows it.
 #[derive(Debug, clap::Args)]
@@ -55,78 +54,55 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-#[derive(Serialize)]
-struct Report {
-    /// Queries, half for selection and half for validation.
-    queries: usize,
-    /// Whether these were sampled from the index.
-    sampled: bool,
-    seconds: f64,
-    tuned: Vec<Tuned>,
-    /// Bytes of the index file.
-    bytes: u64,
-    output: PathBuf,
-}
-
 impl Args {
     /// Tunes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.check()?;
+        self.device.device.check()?;
         if self.k == 0 {
-            return Err(SearchError::NoAnswers.into());
+            return Err(SearchError::ZeroK.into());
         }
         if !(self.recall > 0.0 && self.recall <= 1.0) {
             return Err(TuneError::Recall(self.recall).into());
         }
-        let info = IndexInfo::read(&self.index)?;
-        terminal.report(&with_element!(info.element, T => self.tune::<T>(terminal)?))
-    }
-
-    fn tune<T: Element>(self, terminal: Terminal) -> Result<Report> {
-        let DeviceArgs { threads, device, vectors } = self.device;
-        let index = open_index::<T>(&self.index, threads, terminal)?;
-        vectors.apply(&index);
-        let index = index.to_device(device)?;
-        if index.device() == Device::Cpu {
-            // Exact searches on the CPU use sketches too.
-            index.sketch()?;
-        }
+        let index = self.device.open(&self.index, DistanceArgs::default(), terminal)?;
         let given = match (&self.queries, &self.truth) {
             (Some(queries), Some(truth)) => {
-                let queries = read_queries::<T>(queries, index.dimension())?;
+                let queries = read_queries(queries, &index)?;
                 let truth = read_truth(truth, queries.view().len(), self.k)?;
                 Some((queries, truth))
             }
             _ => None,
         };
-        let queries = match &given {
-            Some((queries, truth)) => TuneQueries::Given { queries: queries.view(), truth },
-            None => TuneQueries::Sampled { count: self.sample, seed: self.seed },
+        let (queries, kind) = match &given {
+            Some((queries, truth)) => (TuneQueries::Given { queries: queries.view(), truth }, "queries"),
+            None => (TuneQueries::Sampled { count: self.sample, seed: self.seed }, "indexed vectors"),
         };
         let goal = Goal { k: self.k, recall: self.recall };
         let start = Instant::now();
-        let report = index.tune_with(goal, queries, &mut terminal.progress())?;
+        let report = index.tune_with_progress(goal, queries, &mut terminal.progress())?;
         let seconds = start.elapsed().as_secs_f64();
-        let (state, output) = (index.read_graph(jasper::Graph::state)?, self.output.unwrap_or(self.index));
-        let saved = index.save_with(&output, &mut terminal.progress())?;
-        Ok(Report {
-            queries: report.queries,
-            sampled: given.is_none(),
-            seconds,
-            tuned: report.searches.iter().map(|search| Tuned::new(search, state)).collect(),
-            bytes: saved.bytes,
-            output,
-        })
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("tuned    ")?;
-        table(f, &self.tuned, 9)?;
-        let (queries, took) = (units::count(self.queries), units::seconds(self.seconds));
-        let what = if self.sampled { "indexed vectors" } else { "queries" };
-        writeln!(f, "\nwith     {queries} {what}, half for selection and half for validation; took {took}")?;
-        write!(f, "saved    {}, {}", self.output.display(), units::bytes(self.bytes))
+        let output = self.output.unwrap_or(self.index);
+        let bytes = index.save_with_progress(&output, &mut terminal.progress())?.bytes;
+        let (output, queries) = (output.display(), report.queries);
+        let state = report.searches.first().map_or(0, |search| search.state);
+        let tuned = Tuned::list(report.searches, state);
+        let json = json!({
+            // Half for selection and half for validation.
+            "queries": queries,
+            // Whether these were sampled from the index.
+            "sampled": given.is_none(),
+            "seconds": seconds,
+            "tuned": tuned,
+            "bytes": bytes,
+            "output": output.to_string(),
+        });
+        let text = format!(
+            "tuned    {}\nwith     {} {kind}, half for selection and half for validation; took {}\nsaved    {output}, {}",
+            table(&tuned, 9)?,
+            units::count(queries),
+            units::seconds(seconds),
+            units::bytes(bytes),
+        );
+        terminal.report(&json, text)
     }
 }

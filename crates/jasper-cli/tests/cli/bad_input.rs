@@ -1,4 +1,4 @@
-//! Input that cannot be used: told on standard error, with the exit code of the contract, and no file changed.
+//! Input that cannot be used: reported on standard error, with the exit code of the contract, and no file changed.
 
 use std::fs;
 
@@ -300,10 +300,10 @@ fn a_folder_that_takes_no_files() {
         &sandbox,
         1,
         &[
-            ("build --base base.fbin --metric l2 --output /proc/x", &["cannot write /proc/x"]),
-            ("insert vectors.jasper --base query.fbin --output /proc/x", &["cannot write /proc/x"]),
-            ("delete vectors.jasper --keys gone.txt --output /proc/x", &["cannot write /proc/x"]),
-            ("consolidate vectors.jasper --output /proc/x", &["cannot write /proc/x"]),
+            ("build --base base.fbin --metric l2 --output /proc/x", &["/proc/x: cannot be written"]),
+            ("insert vectors.jasper --base query.fbin --output /proc/x", &["/proc/x: cannot be written"]),
+            ("delete vectors.jasper --keys gone.txt --output /proc/x", &["/proc/x: cannot be written"]),
+            ("consolidate vectors.jasper --output /proc/x", &["/proc/x: cannot be written"]),
             ("convert base.fbin /proc/x.npy", &["/proc/x.npy"]),
             ("search vectors.jasper --queries query.fbin --output /proc/x.ibin", &["/proc/x.ibin"]),
             (

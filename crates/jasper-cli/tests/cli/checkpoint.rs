@@ -60,15 +60,15 @@ fn a_build_goes_on_after_kills_and_interrupts_to_the_same_file() {
             assert_eq!(output.status.signal(), Some(9));
             continue;
         }
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
         let way_on =
             "error: the same command resumes from vectors.jasper.checkpoint: cancelled while linking (";
-        assert!(told.starts_with(way_on), "{told}");
+        assert!(message.starts_with(way_on), "{message}");
     }
     let other = ["--base", "base.u8bin", "--metric", "cosine", "--output", "vectors.jasper", "--checkpoint"];
-    let told = sandbox.fails(1, &[&["build"], &other[..]].concat());
-    assert!(told.contains("whose metric is l2, where cosine is asked for"), "{told}");
+    let message = sandbox.fails(1, &[&["build"], &other[..]].concat());
+    assert!(message.contains("whose metric is l2, not cosine"), "{message}");
 
     let report = sandbox.one(&[&BUILD[..], &["--checkpoint"]].concat());
     let resumed = report["resumed"].as_u64().unwrap();

@@ -48,15 +48,15 @@ fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
     let sandbox = Sandbox::new();
     sandbox.vectors::<f32>("base.fbin", 400, 0);
     let plan = ["build", "--base", "base.fbin", "--metric", "l2", "--output", "o.jasper", "--plan"];
-    let told = sandbox.one(&plan);
-    let parts = told["parts"].as_array().unwrap();
+    let reported = sandbox.one(&plan);
+    let parts = reported["parts"].as_array().unwrap();
     let bytes = |part: &Value| part["bytes"].as_u64().unwrap();
-    assert_eq!(told["host_bytes"].as_u64().unwrap(), parts.iter().map(bytes).sum::<u64>());
+    assert_eq!(reported["host_bytes"].as_u64().unwrap(), parts.iter().map(bytes).sum::<u64>());
     assert_eq!(parts[0], json!({"memory": "host", "name": "vectors", "bytes": 400 * 16 * 4}));
     // As large as the largest code that a trial tries.
-    let told = sandbox.one(&[&plan[..], &["--quantization", "auto"]].concat());
-    let part = |name| told["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap();
-    assert!(bytes(part("codes")) == 400 * 128 && bytes(part("quantizer")) > 0, "{told}");
+    let reported = sandbox.one(&[&plan[..], &["--quantization", "auto"]].concat());
+    let part = |name| reported["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap();
+    assert!(bytes(part("codes")) == 400 * 128 && bytes(part("quantizer")) > 0, "{reported}");
     assert!(!sandbox.path("o.jasper").exists());
     // A file that is a hole but for its header, of more than any machine has.
     let (rows, dimension) = (125_000_000_u32, 32_000_u32);
@@ -64,9 +64,9 @@ fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
     let file = std::fs::OpenOptions::new().write(true).open(sandbox.path("huge.u8bin")).unwrap();
     file.set_len(8 + u64::from(rows) * u64::from(dimension)).unwrap();
     let output = sandbox.jasper(&["build", "--base", "huge.u8bin", "--metric", "l2", "--output", "o.jasper"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("error: a build needs 40"), "{told}");
-    assert!(told.contains("bytes of host memory (vectors 4000000000000, graph "), "{told}");
+    let reported = String::from_utf8(output.stderr).unwrap();
+    assert!(reported.starts_with("error: a build needs 40"), "{reported}");
+    assert!(reported.contains("bytes of host memory (vectors 4000000000000, graph "), "{reported}");
 }
 
 #[test]
@@ -339,8 +339,8 @@ fn devices_are_listed_or_their_absence_is_explained() {
     }
     let text = String::from_utf8(sandbox.jasper(&["devices"]).stdout).unwrap();
     assert!(text.starts_with("cpu "), "{text}");
-    let told = [devices.iter().map(|device| &device["name"]).collect(), vec![&cuda["reason"]]].concat();
-    assert!(told.into_iter().filter_map(Value::as_str).all(|part| text.contains(part)), "{text}");
+    let reported = [devices.iter().map(|device| &device["name"]).collect(), vec![&cuda["reason"]]].concat();
+    assert!(reported.into_iter().filter_map(Value::as_str).all(|part| text.contains(part)), "{text}");
     assert!(
         cuda["driver"].is_string() || text.contains("no CUDA") || text.contains("without CUDA"),
         "{text}"

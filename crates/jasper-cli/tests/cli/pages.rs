@@ -52,7 +52,7 @@ fn the_quick_start_is_true() {
     let info = sandbox.one(&["info", "entries.jasper"]);
     assert_eq!([&info["vectors"], &info["deleted"], &info["free"]], [30_400, 0, 0]);
     assert!(
-        ["recall.svg", "answers.ibin", "truth.ibin", "base.npy"]
+        ["recall.svg", "results.ibin", "truth.ibin", "base.npy"]
             .iter()
             .all(|name| sandbox.path(name).is_file())
     );

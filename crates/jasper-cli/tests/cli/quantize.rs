@@ -18,7 +18,7 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     };
     let (_, exact) = search(&[]);
     let error = sandbox.fails(1, &[&["search", "vectors.jasper"], &ASK[..], &["--rerank", "5"]].concat());
-    assert!(error.contains("without codes"), "{error}");
+    assert!(error.contains("no codes to estimate"), "{error}");
 
     let report = sandbox.one(&["quantize", "vectors.jasper", "--quantization", "rabitq:4"]);
     // 16 coordinates are rotated in 64: 32 bytes of levels, 8 of factors, to the next 16.
@@ -144,12 +144,12 @@ fn a_build_quantizes_by_trial() {
 #[test]
 fn a_check_says_when_to_retrain() {
     let sandbox = Sandbox::with_index();
-    let told = || String::from_utf8(sandbox.jasper(&["check", "vectors.jasper"]).stdout).unwrap();
+    let reported = || String::from_utf8(sandbox.jasper(&["check", "vectors.jasper"]).stdout).unwrap();
     let codes = || sandbox.one(&["check", "vectors.jasper"])["graph"]["quantization"].clone();
-    assert!(codes().is_null() && !told().contains("\ncodes  "));
+    assert!(codes().is_null() && !reported().contains("\ncodes  "));
     sandbox.ok(&["quantize", "vectors.jasper", "--quantization", "rabitq:2"]);
     assert_eq!(codes()["drifted"], false);
-    assert!(told().contains("up to date"), "{}", told());
+    assert!(reported().contains("up to date"), "{}", reported());
 
     // Other vectors, far from where these are.
     let moved: Vec<f32> = Clusters::new(DIMENSION, 8).rows::<f32>(400, 0).iter().map(|x| x + 900.0).collect();
@@ -160,7 +160,11 @@ fn a_check_says_when_to_retrain() {
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
     sandbox.ok(&["consolidate", "vectors.jasper"]);
     assert_eq!([&codes()["drifted"], &codes()["quantization"]], [&json!(true), &json!("rabitq:2")]);
-    assert!(told().contains(": retrain with `jasper quantize --quantization rabitq:2`"), "{}", told());
+    assert!(
+        reported().contains(": retrain with `jasper quantize --quantization rabitq:2`"),
+        "{}",
+        reported()
+    );
 
     // Nothing is left to compare with, and nothing is wrong.
     sandbox.write("gone.txt", keys(400..800));
@@ -168,5 +172,5 @@ fn a_check_says_when_to_retrain() {
     let report = sandbox.one(&["check", "vectors.jasper"]);
     assert_eq!([&report["sound"], &report["graph"]["quantization"]], [&json!(true), &json!(null)]);
     let why = report["graph"]["quantization_not_checked"].as_str().unwrap();
-    assert!(why.contains("training vectors are too few") && told().contains(why), "{why}");
+    assert!(why.contains("training vectors are too few") && reported().contains(why), "{why}");
 }

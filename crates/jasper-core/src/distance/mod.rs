@@ -1,7 +1,7 @@
 //! Dot products and squared L2 distances: scalar, AVX2 and AVX-512, chosen at run time.
 //!
-//! All implementations return the same bits, so that the same data give the same graph on every machine. Integer sums are
-//! exact. Float sums have one fixed order, whatever the register width:
+//! All implementations return the same bits, so that the same data give the same graph on every machine. Integer sums
+//! are exact. Float sums have one fixed order, whatever the register width:
 //!
 //! ```text
 //! for i in 0..len: sums[i % 64] = fma(a[i], b[i], sums[i % 64])
@@ -34,8 +34,8 @@ pub type PairFn<T> = fn(&[T], &[T]) -> f32;
 
 /// A function of a query and many rows of its length; writes one result per row to `out`.
 ///
-/// The rows may lie anywhere in memory: each is prefetched while the ones before it are read. Panics if `rows` and `out`,
-/// or the query and a row, differ in length.
+/// The rows may lie anywhere in memory: each is prefetched while the ones before it are read. Panics if `rows` and
+/// `out`, or the query and a row, differ in length.
 pub type ManyFn<T> = fn(query: &[T], rows: &[&[T]], out: &mut [f32]);
 
 /// The distance functions of one element type at one SIMD level.

@@ -95,8 +95,8 @@ fn pair<T>(a: &[T], b: &[T], kernel: unsafe fn(*const T, *const T, usize) -> f32
     unsafe { kernel(a.as_ptr(), b.as_ptr(), a.len()) }
 }
 
-/// Bytes prefetched ahead of the row being read: enough to hide a memory access at the rate at which one core reads (about
-/// 100 ns at 20 to 40 bytes per nanosecond), and few enough to stay in a 32 KB L1.
+/// Bytes prefetched ahead of the row being read: enough to hide a memory access at the rate at which one core reads
+/// (about 100 ns at 20 to 40 bytes per nanosecond), and few enough to stay in a 32 KB L1.
 const PREFETCH_BYTES: usize = 4096;
 
 #[inline(always)]

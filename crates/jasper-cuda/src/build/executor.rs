@@ -1,81 +1,225 @@
-//! The steps of updates on a device.
+//! The steps of builds and updates, as launches in one stream.
 
-use gpu_kernels::bits::Slots;
-use gpu_kernels::links::{FindRoom, FindRowsToRepair, Reached, RoomArgs, RowsToRepairArgs};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use gpu_kernels::bits::SlotList;
+use gpu_kernels::edges::{FindFreeRow, FindRowsToRepair, FreeRowArgs, ReachableSet, RowsToRepairArgs};
+use gpu_kernels::graph::NO_SLOT;
+use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    BatchCandidates, BatchCandidatesArgs, FindDuplicates, FindDuplicatesArgs, Repair, RepairArgs,
+    BatchCandidates, BatchCandidatesArgs, COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, HOPS,
+    IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs,
+    ReverseEdges, ReverseEdgesArgs,
 };
-use gpu_kernels::{Buffer as _, Stream};
-use jasper_core::{Element, Neighbor, VectorId};
-use jasper_vamana::connectivity;
-use jasper_vamana::{Executor, PeerSampling};
+use gpu_kernels::search::{DeviceHit, Search, SearchArgs};
+use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
+use jasper_core::{BuildParams, Element, Neighbor, VectorId, defaults};
+use jasper_graph::Graph;
+use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, PeerSampling, Reached, SearchCost};
 
-use super::DeviceLinker;
-use super::parts::{Candidates, DeviceUpdates};
-use crate::DeviceGraph;
-use crate::graph::{LinkRows, MutableDeviceGraph};
+use super::parts::{BackEdges, Candidates, Edges, Updates};
+use crate::graph::{DeviceGraph, EdgeRows, GraphId, MutableDeviceGraph};
+use crate::search::config::default_launch;
 
-/// Vertices of a batch that are compared with one before the nearest are kept. With up to 128 that are kept they take 8 KB of
+/// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
+/// their candidates take no more memory than the sort of the back edges in builds of ten million vertices.
+pub(super) const SEARCH_CHUNK: usize = 1 << 15;
+/// Targets of back edges whose rows are computed before they are written.
+pub(super) const MERGE_CHUNK: u32 = 1 << 18;
+/// Peers that a vertex is compared with before the nearest are kept. With up to 128 that are kept they take 8 KB of
 /// shared memory.
-const COMPARED_AT_ONCE: u32 = 896;
+const PEER_CHUNK: u32 = 896;
 /// Slots that are listed at once.
-const LISTED_AT_ONCE: u32 = 1 << 20;
+const LIST_CHUNK: u32 = 1 << 20;
 
-impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
-    type Live = MutableDeviceGraph<T, S>;
+/// Builds and updates graphs in the memory of a device: what [`CpuExecutor`] does, by kernels.
+///
+/// All kernels are queued in one stream. For a batch of a bulk build the host waits for a few counters: once per
+/// chunk of searches, once for the back edges, and once per chunk of merges.
+#[derive(Debug)]
+pub struct DeviceExecutor<T, S = crate::Stream> {
+    stream: S,
+    params: BuildParams,
+    /// Does the host's part with its threads.
+    cpu: Arc<CpuExecutor>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element, S: Stream> DeviceExecutor<T, S> {
+    /// An executor for copies of `graph` on the device of `stream`, which does the host's part with the threads of
+    /// `cpu`.
+    pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
+        Self { stream, params: *graph.params(), cpu, element: PhantomData }
+    }
+
+    /// The stream in which everything is queued.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    fn counters(&self) -> Result<S::Buffer<u64>, S::Error> {
+        let mut counters = self.stream.allocate(COUNTERS)?;
+        self.stream.fill(&mut counters, 0)?;
+        Ok(counters)
+    }
+
+    fn prune_args(&self, graph: &DeviceGraph<T, S>, counters: &mut S::Buffer<u64>) -> PruneArgs {
+        PruneArgs {
+            graph: graph.args(),
+            form: graph.form(),
+            alpha: self.params.alpha(),
+            max_degree: self.params.max_degree() as u32,
+            max_candidates: defaults::MAX_CANDIDATES as u32,
+            counters: counters.output(),
+        }
+    }
+
+    /// New rows, once they are computed: publishing them then takes little time.
+    fn updates(
+        &self,
+        rows: EdgeRows<S>,
+        counters: &S::Buffer<u64>,
+        graph: GraphId,
+    ) -> Result<Updates<S>, S::Error> {
+        Ok(Updates { rows, graph, cost: cost_of(&self.stream.download(counters)?) })
+    }
+
+    /// Checks that an earlier step computed its result from this graph: kernels use its slots as indices.
+    fn check(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
+        assert_eq!(graph.id(), id, "the result of a step is for the graph that it was computed from");
+    }
+}
+
+fn cost_of(counters: &[u64]) -> SearchCost {
+    SearchCost {
+        hops: counters[HOPS],
+        distances: counters[DISTANCES],
+        prune_distances: counters[PRUNE_DISTANCES],
+    }
+}
+
+impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
+    type Graph = MutableDeviceGraph<T, S>;
+    type Error = S::Error;
+    type Candidates = Candidates<S>;
+    type Edges = Edges<S>;
+    type BackEdges = BackEdges<S>;
+    type Updates = Updates<S>;
+
+    const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        match &self.host {
-            Some(host) => host.pool().install(work),
-            None => work(),
-        }
+        self.cpu.pool().install(work)
+    }
+
+    fn search(
+        &self,
+        graph: &MutableDeviceGraph<T, S>,
+        chunk: &[VectorId],
+    ) -> Result<Candidates<S>, S::Error> {
+        let graph = graph.on_device();
+        assert!(chunk.iter().all(|vertex| vertex.index() < graph.slots()), "vertices are slots of the graph");
+        let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
+        let max_candidates = self.params.max_hops() as u32;
+        let launch = default_launch(chunk.len(), stream.multiprocessors(), graph.args().row_bytes);
+        let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
+        let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
+        let mut costs = stream.allocate(batch.len() * 2)?;
+        let mut results = stream.allocate::<DeviceHit>(batch.len())?;
+        let args = SearchArgs {
+            graph: graph.args(),
+            queries: graph.args().rows,
+            query_rows: batch.input(),
+            allowed: DevicePtr::null(),
+            results: results.output(),
+            fallback: DevicePtr::null(),
+            candidates: DevicePtrMut::null(),
+            costs: costs.output(),
+            expanded: entries.output(),
+            queries_len: batch.len() as u32,
+            k: 1,
+            beam_width: beam_width as u32,
+            max_hops: max_candidates,
+            expansions: launch.expansions,
+            visited_slots: launch.visited_slots,
+            start_points_stride: 0,
+            candidates_len: 0,
+            form: graph.form(),
+        };
+        let kernel = Search::for_rows(
+            T::KIND,
+            graph.form().measure(),
+            args.graph.row_bytes,
+            beam_width as u32,
+            launch.warps,
+        );
+        let mut duplicate_of = stream.allocate(batch.len())?;
+        stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
+        // slots of the graph, as asserted.
+        unsafe { stream.launch(&kernel, args)? };
+        let (counters, graph) = (self.counters()?, graph.id());
+        Ok(Candidates {
+            batch,
+            entries,
+            costs,
+            duplicate_of,
+            batch_candidates: None,
+            counters,
+            max_candidates,
+            graph,
+        })
     }
 
     fn find_duplicates(
         &self,
-        graph: &DeviceGraph<T, S>,
+        graph: &MutableDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
+        let graph = graph.on_device();
         self.check(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().rows,
             batch: candidates.batch.input(),
-            candidates: candidates.keys.input(),
-            work: candidates.work.input(),
-            identical: candidates.identical.output(),
+            candidates: candidates.entries.input(),
+            costs: candidates.costs.input(),
+            duplicate_of: candidates.duplicate_of.output(),
             row_bytes: graph.args().row_bytes,
-            lists: candidates.lists(),
-            candidates_stride: candidates.most,
+            vertices_len: candidates.len(),
+            candidates_stride: candidates.max_candidates,
         };
-        // SAFETY: the arrays are of so many vertices, whose candidates are slots of this graph, as checked.
+        // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
         unsafe { self.stream.launch(&FindDuplicates, args)? };
         Ok(candidates)
     }
 
     fn batch_candidates(
         &self,
-        graph: &DeviceGraph<T, S>,
+        graph: &MutableDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
         peers: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
+        let graph = graph.on_device();
         self.check(graph, candidates.graph);
-        let lists = candidates.lists();
-        let mut batch_candidates = self.stream.allocate(lists as usize * self.params.max_degree())?;
+        let vertices_len = candidates.len();
+        let mut batch_candidates = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
         let args = BatchCandidatesArgs {
             prune: self.prune_args(graph, &mut candidates.counters),
             batch: candidates.batch.input(),
-            candidates: candidates.keys.input(),
-            work: candidates.work.input(),
-            identical: candidates.identical.input(),
+            candidates: candidates.entries.input(),
+            costs: candidates.costs.input(),
+            duplicate_of: candidates.duplicate_of.input(),
             batch_candidates: batch_candidates.output(),
-            lists,
+            vertices_len,
             group: peers.group as u32,
             every: peers.every as u32,
             more: peers.more as u32,
-            at_once: COMPARED_AT_ONCE,
-            candidates_stride: candidates.most,
+            chunk_len: PEER_CHUNK,
+            candidates_stride: candidates.max_candidates,
         };
-        // SAFETY: the arrays are of so many vertices, which are slots of this graph, as checked.
+        // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
         unsafe {
             self.stream.launch(
                 &BatchCandidates::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes),
@@ -86,23 +230,154 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
         Ok(candidates)
     }
 
-    fn rows_to_repair(&self, graph: &DeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
+    fn prune(
+        &self,
+        graph: &MutableDeviceGraph<T, S>,
+        mut candidates: Candidates<S>,
+    ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
+        let graph = graph.on_device();
+        self.check(graph, candidates.graph);
+        let (stream, vertices_len) = (&self.stream, candidates.len());
+        let stride = graph.args().edges_stride;
+        let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
+        let mut distances = stream.allocate(rows.ids.len())?;
+        let args = LinkArgs {
+            prune: self.prune_args(graph, &mut candidates.counters),
+            batch: candidates.batch.input(),
+            candidates: candidates.entries.input(),
+            batch_candidates: candidates
+                .batch_candidates
+                .as_ref()
+                .map_or(DevicePtr::null(), |entries| entries.input()),
+            costs: candidates.costs.input(),
+            duplicate_of: candidates.duplicate_of.input(),
+            vertices: rows.vertices.output(),
+            ids: rows.ids.output(),
+            distances: distances.output(),
+            vertices_len,
+            candidates_stride: candidates.max_candidates,
+        };
+        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the candidates
+        // are those of a search of this graph.
+        unsafe {
+            stream.launch(&Link::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?
+        };
+        let counters = stream.download(&candidates.counters)?;
+        let mut duplicates = Vec::new();
+        if counters[IDENTICAL] > 0 {
+            let others = stream.download(&candidates.duplicate_of)?;
+            let pairs = stream.download(&candidates.batch)?.into_iter().zip(others);
+            let pairs = pairs.filter(|&(_, other)| other != NO_SLOT);
+            duplicates.extend(pairs.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
+        }
+        let slot_bits = usize::BITS - graph.slots().leading_zeros();
+        let edges = Edges { rows, distances, slot_bits, graph: graph.id() };
+        Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
+    }
+
+    fn publish_edges(
+        &self,
+        graph: &mut MutableDeviceGraph<T, S>,
+        chunks: &[Edges<S>],
+    ) -> Result<(), S::Error> {
+        let graph = graph.on_device_mut();
+        chunks.iter().try_for_each(|edges| {
+            self.check(graph, edges.graph);
+            graph.publish_rows(&self.stream, &edges.rows)
+        })
+    }
+
+    fn reverse_edges(&self, chunks: Vec<Edges<S>>) -> Result<BackEdges<S>, S::Error> {
+        let stream = &self.stream;
+        let len: usize = chunks.iter().map(|chunk| chunk.rows.ids.len()).sum();
+        let mut edges = Pairs::allocate(stream, len as u32)?;
+        let mut first = 0;
+        let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
+        let graph = chunks.first().map(|chunk| chunk.graph);
+        assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
+        for Edges { rows, distances, .. } in chunks {
+            let args = ReverseEdgesArgs {
+                vertices: rows.vertices.input(),
+                ids: rows.ids.input(),
+                distances: distances.input(),
+                sort_keys: edges.keys.output().add(first),
+                sources: edges.values.output().add(first),
+                vertices_len: rows.len(),
+                edges_stride: (rows.ids.len() / rows.vertices.len()) as u32,
+            };
+            // SAFETY: the array holds the edges of all chunks, and each chunk writes after those before it.
+            unsafe { stream.launch(&ReverseEdges, args)? };
+            first += rows.ids.len();
+        }
+        let mut scratch = SortScratch::allocate(stream, len as u32)?;
+        sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + slot_bits, &mut scratch)?;
+        drop(scratch);
+        let mut targets = Groups::allocate(stream, len as u32)?;
+        targets.find(stream, &edges.keys, len as u32, u32::BITS)?;
+        let targets_len = stream.download(&targets.count)?[0];
+        Ok(BackEdges { edges, targets, targets_len, merged: 0, graph })
+    }
+
+    fn merge(
+        &self,
+        graph: &MutableDeviceGraph<T, S>,
+        back_edges: &mut BackEdges<S>,
+    ) -> Result<Option<Updates<S>>, S::Error> {
+        let graph = graph.on_device();
+        let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
+        let len = (*targets_len - *merged).min(MERGE_CHUNK);
+        let (Some(id), 1..) = (*id, len) else { return Ok(None) };
+        self.check(graph, id);
+        let mut counters = self.counters()?;
+        let mut rows = EdgeRows::allocate(&self.stream, len, graph.args().edges_stride)?;
+        let args = MergeArgs {
+            prune: self.prune_args(graph, &mut counters),
+            sort_keys: edges.keys.input(),
+            sources: edges.values.input(),
+            begins: targets.begins.input().add(*merged as usize),
+            vertices: rows.vertices.output(),
+            ids: rows.ids.output(),
+            targets: len,
+        };
+        // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
+        // graph, and are grouped by their targets, of which there are as many.
+        unsafe {
+            self.stream
+                .launch(&Merge::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
+        }
+        *merged += len;
+        Ok(Some(self.updates(rows, &counters, id)?))
+    }
+
+    fn publish(
+        &self,
+        graph: &mut MutableDeviceGraph<T, S>,
+        updates: Updates<S>,
+    ) -> Result<SearchCost, S::Error> {
+        let graph = graph.on_device_mut();
+        self.check(graph, updates.graph);
+        graph.publish_rows(&self.stream, &updates.rows)?;
+        Ok(updates.cost)
+    }
+
+    fn rows_to_repair(&self, graph: &MutableDeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
+        let graph = graph.on_device();
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
         let args = RowsToRepairArgs {
-            links: graph.links().input(),
+            edges: graph.edges().input(),
             live: graph.live_bits().input(),
             rows_to_repair: to_repair.output(),
             slots,
-            links_stride: graph.args().links_stride,
+            edges_stride: graph.args().edges_stride,
         };
         // SAFETY: the graph has as many rows and bits; there is a word for each 32 of them.
         unsafe { stream.launch(&FindRowsToRepair, args)? };
-        let mut listed = Slots::allocate(stream, slots.min(LISTED_AT_ONCE))?;
+        let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
         let mut vertices = Vec::new();
-        for first in (0..slots).step_by(LISTED_AT_ONCE as usize) {
-            let range = first..slots.min(first.saturating_add(LISTED_AT_ONCE));
-            let count = listed.list(stream, Some(&to_repair), None, range)?;
+        for first in (0..slots).step_by(LIST_CHUNK as usize) {
+            let range = first..slots.min(first.saturating_add(LIST_CHUNK));
+            let count = listed.list(stream, &to_repair, range)?;
             let slots = stream.download_range(&listed.slots, 0..count as usize)?;
             vertices.extend(slots.into_iter().map(VectorId::new));
         }
@@ -111,15 +386,16 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
 
     fn repair_rows(
         &self,
-        graph: &DeviceGraph<T, S>,
+        graph: &MutableDeviceGraph<T, S>,
         vertices: &[VectorId],
-    ) -> Result<DeviceUpdates<S>, S::Error> {
+    ) -> Result<Updates<S>, S::Error> {
+        let graph = graph.on_device();
         assert!(
             vertices.iter().all(|vertex| vertex.index() < graph.slots()),
             "vertices are slots of the graph"
         );
         let mut counters = self.counters()?;
-        let mut rows = LinkRows::for_vertices(&self.stream, vertices, graph.args().links_stride)?;
+        let mut rows = EdgeRows::for_vertices(&self.stream, vertices, graph.args().edges_stride)?;
         let args = RepairArgs {
             prune: self.prune_args(graph, &mut counters),
             live: graph.live_bits().input(),
@@ -127,69 +403,76 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceLinker<T, S> {
             ids: rows.ids.output(),
             rows: rows.len(),
         };
-        // SAFETY: the rows have just been made in these shapes, of slots of the graph, as asserted, which has a bit for each.
+        // SAFETY: the rows have just been made in these shapes, of slots of the graph, as asserted, which has a bit for
+        // each.
         unsafe {
             self.stream
                 .launch(&Repair::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
         }
-        Ok(DeviceUpdates { rows, counters, graph: graph.id() })
+        self.updates(rows, &counters, graph.id())
     }
 
-    fn reachable(
-        &self,
-        graph: &DeviceGraph<T, S>,
-        start: VectorId,
-    ) -> Result<connectivity::Reached, S::Error> {
-        let mut reached = Reached::empty(&self.stream, graph.slots() as u32)?;
-        reached.extend(&self.stream, graph.links(), graph.args().links_stride, &[start.get()])?;
-        Ok(connectivity::Reached::from_words(self.stream.download(reached.bits())?))
+    fn reachable(&self, graph: &MutableDeviceGraph<T, S>, start: VectorId) -> Result<Reached, S::Error> {
+        let graph = graph.on_device();
+        let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
+        reached.extend(&self.stream, graph.edges(), graph.args().edges_stride, &[start.get()])?;
+        Ok(Reached::from_words(self.stream.download(reached.bits())?))
     }
 
-    fn nearest_with_room(
+    fn nearest_not_full(
         &self,
-        graph: &DeviceGraph<T, S>,
+        graph: &MutableDeviceGraph<T, S>,
         candidates: Candidates<S>,
-        reached: &connectivity::Reached,
+        reached: &Reached,
     ) -> Result<Vec<(VectorId, Neighbor)>, S::Error> {
+        let graph = graph.on_device();
         self.check(graph, candidates.graph);
         let stream = &self.stream;
         let reached = stream.upload(&reached.words())?;
-        assert!(reached.len() * u32::BITS as usize >= graph.slots(), "a set is of slots of the graph");
-        let mut nearest = stream.allocate(candidates.lists() as usize)?;
-        let args = RoomArgs {
-            links: graph.links().input(),
+        assert!(
+            reached.len() * u32::BITS as usize >= graph.slots(),
+            "there is a bit for each slot of the graph"
+        );
+        let mut nearest = stream.allocate(candidates.len() as usize)?;
+        let args = FreeRowArgs {
+            edges: graph.edges().input(),
             reached: reached.input(),
-            candidates: candidates.keys.input(),
-            work: candidates.work.input(),
-            identical: candidates.identical.input(),
+            candidates: candidates.entries.input(),
+            costs: candidates.costs.input(),
+            duplicate_of: candidates.duplicate_of.input(),
             nearest: nearest.output(),
-            lists: candidates.lists(),
-            candidates_stride: candidates.most,
-            links_stride: graph.args().links_stride,
+            vertices_len: candidates.len(),
+            candidates_stride: candidates.max_candidates,
+            edges_stride: graph.args().edges_stride,
             max_degree: self.params.max_degree() as u32,
         };
-        // SAFETY: the arrays are of so many vertices, whose candidates are slots of this graph, as checked; there is a bit
-        // for each, as asserted.
-        unsafe { stream.launch(&FindRoom, args)? };
+        // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked;
+        // there is a bit for each, as asserted.
+        unsafe { stream.launch(&FindFreeRow, args)? };
         let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&nearest)?);
         let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
         Ok(found.map(|(vertex, key)| (VectorId::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
-    fn neighbors(
+    fn rows(
         &self,
-        graph: &DeviceGraph<T, S>,
+        graph: &MutableDeviceGraph<T, S>,
         vertices: &[VectorId],
     ) -> Result<Vec<Vec<VectorId>>, S::Error> {
-        graph.links_of(&self.stream, vertices)
+        graph.on_device().download_rows(&self.stream, vertices)
     }
 
-    fn set_neighbors(
+    fn row_updates(
         &self,
-        graph: &mut DeviceGraph<T, S>,
+        graph: &MutableDeviceGraph<T, S>,
         vertices: &[VectorId],
-        neighbors: &[Vec<VectorId>],
-    ) -> Result<(), S::Error> {
-        graph.set_links_of(&self.stream, vertices, neighbors)
+        rows: &[Vec<VectorId>],
+    ) -> Result<Updates<S>, S::Error> {
+        let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
+        Ok(Updates { rows, graph: graph.on_device().id(), cost: SearchCost::default() })
+    }
+
+    fn read_edges(&self, graph: &mut MutableDeviceGraph<T, S>) -> Result<(), S::Error> {
+        graph.read_edges(self.cpu.pool())
     }
 }

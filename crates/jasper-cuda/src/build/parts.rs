@@ -1,93 +1,65 @@
-//! What passes from step to step of a batch, all of it in device memory.
+//! Results that one step of a batch hands to the next, in device memory.
 
 use gpu_kernels::groups::Groups;
 use gpu_kernels::sort::Pairs;
 use gpu_kernels::{Buffer as _, Stream};
-use jasper_core::VectorId;
-use jasper_vamana::{Links, SearchCost};
+use jasper_vamana::SearchCost;
 
-use crate::graph::{GraphId, LinkRows};
+use crate::graph::{EdgeRows, GraphId};
 
-/// What the searches of a batch expanded.
+/// The vertices expanded by the searches for a chunk of a batch.
 pub struct Candidates<S: Stream> {
-    /// `[lists]`
+    /// `[vertices_len]`
     pub(super) batch: S::Buffer<u32>,
-    /// `[lists][most]`
-    pub(super) keys: S::Buffer<u64>,
-    /// `[lists][2]`
-    pub(super) work: S::Buffer<u32>,
-    /// `[lists]`: the identical vertex of each, or no row.
-    pub(super) identical: S::Buffer<u32>,
-    /// `[lists][max_degree]`, where there are more of them out of the batch itself.
+    /// `[vertices_len][max_candidates]`
+    pub(super) entries: S::Buffer<u64>,
+    /// `[vertices_len][2]`: hops and distances of each search.
+    pub(super) costs: S::Buffer<u32>,
+    /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
+    pub(super) duplicate_of: S::Buffer<u32>,
+    /// `[vertices_len][max_degree]`, where vertices of the batch are candidates of each other.
     pub(super) batch_candidates: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     pub(super) counters: S::Buffer<u64>,
     /// Maximum number of candidates per vertex.
-    pub(super) most: u32,
+    pub(super) max_candidates: u32,
     /// The graph that was searched.
     pub(super) graph: GraphId,
 }
 
 impl<S: Stream> Candidates<S> {
-    pub(super) fn lists(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.batch.len() as u32
     }
 }
 
-/// The links of a batch, part by part.
-pub struct DeviceLinks<S: Stream> {
-    pub(super) parts: Vec<Part<S>>,
-    pub(super) identical: Vec<(VectorId, VectorId)>,
-    pub(super) cost: SearchCost,
-}
-
-/// The links of the vertices that were searched for at once.
-pub(super) struct Part<S: Stream> {
-    pub(super) rows: LinkRows<S>,
-    /// `[rows][links_stride]`
+/// The edges of a chunk of a batch.
+pub struct Edges<S: Stream> {
+    pub(super) rows: EdgeRows<S>,
+    /// `[rows][edges_stride]`
     pub(super) distances: S::Buffer<u32>,
     /// Bits of the number of a slot: more than any slot needs if all are set.
     pub(super) slot_bits: u32,
-    /// The graph whose links they are.
+    /// The graph whose edges they are.
     pub(super) graph: GraphId,
 }
 
-impl<S: Stream> Links for DeviceLinks<S> {
-    fn join(parts: Vec<Self>) -> Self {
-        let mut whole = Self { parts: Vec::new(), identical: Vec::new(), cost: SearchCost::default() };
-        for part in parts {
-            whole.parts.extend(part.parts);
-            whole.identical.extend(part.identical);
-            whole.cost += part.cost;
-        }
-        whole
-    }
-
-    fn identical(&self) -> &[(VectorId, VectorId)] {
-        &self.identical
-    }
-
-    fn cost(&self) -> SearchCost {
-        self.cost
-    }
-}
-
-/// The edges of a batch turned around, sorted and grouped by their targets.
-pub struct DeviceBackEdges<S: Stream> {
+/// The reversed edges of a batch, sorted and grouped by target.
+pub struct BackEdges<S: Stream> {
     pub(super) edges: Pairs<S>,
     pub(super) targets: Groups<S>,
     pub(super) targets_len: u32,
     /// Targets that are merged.
     pub(super) merged: u32,
-    /// The graph they are in; none if there are none.
+    /// The graph they are in; `None` if there are no edges.
     pub(super) graph: Option<GraphId>,
 }
 
 /// New rows to publish.
-pub struct DeviceUpdates<S: Stream> {
-    pub(super) rows: LinkRows<S>,
+pub struct Updates<S: Stream> {
+    pub(super) rows: EdgeRows<S>,
     /// The graph whose rows they are.
     pub(super) graph: GraphId,
-    /// `[COUNTERS]`
-    pub(super) counters: S::Buffer<u64>,
+    /// What it cost to compute them.
+    pub(super) cost: SearchCost,
 }

@@ -1,68 +1,69 @@
-//! What a build on a device takes, before it begins.
+//! Memory of a build on a device, planned before it starts.
 
+use gpu_kernels::edges::ReachableSet;
 use gpu_kernels::groups::Groups;
-use gpu_kernels::links::Reached;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use gpu_kernels::sort::SortScratch;
 use jasper_core::{BuildParams, Element};
 use jasper_vamana::{BuildShape, largest_batch};
 
-use super::linker::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
-use crate::graph::links_stride;
-use crate::{DeviceGraph, Error, MemoryPlan, MemorySpace, Result, Stream};
+use super::executor::{MERGE_CHUNK, SEARCH_CHUNK};
+use crate::graph::edges_stride;
+use crate::{DeviceGraph, Error, MemoryPlan, MemorySpace, Result, Stream, VectorStorage};
 
 /// Bytes of one pair of a sort.
 const PAIR: u64 = 12;
-/// What the driver's half of a device in use takes of the host, code and tables.
+/// Host memory of the driver for a device in use: code and tables.
 const DRIVER_BYTES: u64 = 256 << 20;
 
-/// Whether kernels search with the beam of these parameters.
+/// Checks that kernels support the beam width of these parameters.
 pub(crate) fn check_beam(params: &BuildParams) -> Result<()> {
-    most("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())
+    check_max("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())
 }
 
-fn most(name: &'static str, value: f64, most: f64) -> Result<()> {
-    if value <= most {
+fn check_max(name: &'static str, value: f64, max: f64) -> Result<()> {
+    if value <= max {
         return Ok(());
     }
-    Err(Error::BuildParam { name, value: value.to_string(), most: most.to_string() })
+    Err(Error::BuildParam { name, value: value.to_string(), max: max.to_string() })
 }
 
-/// What a build on a device takes, there and on the host: the graph on both, and the largest batch.
+/// The memory of a build, on the device and on the host: the graph on both, and the largest batch.
 ///
-/// A batch is searched for and pruned in parts, whose links stay; then its back edges are sorted, which its links do not
-/// outlive; then they are merged in parts. At the end, what can be reached is walked to, and what cannot is searched for. So
-/// the batch takes what the largest of these steps does.
+/// A batch is searched for and pruned in chunks, whose edges are kept; then these are reversed and freed, and the back
+/// edges sorted; then they are merged in chunks. At the end a breadth-first search finds the unreachable vertices,
+/// which are searched for. A batch needs the memory of the largest of these steps.
 ///
 /// # Errors
-/// [`Error::BuildParam`]: the beam is wider, or a batch larger, than kernels are made for.
+/// [`Error::BuildParam`]: the beam width or the largest batch is more than kernels support.
 pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let params = &shape.params;
     check_beam(params)?;
     let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));
-    let row = links_stride(params);
+    let row = edges_stride(params);
     let share = params.max_batch_share();
     let sortable = u32::MAX as usize / row;
-    most(
+    check_max(
         "max_batch_share",
         share.into(),
         if batch > sortable { sortable as f64 / shape.rows as f64 } else { 1.0 },
     )?;
 
-    let searched = batch.min(SEARCHED_AT_ONCE) as u64;
+    let searched = batch.min(SEARCH_CHUNK) as u64;
     let (batch, row) = (batch as u64, row as u64);
     let edges = batch * row;
-    let links = edges * 8 + batch * 8;
+    let lists = edges * 8 + batch * 8;
     let candidates = searched * (params.max_hops() as u64 * 8 + 40);
     let pairs = edges * PAIR;
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);
-    let new_rows = edges.min(TARGETS_AT_ONCE.into()).min(shape.rows as u64) * (row * 4 + 4);
-    let walk = Reached::<Stream>::bytes(shape.rows as u32);
+    let new_rows = edges.min(MERGE_CHUNK.into()).min(shape.rows as u64) * (row * 4 + 4);
+    let walk = ReachableSet::<Stream>::bytes(shape.rows as u32);
     let repair = candidates + shape.rows as u64 / 8;
-    let steps = [links + candidates, links + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
+    let steps = [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
     let largest = steps.into_iter().max().unwrap_or(0);
-    let plan = DeviceGraph::<T>::plan_of(shape, shape.plan_beside_device::<T>());
+    let plan =
+        DeviceGraph::<T>::plan_with(shape, Some(VectorStorage::Device), shape.plan_host_for_device::<T>());
     Ok(plan.part(MemorySpace::Device, "largest batch", largest).part(
         MemorySpace::Host,
         "driver",

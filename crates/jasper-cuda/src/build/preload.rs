@@ -1,10 +1,10 @@
-//! The kernels of a build, compiled while its rows are read.
+//! Compiling the kernels of a build while its vectors are read.
 
 use std::borrow::Cow;
 use std::thread::{self, JoinHandle};
 
 use gpu_kernels::Kernel as _;
-use gpu_kernels::links::{FindRoom, Reach};
+use gpu_kernels::edges::{FindFreeRow, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::SaveRows;
 use gpu_kernels::search::Search;
@@ -15,14 +15,15 @@ use crate::Context;
 use crate::graph::form;
 use crate::search::config::default_launch;
 
-/// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more for
-/// them, and later ones some milliseconds, while the driver takes them from its cache. Dropped, it waits for the threads.
+/// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more
+/// for them, and later ones some milliseconds, while the driver takes them from its cache. Dropped, it waits for the
+/// threads.
 #[derive(Debug)]
 pub struct KernelPreload(Vec<JoinHandle<()>>);
 
 impl KernelPreload {
-    /// Begins with those that [`link_on_device`](crate::link_on_device) launches for a build of this shape. Errors
-    /// are reported when they are launched.
+    /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape.
+    /// Errors are reported when they are launched.
     pub fn for_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());
@@ -39,7 +40,7 @@ impl KernelPreload {
 
 impl Drop for KernelPreload {
     fn drop(&mut self) {
-        // A thread that panicked has loaded nothing, and whoever launches its kernel will.
+        // A kernel whose thread panicked is loaded when it is launched.
         self.0.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
@@ -60,7 +61,7 @@ fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'sta
         Publish.entry(),
         ReverseEdges.entry(),
         Reach.entry(),
-        FindRoom.entry(),
+        FindFreeRow.entry(),
         SaveRows.entry(),
     ];
     entries.dedup();

@@ -11,13 +11,13 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, BuildShape, Checkpoints, CpuExecutor, Ingested, LinkProgress, UpdateError, bulk_build,
+    BuildShape, Checkpoints, CpuExecutor, Ingested, InsertReport, LinkProgress, UpdateError, bulk_build,
     ingest,
 };
 use rand::RngExt;
 
-use super::{DeviceLinker, link, plan_build};
-use crate::{DeviceGraph, Error, MemorySpace, VectorStorage};
+use super::{DeviceExecutor, plan_build};
+use crate::{DeviceGraph, Error, MemorySpace, MutableDeviceGraph, VectorStorage};
 
 const DIMENSION: usize = 9;
 
@@ -35,7 +35,7 @@ fn params() -> BuildParams {
 }
 
 /// The graph that an emulated device links.
-fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, BuildReport) {
+fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, InsertReport) {
     built_with(rows, metric, seed, None, &mut no_progress).unwrap()
 }
 
@@ -46,14 +46,14 @@ fn built_with<T: Element>(
     seed: u64,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, BuildReport), UpdateError> {
+) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
     let linked = LinkProgress::resume(&mut graph, &order, checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
-    let linker = DeviceLinker::new(stream, &graph);
-    Ok(link(&linker, cpu.pool(), graph, copy, linked, progress)?.finish())
+    let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
+    Ok(linked.run(&executor, MutableDeviceGraph::new(stream, graph, copy), progress)?.finish())
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
@@ -78,9 +78,9 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points(), "{name}");
     assert_eq!(device_report.cost.hops, report.cost.hops, "{name}");
     assert_eq!(device_report.reconnected, report.reconnected, "{name}");
-    // Several kept neighbors are compared with a candidate at once on the CPU, and seen ids are never forgotten there. But
-    // what waits for the second round is compared on a device as neighbors are kept, and on the CPU if the row has room for
-    // it: under inner products it often has none.
+    // Several kept neighbors are compared with a candidate at once on the CPU, and seen ids are never forgotten there.
+    // But what waits for the second round is compared on a device as neighbors are kept, and on the CPU if the row has
+    // room for it: under inner products it often has none.
     let (on_device, on_cpu) = (device_report.cost.prune_distances, report.cost.prune_distances);
     println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");
     assert!(on_device <= if metric == Metric::InnerProduct { on_cpu * 4 / 3 } else { on_cpu }, "{name}");
@@ -140,14 +140,15 @@ fn a_build_can_be_cancelled() {
     let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
     let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
-    let linker = DeviceLinker::new(stream, &graph);
     let cpu = CpuExecutor::new(1).unwrap();
+    let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let mut cancel = |progress: Progress| {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let linked = LinkProgress::new(&order);
-    let error = link(&linker, cpu.pool(), graph, copy, linked, &mut cancel).unwrap_err();
+    let linked = LinkProgress::resume(&mut graph, &order, None).unwrap();
+    let graph = MutableDeviceGraph::new(stream, graph, copy);
+    let error = linked.run(&executor, graph, &mut cancel).unwrap_err();
     assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
 }
 
@@ -191,9 +192,9 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
             && small.total(MemorySpace::Device) < batch_bytes / 100
     );
     let wide = BuildParams::builder().build_beam_width(2000).build().unwrap();
-    let told = plan(1000, wide).unwrap_err().to_string();
+    let message = plan(1000, wide).unwrap_err().to_string();
     assert_eq!(
-        told,
+        message,
         "build_beam_width (2000) must be at most 1024 on a device; lower it, or build on the cpu"
     );
     let greedy = BuildParams::builder().max_batch_share(1.0).build().unwrap();
@@ -224,13 +225,14 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let cpu = CpuExecutor::new(2).unwrap();
     let view = MatrixView::new(&values, DIMENSION).unwrap();
     let ingested = ingest(&cpu, &view, None, metric, params(), &mut no_progress).unwrap();
-    let Ingested { graph, order } = ingested;
+    let Ingested { mut graph, order } = ingested;
     let plan = plan_build::<T>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
-    let linker = DeviceLinker::new(stream, &graph);
-    link(&linker, cpu.pool(), graph, copy, LinkProgress::new(&order), &mut no_progress).unwrap();
-    let peak = linker.stream().emulator().peak_bytes() as u64;
+    let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
+    let linked = LinkProgress::resume(&mut graph, &order, None).unwrap();
+    linked.run(&executor, MutableDeviceGraph::new(stream, graph, copy), &mut no_progress).unwrap();
+    let peak = executor.stream().emulator().peak_bytes() as u64;
     (peak, plan)
 }
 

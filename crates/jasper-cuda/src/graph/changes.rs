@@ -8,7 +8,7 @@ use gpu_kernels::Stream;
 use jasper_core::{Element, VectorId, padded_len};
 use jasper_graph::{Changes, Graph};
 
-use super::links::LinkRows;
+use super::edges::EdgeRows;
 use super::{DeviceCodes, DeviceGraph, all_live, starts, write_rows};
 
 /// Bytes copied in the time that launching another copy takes: shorter gaps between changed rows are copied too.
@@ -17,7 +17,7 @@ const GAP_BYTES: usize = 64 << 10;
 const GROWTH: usize = 8;
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Applies `changes` of `host`, of which this was a copy before. New slots have no links.
+    /// Applies `changes` of `host`, of which this was a copy before. New slots have no edges.
     ///
     /// Cost: copies of the changed rows and words, one per contiguous run.
     ///
@@ -58,7 +58,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
         let code_rows = spans(indices(&rows), code_bytes).into_iter();
         DeviceCodes::apply_changes(&mut self.codes, stream, host, code_rows, self.capacity)?;
-        self.clear_links(stream, &rows)?;
+        self.clear_edges(stream, &rows)?;
         for slots in spans(indices(&marks), size_of::<u64>()) {
             write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.keys().first_key(slot))?;
         }
@@ -78,7 +78,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Whether the copy has vectors and codes if `host` has, and the codes are of the same quantizer.
     pub(super) fn has_tables_of(&self, host: &Graph<T>) -> bool {
         let codes = match (&self.codes, host.vectors().codes()) {
-            (Some(copy), Some(codes)) => copy.is_of(&codes),
+            (Some(copy), Some(codes)) => copy.is_of(codes),
             (copy, codes) => copy.is_none() && codes.is_none(),
         };
         codes && self.has_vectors == host.has_vectors()
@@ -96,7 +96,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             if self.has_vectors {
                 stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
             }
-            stream.grow(&mut self.links, capacity * self.links_stride)?;
+            stream.grow(&mut self.edges, capacity * self.edges_stride)?;
             if let Some(norms) = &mut self.squared_norms {
                 stream.grow(norms, capacity)?;
             }
@@ -107,11 +107,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(())
     }
 
-    /// Clears the links of slots whose vectors changed. No edge leads to them.
-    fn clear_links(&mut self, stream: &S, slots: &[VectorId]) -> Result<(), S::Error> {
-        let mut rows = LinkRows::for_vertices(stream, slots, self.links_stride as u32)?;
+    /// Clears the rows of slots whose vectors changed. No edge leads to them.
+    fn clear_edges(&mut self, stream: &S, slots: &[VectorId]) -> Result<(), S::Error> {
+        let mut rows = EdgeRows::for_vertices(stream, slots, self.edges_stride as u32)?;
         stream.fill(&mut rows.ids, u8::MAX)?;
-        self.write_links(stream, &rows)
+        self.write_rows(stream, &rows)
     }
 }
 

@@ -26,7 +26,7 @@ impl<S: Stream> DeviceCodes<S> {
     ///
     /// # Errors
     /// Those of the device.
-    pub(super) fn upload(stream: &S, codes: &Codes<'_>, slots: usize) -> Result<Self, S::Error> {
+    pub(super) fn upload(stream: &S, codes: &Codes, slots: usize) -> Result<Self, S::Error> {
         let quantizer = Arc::clone(codes.quantizer());
         Ok(Self {
             table: table(stream, slots, quantizer.layout().words(), |slot, out| copy(codes, slot, out))?,
@@ -57,17 +57,17 @@ impl<S: Stream> DeviceCodes<S> {
 
     /// Arguments for kernels that estimate distances to queries with these levels and terms.
     pub(crate) fn args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> CodeArgs {
-        let (limbs, shape) = (self.on_device.limbs(), *self.on_device.shape());
-        CodeArgs { rows: self.table.input(), levels, terms, limbs, shape }
+        let (level_bytes, shape) = (self.on_device.level_bytes(), *self.on_device.shape());
+        CodeArgs { rows: self.table.input(), levels, terms, level_bytes, shape }
     }
 
     /// Whether these codes are by the same quantizer.
-    pub(super) fn is_of(&self, codes: &Codes<'_>) -> bool {
+    pub(super) fn is_of(&self, codes: &Codes) -> bool {
         Arc::ptr_eq(&self.quantizer, codes.quantizer())
     }
 
-    /// Updates the copy to the codes of `host`, in a table of `capacity` slots: those of changed `rows`, or all codes if the
-    /// quantizer is another.
+    /// Updates the copy to the codes of `host`, in a table of `capacity` slots: those of changed `rows`, or all codes
+    /// if the quantizer is another.
     ///
     /// # Errors
     /// Those of the device. The copy is then inconsistent until a call with the same rows, and later ones, succeeds.
@@ -83,15 +83,15 @@ impl<S: Stream> DeviceCodes<S> {
             return Ok(());
         };
         match copy_of {
-            Some(copied) if copied.is_of(&codes) => {
+            Some(copied) if copied.is_of(codes) => {
                 let words = copied.words();
                 stream.grow(&mut copied.table, capacity * words)?;
                 for rows in rows {
-                    write_rows(stream, &mut copied.table, rows, words, |slot, out| copy(&codes, slot, out))?;
+                    write_rows(stream, &mut copied.table, rows, words, |slot, out| copy(codes, slot, out))?;
                 }
             }
             _ => {
-                let mut copied = Self::upload(stream, &codes, host.slots())?;
+                let mut copied = Self::upload(stream, codes, host.slots())?;
                 let words = copied.words();
                 stream.grow(&mut copied.table, capacity * words)?;
                 *copy_of = Some(copied);
@@ -108,6 +108,6 @@ impl<S: Stream> fmt::Debug for DeviceCodes<S> {
 }
 
 /// Writes the code of a slot to `out`.
-fn copy(codes: &Codes<'_>, slot: VectorId, out: &mut [u32]) {
+fn copy(codes: &Codes, slot: VectorId, out: &mut [u32]) {
     out.copy_from_slice(codes.table().row(slot.index()));
 }

@@ -1,6 +1,6 @@
 //! Compaction: moving the last vertices into free slots.
 
-use gpu_kernels::rows::{MoveArgs, MoveRows, RenameArgs, RenameLinks};
+use gpu_kernels::rows::{MoveArgs, MoveRows, RenameArgs, RenameEdges};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
 use jasper_core::{Element, Key, VectorId, padded_len};
 
@@ -22,7 +22,8 @@ pub(super) struct SlotMoves<S: Stream> {
 }
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Uploads the moves for [`Self::compact`]: pairs (from, to) of slots, from one at or after `kept` to a free one before.
+    /// Uploads the moves for [`Self::compact`]: pairs (from, to) of slots, from one at or after `kept` to a free one
+    /// before.
     ///
     /// # Errors
     /// Those of the device. The graph is unchanged.
@@ -36,7 +37,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             moves.iter().all(|(from, to)| (kept..self.slots).contains(&from.index()) && to.index() < kept),
             "vertices move into the first {kept} slots"
         );
-        // No link leads to a free slot, so its entry is not used.
+        // No edge leads to a free slot, so its entry is not used.
         let mut renamed: Vec<u32> = (kept..self.slots).map(|slot| slot as u32).collect();
         moves.iter().for_each(|(from, to)| renamed[from.index() - kept] = to.get());
         let [from, to] = [0, 1].map(|side| -> Vec<u32> {
@@ -50,10 +51,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         })
     }
 
-    /// Moves vectors, codes, links and keys, and renames the targets of the remaining links. Tombstones and start points are
-    /// updated by [`Self::apply_changes`].
+    /// Moves vectors, codes, edges and keys, and renames the targets of the remaining edges. Tombstones and start
+    /// points are updated by [`Self::apply_changes`].
     ///
-    /// Order of the launches: one per table, then one over all links, then a synchronization.
+    /// Order of the launches: one per table, then one over all edges, then a synchronization.
     ///
     /// # Errors
     /// Those of the device. The copy is unusable after an error of a launch.
@@ -62,7 +63,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let SlotMoves { from, to, renamed, kept } = moves;
         assert_eq!(renamed.len(), self.slots - kept, "the moves are of this graph");
         let mut tables = vec![
-            (self.links.output(), self.links_stride),
+            (self.edges.output(), self.edges_stride),
             (self.keys.output().cast(), size_of::<Key>() / WORD),
         ];
         if self.has_vectors {
@@ -78,18 +79,19 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let rows = from.len() as u32;
             let (from, to, table) = (from.input(), to.input(), DevicePtrMut::cast(table));
             let args = MoveArgs { table, from, to, rows, row_words: row_words as u32 };
-            // SAFETY: the slots are rows of the table, as asserted by `upload_moves`; no slot is both source and target.
+            // SAFETY: the slots are rows of the table, as asserted by `upload_moves`; no slot is both source and
+            // target.
             unsafe { stream.launch(&MoveRows, args)? };
         }
         let args = RenameArgs {
-            links: self.links.output(),
+            edges: self.edges.output(),
             renamed: renamed.input(),
             kept: *kept as u32,
             slots: self.slots as u32,
-            links_stride: self.links_stride as u32,
+            edges_stride: self.edges_stride as u32,
         };
-        // SAFETY: there are `kept` rows of links, and a new slot for each slot after them.
-        unsafe { stream.launch(&RenameLinks, args)? };
+        // SAFETY: there are `kept` rows of edges, and a new slot for each slot after them.
+        unsafe { stream.launch(&RenameEdges, args)? };
         stream.synchronize()
     }
 }

@@ -5,14 +5,14 @@
 //! | `changes` | applying changes of the host's graph to its copy |
 //! | `codes` | codes of vectors |
 //! | `compact` | moving vertices into free slots |
-//! | `links` | reading and writing links; transactions |
+//! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
 
 mod changes;
 mod codes;
 mod compact;
-mod links;
+mod edges;
 mod mutable;
 mod plan;
 #[cfg(test)]
@@ -23,9 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
-use gpu_kernels::codes::{CodeArgs, QueryTerms};
 use gpu_kernels::graph::Measure;
-use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_ROW};
+use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::{Buffer as _, DevicePtr};
 use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};
 use jasper_graph::Graph;
@@ -33,12 +32,12 @@ use rayon::prelude::*;
 
 use crate::{Stream, VectorStorage};
 pub(crate) use codes::DeviceCodes;
-pub(crate) use links::LinkRows;
-use links::UndoLog;
+pub(crate) use edges::EdgeRows;
+use edges::UndoLog;
 pub use mutable::MutableDeviceGraph;
 
-/// The length of a row of links is a multiple of this: one load of a warp, and a cache line.
-const LINKS_ALIGN: usize = 32;
+/// The length of a row of edges is a multiple of this: one load of a warp, and a cache line.
+const EDGE_ALIGN: usize = 32;
 /// Elements per task of the thread pool.
 const TASK_ELEMENTS: usize = 32 << 10;
 
@@ -51,16 +50,16 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A copy of a graph in device memory. Slots have the same numbers as on the host; each table is one array.
 ///
-/// The vectors may be in pinned host memory instead, which kernels access over PCIe: for quantized searches, which traverse
-/// the graph by codes and read only the vectors of their candidates.
+/// The vectors may be in pinned host memory instead, which kernels access over PCIe: for quantized searches, which
+/// traverse the graph by codes and read only the vectors of their candidates.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes.
     rows: S::Buffer<T>,
     /// Whether the graph has vectors, or only codes.
     has_vectors: bool,
-    /// `[slots][links_stride]`
-    links: S::Buffer<u32>,
+    /// `[slots][edges_stride]`
+    edges: S::Buffer<u32>,
     /// `[slots]`, if the metric needs them.
     squared_norms: Option<S::Buffer<f32>>,
     codes: Option<DeviceCodes<S>>,
@@ -75,7 +74,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// Slots that every table has space for.
     capacity: usize,
     dimension: usize,
-    links_stride: usize,
+    edges_stride: usize,
     largest_squared_norm: f32,
     metric: Metric,
     id: GraphId,
@@ -86,8 +85,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
-    /// Copies `graph` to the device of `stream`, in stream order, with its vectors stored as `vectors` says. The host's part
-    /// runs in the current rayon pool.
+    /// Copies `graph` to the device of `stream`, in stream order, with its vectors stored as `vectors` says. The host's
+    /// part runs in the current rayon pool.
     ///
     /// # Errors
     /// Those of the device, such as out of memory; see [`Self::plan`].
@@ -95,7 +94,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let width = padded_len::<T>(dimension);
         let rows = if graph.has_vectors() { slots } else { 0 };
-        let links_stride = links_stride(graph.params());
+        let edges_stride = edges_stride(graph.params());
         let mut rows_table = match vectors {
             VectorStorage::Device => stream.allocate(rows * width)?,
             VectorStorage::Host => stream.allocate_on_host(rows * width)?,
@@ -106,7 +105,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         Ok(Self {
             has_vectors: graph.has_vectors(),
             rows: rows_table,
-            links: links(stream, graph, links_stride)?,
+            edges: edges(stream, graph, edges_stride)?,
             squared_norms: graph
                 .vectors()
                 .squared_norms()
@@ -115,7 +114,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             codes: graph
                 .vectors()
                 .codes()
-                .map(|codes| DeviceCodes::upload(stream, &codes, slots))
+                .map(|codes| DeviceCodes::upload(stream, codes, slots))
                 .transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.keys().first_key(slot))?,
             starts: stream.upload(&starts(graph))?,
@@ -126,7 +125,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             slots,
             capacity: slots,
             dimension,
-            links_stride,
+            edges_stride,
             largest_squared_norm: graph.vectors().largest_squared_norm(),
             metric: graph.metric(),
             id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
@@ -139,7 +138,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     pub fn bytes(&self) -> u64 {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
         let tables = rows
-            + (self.links.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
+            + (self.edges.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
             + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
@@ -175,13 +174,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     pub fn args(&self) -> GraphArgs {
         GraphArgs {
             rows: self.rows.input().cast(),
-            links: self.links.input(),
+            edges: self.edges.input(),
             squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
-            starts: self.starts.input(),
-            starts_len: self.starts.len() as u32,
+            start_points: self.starts.input(),
+            start_points_len: self.starts.len() as u32,
             row_bytes: (self.row_len() * size_of::<T>()) as u32,
-            links_stride: self.links_stride as u32,
+            edges_stride: self.edges_stride as u32,
             largest_squared_norm: self.largest_squared_norm,
         }
     }
@@ -189,12 +188,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Its codes, if the host's graph has any.
     pub(crate) fn codes(&self) -> Option<&DeviceCodes<S>> {
         self.codes.as_ref()
-    }
-
-    /// Kernel arguments of a quantized search for queries that the graph's quantizer encoded to `levels` and `terms`. Valid
-    /// like [`Self::args`]; `None` if the graph has no codes.
-    pub fn code_args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> Option<CodeArgs> {
-        self.codes.as_ref().map(|codes| codes.args(levels, terms))
     }
 
     /// One bit per slot: whether it is live. Null if all are.
@@ -240,9 +233,9 @@ pub(crate) fn bitmap_words(set: &BitSet, slots: usize) -> Vec<u32> {
     words
 }
 
-/// The length of a row of links.
-pub(crate) fn links_stride(params: &BuildParams) -> usize {
-    params.max_degree().next_multiple_of(LINKS_ALIGN)
+/// The length of a row of edges.
+pub(crate) fn edges_stride(params: &BuildParams) -> usize {
+    params.max_degree().next_multiple_of(EDGE_ALIGN)
 }
 
 /// Whether every slot is live.
@@ -258,24 +251,24 @@ fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
     starts
 }
 
-/// Uploads the links of every slot. A graph that is not linked yet has none, and the table is only filled.
-fn links<T: Element, S: gpu_kernels::Stream>(
+/// Uploads the edges of every slot. A graph that is not linked yet has none, and the table is only filled.
+fn edges<T: Element, S: gpu_kernels::Stream>(
     stream: &S,
     graph: &Graph<T>,
     stride: usize,
 ) -> Result<S::Buffer<u32>, S::Error> {
     let slots = graph.slots();
-    let has_links = |slot: usize| !graph.adjacency().neighbors(VectorId::from_index(slot)).is_empty();
-    if !(0..slots).into_par_iter().any(has_links) {
-        let mut links = stream.allocate(slots * stride)?;
-        stream.fill(&mut links, u8::MAX)?;
-        return Ok(links);
+    let has_edges = |slot: usize| !graph.adjacency().neighbors(VectorId::from_index(slot)).is_empty();
+    if !(0..slots).into_par_iter().any(has_edges) {
+        let mut edges = stream.allocate(slots * stride)?;
+        stream.fill(&mut edges, u8::MAX)?;
+        return Ok(edges);
     }
     table(stream, slots, stride, |slot, out| {
         let neighbors = graph.adjacency().neighbors(slot);
-        let (links, rest) = out.split_at_mut(neighbors.len());
-        links.iter_mut().zip(neighbors).for_each(|(link, neighbor)| *link = neighbor.get());
-        rest.fill(NO_ROW);
+        let (edges, padding) = out.split_at_mut(neighbors.len());
+        edges.copy_from_slice(bytemuck::cast_slice(neighbors));
+        padding.fill(NO_SLOT);
     })
 }
 
@@ -339,23 +332,23 @@ mod tests {
 
         host.keys_mut().delete(1066).unwrap();
         let copy = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
-        let (rows, links) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.links).unwrap());
+        let (rows, edges) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.edges).unwrap());
         let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
         for slot in (0..70).map(VectorId::new) {
             let at = slot.index();
             assert_eq!(rows[at * 32..][..32], *host.vectors().padded(slot));
-            assert_eq!(links[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
-            assert_eq!(links[at * 64 + 2..][..62], [NO_ROW; 62]);
+            assert_eq!(edges[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
+            assert_eq!(edges[at * 64 + 2..][..62], [NO_SLOT; 62]);
             assert_eq!(norms[at], host.vectors().squared_norms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
         assert!(!copy.live().is_null());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
-        assert_eq!((args.row_bytes, args.links_stride, args.starts_len), (32, 64, 2));
+        assert_eq!((args.row_bytes, args.edges_stride, args.start_points_len), (32, 64, 2));
         assert_eq!(args.largest_squared_norm, host.vectors().largest_squared_norm());
-        let parts = [rows.len(), links.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
+        let parts = [rows.len(), edges.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
         let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, VectorStorage::Device);
         assert_eq!(plan.total(MemorySpace::Device), parts.iter().sum::<usize>() as u64);
 

@@ -5,7 +5,7 @@ use jasper_core::{Element, Key, padded_len};
 use jasper_graph::Graph;
 use jasper_vamana::BuildShape;
 
-use super::{DeviceGraph, links_stride};
+use super::{DeviceGraph, edges_stride};
 use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream, VectorStorage};
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
@@ -15,7 +15,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             let quantizer = codes.quantizer();
             (quantizer.layout().bytes(), DeviceQuantizer::<S>::bytes_of(&**quantizer))
         });
-        let plan = MemoryPlan::new("a graph on a device").way_out(match vectors {
+        let plan = MemoryPlan::new("a graph on a device").remedy(match vectors {
             VectorStorage::Device => {
                 "quantize the vectors and store them on the host, build from f16 or bytes, or use the cpu"
             }
@@ -27,8 +27,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             .part(MemorySpace::Device, "quantizer", quantizer as u64)
     }
 
-    /// The plan of a copy that fits into `free` memory. Without `wanted` the vectors are stored on the device if everything
-    /// fits there, else on the host if the graph has codes: without codes PCIe bandwidth would limit every step of a search.
+    /// The plan of a copy that fits into `free` memory. Without `wanted` the vectors are stored on the device if
+    /// everything fits there, else on the host if the graph has codes: without codes PCIe bandwidth would limit every
+    /// step of a search.
     ///
     /// # Errors
     /// [`PlanError`]: the graph does not fit, with the numbers of the plan that takes the least device memory.
@@ -50,17 +51,17 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         }
     }
 
-    /// Adds a copy of a graph of this shape to `plan`, with its vectors on the device.
-    pub(crate) fn plan_of(shape: &BuildShape, plan: MemoryPlan) -> MemoryPlan {
-        Self::plan_with(shape, Some(VectorStorage::Device), plan)
-    }
-
-    fn plan_with(shape: &BuildShape, vectors: Option<VectorStorage>, plan: MemoryPlan) -> MemoryPlan {
+    /// Adds a copy of a graph of this shape to `plan`, without codes and with its vectors, if any, stored as given.
+    pub(crate) fn plan_with(
+        shape: &BuildShape,
+        vectors: Option<VectorStorage>,
+        plan: MemoryPlan,
+    ) -> MemoryPlan {
         let of = |bytes: usize| (shape.rows * bytes) as u64;
         let row_bytes = vectors.map_or(0, |_| padded_len::<T>(shape.dimension) * size_of::<T>());
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
         plan.part(vectors.unwrap_or(VectorStorage::Device).into(), "vectors", of(row_bytes))
-            .part(MemorySpace::Device, "adjacency", of(links_stride(&shape.params) * size_of::<u32>()))
+            .part(MemorySpace::Device, "adjacency", of(edges_stride(&shape.params) * size_of::<u32>()))
             .part(MemorySpace::Device, "squared lengths", norms)
             .part(MemorySpace::Device, "keys", of(size_of::<Key>()))
             .part(MemorySpace::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
@@ -131,9 +132,9 @@ mod tests {
             assert!(place(graph, None, rest / 2).is_err());
         }
         assert_eq!(place(&coded, None, rest), Ok(VectorStorage::Host));
-        let told = place(&bare, None, rest).unwrap_err().to_string();
-        assert!(told.starts_with("a graph on a device needs "), "{told}");
-        assert!(told.ends_with(
+        let message = place(&bare, None, rest).unwrap_err().to_string();
+        assert!(message.starts_with("a graph on a device needs "), "{message}");
+        assert!(message.ends_with(
             "quantize the vectors and store them on the host, build from f16 or bytes, or use the cpu"
         ));
         let no_pages = Bytes { device: all, host: 0 };

@@ -16,13 +16,13 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Existing, InsertReport, MutableGraph, UpdateError, bulk_build, compact,
-    consolidate, insert, quantize, transaction,
+    CpuExecutor, Exclusive, Existing, GraphLock, InsertReport, MutableGraph, UpdateError, bulk_build,
+    compact, consolidate, insert, quantize, transaction,
 };
 use rand::RngExt;
 
 use super::{DeviceGraph, MutableDeviceGraph};
-use crate::{DeviceLinker, VectorStorage};
+use crate::{DeviceExecutor, VectorStorage};
 
 const DIMENSION: usize = 5;
 
@@ -129,7 +129,7 @@ struct Twins<T: Element> {
     cpu: Arc<CpuExecutor>,
     host: Graph<T>,
     stream: Faulty,
-    linker: DeviceLinker<T, Faulty>,
+    executor: DeviceExecutor<T, Faulty>,
     resident: MutableDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
     vectors: VectorStorage,
@@ -156,10 +156,10 @@ impl<T: Element> Twins<T> {
             stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
             calls: Rc::new(Cell::new(None)),
         };
-        let linker = DeviceLinker::new(stream.clone(), &host).with_threads_of(cpu.clone());
+        let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone());
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
         let resident = MutableDeviceGraph::new(stream.clone(), other, copy);
-        Self { cpu, host, stream, linker, resident, vectors, seed }
+        Self { cpu, host, stream, executor, resident, vectors, seed }
     }
 
     fn rows(&mut self, count: usize) -> Vec<T> {
@@ -175,13 +175,13 @@ impl<T: Element> Twins<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
-        insert(&self.linker, &mut Exclusive(&mut self.resident), &view, keys, Existing::Replace, progress)
+        insert(&self.executor, &mut Exclusive(&mut self.resident), &view, keys, Existing::Replace, progress)
     }
 
     fn insert(&mut self, rows: &[T], keys: &[Key]) {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
-        let cell = &mut Exclusive(&mut self.host);
-        let expected = insert(&*self.cpu, cell, &view, keys, Existing::Replace, &mut no_progress).unwrap();
+        let graph = &mut Exclusive(&mut self.host);
+        let expected = insert(&*self.cpu, graph, &view, keys, Existing::Replace, &mut no_progress).unwrap();
         let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
             (found.identical, found.reconnected, found.cost.hops),
@@ -195,7 +195,7 @@ impl<T: Element> Twins<T> {
         transaction(
             &mut Exclusive(&mut self.resident),
             |error| error,
-            |cell| cell.0.change(|host| keys.iter().for_each(|&key| change(host, key))),
+            |graph| graph.change(|host| keys.iter().for_each(|&key| change(host, key))),
         )
         .unwrap();
         self.compare();
@@ -207,7 +207,8 @@ impl<T: Element> Twins<T> {
 
     fn consolidate(&mut self) {
         let expected = consolidate(&*self.cpu, &mut Exclusive(&mut self.host), &mut no_progress).unwrap();
-        let found = consolidate(&self.linker, &mut Exclusive(&mut self.resident), &mut no_progress).unwrap();
+        let found =
+            consolidate(&self.executor, &mut Exclusive(&mut self.resident), &mut no_progress).unwrap();
         assert_eq!((found.freed, found.reconnected), (expected.freed, expected.reconnected));
         self.compare();
     }
@@ -219,7 +220,7 @@ impl<T: Element> Twins<T> {
 
     /// The host's graph, the other's host half with the links brought home, and what is on the device.
     fn compare(&mut self) {
-        self.resident.read_links(self.cpu.pool()).unwrap();
+        self.resident.read_edges(self.cpu.pool()).unwrap();
         let (expected, found) = (&self.host, self.resident.host());
         assert_eq!((found.slots(), found.keys().free()), (expected.slots(), expected.keys().free()));
         assert_eq!(
@@ -234,7 +235,7 @@ impl<T: Element> Twins<T> {
         assert_eq!(found.adjacency().unchecked(), expected.adjacency().unchecked());
         assert!(found.keys().deleted().eq(expected.keys().deleted()));
         assert!(found.keys().live_slots().eq(expected.keys().live_slots()));
-        let (copy, stream, slots) = (self.resident.copy(), &self.stream, expected.slots());
+        let (copy, stream, slots) = (self.resident.on_device(), &self.stream, expected.slots());
         let row_len = copy.row_len();
         let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
@@ -279,8 +280,8 @@ impl<T: Element> Twins<T> {
     }
 }
 
-/// Rows of whole numbers, whose squares and products are exact in every element; few enough values that some rows are the
-/// same.
+/// Rows of whole numbers, whose squares and products are exact in every element; few enough values that some rows are
+/// the same.
 fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
     let mut random = rng(seed);
     let mut rows: Vec<T> =
@@ -375,14 +376,14 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
             twins.compare();
         }
         let view = MatrixView::new(rows, DIMENSION).unwrap();
-        let cell = &mut Exclusive(&mut twins.host);
-        insert(&*twins.cpu, cell, &view, keys, Existing::Replace, &mut no_progress).unwrap();
+        let graph = &mut Exclusive(&mut twins.host);
+        insert(&*twins.cpu, graph, &view, keys, Existing::Replace, &mut no_progress).unwrap();
         twins.compare();
     };
     insert_with_failures(&mut twins, &rows, &keys);
     for call in (0..).step_by(5) {
         twins.stream.calls.set(Some(call));
-        let done = consolidate(&twins.linker, &mut Exclusive(&mut twins.resident), &mut no_progress);
+        let done = consolidate(&twins.executor, &mut Exclusive(&mut twins.resident), &mut no_progress);
         if twins.stream.calls.take().is_some() {
             done.unwrap();
             break;

@@ -1,5 +1,5 @@
-//! Searches a batch of queries in host memory, in chunks that overlap: while the device searches some, the host prepares
-//! the next and takes in the results of others.
+//! Searches a batch of queries in host memory, in chunks that overlap: while the device searches some, the host
+//! prepares the next and takes in the results of others.
 //!
 //! ```text
 //! for each chunk of the queries:
@@ -15,7 +15,7 @@ use std::cell::OnceCell;
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryTerms;
-use gpu_kernels::search::Answer;
+use gpu_kernels::search::DeviceHit;
 use jasper_core::{BitSet, Element, NO_KEY, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
@@ -24,12 +24,12 @@ use jasper_vamana::{MatchesMut, SearchError, SearchPlan, SearchReport, Strategy}
 use rayon::prelude::*;
 
 use super::context::{QueryBuffers, Results, SearchContext};
-use super::device_batch::hit_from_answer;
-use super::launch::{Coder, SearchLaunch, SlotArray};
+use super::device_batch::hit_from_device;
+use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
 use crate::DeviceGraph;
 
-/// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it busy
-/// (measured: docs, experiments, vectors on the host).
+/// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it
+/// busy (docs/src/experiments.md#gpu-vectors-in-host-memory-rerank-beside-the-traversal).
 const QUERIES_PER_MULTIPROCESSOR: usize = 24;
 /// Most bytes of the queries, and of the results, of a chunk.
 const CHUNK_BYTES: usize = 32 << 20;
@@ -54,16 +54,16 @@ impl<'a, T: Element> Task<'a, T> {
         Self { row, vector, out, filled: 0 }
     }
 
-    /// Writes the results of the device to `out`. The device reports the first key of a vertex: with `shared_keys`, where
-    /// vertices have several, the host looks them up.
-    fn take(&mut self, plan: &SearchPlan<'_, T>, shared_keys: bool, answers: &[Answer]) {
+    /// Writes the results of the device to `out`. The device reports the first key of a vertex: with `shared_keys`,
+    /// where vertices have several, the host looks them up.
+    fn take(&mut self, plan: &SearchPlan<'_, T>, shared_keys: bool, results: &[DeviceHit]) {
         if shared_keys {
-            let slots = answers.iter().take_while(|answer| answer[3] != u32::MAX);
+            let slots = results.iter().take_while(|hit| hit[3] != u32::MAX);
             let found = slots.map(|&[.., distance, slot]| (VectorId::new(slot), f32::from_bits(distance)));
             self.filled = plan.fill(found, &mut self.out);
             return;
         }
-        let hits = answers.iter().map(|&answer| hit_from_answer(answer));
+        let hits = results.iter().map(|hit| hit_from_device(*hit));
         self.filled = self.out.fill(hits.take_while(|hit| hit.key != NO_KEY));
     }
 }
@@ -81,7 +81,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     /// Searches for every task. `contexts` holds at least one context; `add` creates another.
     ///
     /// After an error some contexts may have chunks in flight: synchronize them before using them again.
-    pub(crate) fn answer(
+    pub(crate) fn search(
         &self,
         mut tasks: Vec<Task<'_, T>>,
         contexts: &mut Vec<C>,
@@ -153,19 +153,19 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let buffers = context.query_buffers(&sizes).map_err(SearchError::device)?;
         prepare(self.plan.graph(), chunk, buffers.queries, row_len, self.pool)?;
-        let coder = launch.coder(chunk.len());
-        if let Some(Coder::Host(quantizer)) = coder {
+        let query_quantizer = launch.query_quantizer(chunk.len());
+        if let Some(QueryQuantizer::Host(quantizer)) = query_quantizer {
             quantize(quantizer, buffers, row_len);
         }
         let mut pointers = context.pointers(&sizes).map_err(SearchError::device)?;
-        if let Some(Coder::Device(quantizer)) = coder {
+        if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
             let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
             (pointers.levels, pointers.terms) = codes;
         }
         let (stream, rerank_stream) =
             context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
-        // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not used
-        // until the launch is complete. The graph is borrowed, and dropping it synchronizes the device.
+        // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not
+        // used until the launch is complete. The graph is borrowed, and dropping it synchronizes the device.
         unsafe { launch.enqueue(stream, rerank_stream, slot_array, chunk.len(), pointers) }
             .map_err(SearchError::device)
     }
@@ -178,24 +178,24 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         chunk: &mut [Task<'_, T>],
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let Results { answers, work } = context.wait_results().map_err(SearchError::device)?;
-        for (i, work) in work.chunks_exact(2).enumerate() {
-            report.cost.hops += u64::from(work[0]);
-            report.cost.distances += u64::from(work[1]);
-            report.reranked += if i < chunk.len() { 0 } else { u64::from(work[1]) };
+        let Results { results, costs } = context.wait_results().map_err(SearchError::device)?;
+        for (i, cost) in costs.chunks_exact(2).enumerate() {
+            report.cost.hops += u64::from(cost[0]);
+            report.cost.distances += u64::from(cost[1]);
+            report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
         let shared_keys = plan.graph().keys().shared() > 0;
-        let take = |(chunk, answers): (&mut [Task<'_, T>], &[Answer])| {
-            for (task, answers) in chunk.iter_mut().zip(answers.chunks_exact(k)) {
-                task.take(plan, shared_keys, answers);
+        let take = |(chunk, results): (&mut [Task<'_, T>], &[DeviceHit])| {
+            for (task, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
+                task.take(plan, shared_keys, results);
             }
         };
-        let together = (PART_BYTES / (k * size_of::<Answer>())).max(1);
-        if chunk.len() <= PARTS_ALONE * together {
-            take((chunk, answers));
+        let part_len = (PART_BYTES / (k * size_of::<DeviceHit>())).max(1);
+        if chunk.len() <= PARTS_ALONE * part_len {
+            take((chunk, results));
         } else {
-            let parts = (chunk.par_chunks_mut(together), answers.par_chunks(together * k));
+            let parts = (chunk.par_chunks_mut(part_len), results.par_chunks(part_len * k));
             self.pool.install(|| parts.into_par_iter().for_each(take));
         }
         Ok(())
@@ -208,9 +208,9 @@ fn chunk_len<T: Element>(
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
-    let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<Answer>());
-    let most = (CHUNK_BYTES / bytes).clamp(1, QUERIES_PER_MULTIPROCESSOR * multiprocessors as usize);
-    queries.div_ceil(queries.div_ceil(most).max(1)).max(1)
+    let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<DeviceHit>());
+    let max_len = (CHUNK_BYTES / bytes).clamp(1, QUERIES_PER_MULTIPROCESSOR * multiprocessors as usize);
+    queries.div_ceil(queries.div_ceil(max_len).max(1)).max(1)
 }
 
 /// Checks and normalizes the queries of a chunk and writes them to `out`, `[queries][row_len]`.
@@ -232,11 +232,11 @@ fn prepare<T: Element>(
             Ok(())
         })
     };
-    let together = (PART_BYTES / (row_len * size_of::<T>())).max(1);
-    if chunk.len() <= PARTS_ALONE * together {
+    let part_len = (PART_BYTES / (row_len * size_of::<T>())).max(1);
+    if chunk.len() <= PARTS_ALONE * part_len {
         return prepare((chunk, out));
     }
-    let parts = (chunk.par_chunks(together), out.par_chunks_mut(together * row_len));
+    let parts = (chunk.par_chunks(part_len), out.par_chunks_mut(part_len * row_len));
     let results: Vec<_> = pool.install(|| parts.into_par_iter().map(prepare).collect());
     results.into_iter().collect()
 }
@@ -247,8 +247,8 @@ fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>,
     let words = levels.len() / terms.len().max(1);
     let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
     let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();
-    let coded = quantizer.queries(&mut values);
-    for (query, (levels, terms)) in coded.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
+    let query_codes = quantizer.queries(&mut values);
+    for (query, (levels, terms)) in query_codes.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
         bytemuck::cast_slice_mut(levels).copy_from_slice(query.levels());
         *terms = QueryTerms::from(*query.terms());
     }

@@ -2,13 +2,13 @@
 
 use jasper_vamana::{SearchError, TunedLaunch};
 
-/// Warps of a team on short rows: a leader, and two or three workers per vertex expanded ahead (measured: docs, one query on
-/// a GPU).
+/// Warps of a team on short rows: a leader, and two or three workers per vertex expanded ahead (measured: docs, one
+/// query on a GPU).
 const TEAM: u32 = 8;
 /// Warps of a team on long rows, if there are no more queries than multiprocessors: each team fills one.
 const LONG_TEAM: u32 = 16;
-/// Batches of up to this many queries per multiprocessor are searched by teams: one warp per query would leave most of the
-/// device idle.
+/// Batches of up to this many queries per multiprocessor are searched by teams: one warp per query would leave most of
+/// the device idle.
 const TEAMS_PER_MULTIPROCESSOR: u32 = 2;
 /// Vertices that a team expands at once.
 const AHEAD: u32 = 3;
@@ -16,8 +16,8 @@ const AHEAD: u32 = 3;
 const LONG_AHEAD: u32 = 2;
 /// Bytes from which rows are long: a warp has four of them in flight.
 const LONG_ROW: u32 = 1 << 10;
-/// Slots of the visited cache with one warp per query: a larger cache would lower the occupancy, a smaller one forgets too
-/// many ids (measured: docs, search on a GPU).
+/// Slots of the visited cache with one warp per query: a larger cache would lower the occupancy, a smaller one forgets
+/// too many ids (docs/src/search-ablations.md).
 const VISITED_SLOTS: u32 = 1024;
 /// The same for rows from `LONG_VISITED_ROW` bytes on: occupancy is lower anyway, and a repeated distance costs more.
 const LONG_VISITED_SLOTS: u32 = 2048;
@@ -35,9 +35,9 @@ const MAX_EXPANSIONS: u32 = 8;
 
 /// The launch configuration for a batch of `queries` over rows of `row_bytes` bytes, if the search does not set one.
 ///
-/// A team scores vertices ahead of their turn and finds exactly what one expansion after another does. One warp with several
-/// expansions per step finds as much, but not the same: it is not used here, so that the results of a query depend neither
-/// on the size of the batch nor on the device.
+/// A team scores vertices ahead of their turn and finds exactly what one expansion after another does. One warp with
+/// several expansions per step finds as much, but not the same: it is not used here, so that the results of a query
+/// depend neither on the size of the batch nor on the device.
 pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
         let visited_slots = if row_bytes < LONG_VISITED_ROW { VISITED_SLOTS } else { LONG_VISITED_SLOTS };

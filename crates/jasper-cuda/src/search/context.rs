@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::Answer;
+use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
@@ -29,7 +29,8 @@ pub(crate) trait SearchContext<T> {
     /// Pointers to the queries written before, and to buffers for the results.
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
 
-    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to their levels and terms.
+    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to their levels and
+    /// terms.
     fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<Self::Stream>,
@@ -53,17 +54,18 @@ pub(crate) struct QueryBuffers<'a, T> {
 /// The results of a launch.
 pub(crate) struct Results<'a> {
     /// `[queries][k]`
-    pub(crate) answers: &'a [Answer],
+    pub(crate) results: &'a [DeviceHit],
     /// `[queries][2]`: hops and distances; then the same for the rerank, if there is one.
-    pub(crate) work: &'a [u32],
+    pub(crate) costs: &'a [u32],
 }
 
 /// The error of a context's stream.
 pub(crate) type ErrorOf<T, C> = <<C as SearchContext<T>>::Stream as gpu_kernels::Stream>::Error;
 
 /// A search context over pinned memory that kernels access directly: a chunk takes no copies, only a launch and a
-/// synchronization. A kernel reads each query once and writes each result once, so that PCIe carries no more than copies
-/// would. The synchronization spins, the driver's default while a process has fewer contexts than the machine has CPUs.
+/// synchronization. A kernel reads each query once and writes each result once, so that PCIe carries no more than
+/// copies would. The synchronization spins, the driver's default while a process has fewer contexts than the machine
+/// has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
 pub(crate) struct PinnedSearchContext<T: Pod> {
@@ -73,12 +75,12 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     queries: Pinned<T>,
     levels: Pinned<u32>,
     terms: Pinned<QueryTerms>,
-    answers: Pinned<Answer>,
-    work: Pinned<u32>,
+    results: Pinned<DeviceHit>,
+    costs: Pinned<u32>,
     candidates: Buffer<u32>,
-    rest: Buffer<Answer>,
+    fallback: Buffer<DeviceHit>,
     codes: Option<QueryCodes<Stream>>,
-    /// Lengths of the answers and of the work counters of the last launch.
+    /// Lengths of the results and of the costs of the last launch.
     written: (usize, usize),
 }
 
@@ -89,10 +91,10 @@ impl<T: Pod> PinnedSearchContext<T> {
             queries: Pinned::zeroed(context, 0)?,
             levels: Pinned::zeroed(context, 0)?,
             terms: Pinned::zeroed(context, 0)?,
-            answers: Pinned::zeroed(context, 0)?,
-            work: Pinned::zeroed(context, 0)?,
+            results: Pinned::zeroed(context, 0)?,
+            costs: Pinned::zeroed(context, 0)?,
             candidates: stream.allocate(0)?,
-            rest: stream.allocate(0)?,
+            fallback: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
             rerank_stream: None,
@@ -149,18 +151,18 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
     }
 
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>> {
-        self.written = (sizes.answers, sizes.work + sizes.reranked);
+        self.written = (sizes.results, sizes.costs + sizes.rerank_costs);
         let context = self.stream.context();
-        let work = grow_pinned(context, &mut self.work, self.written.1)?.output();
+        let costs = grow_pinned(context, &mut self.costs, self.written.1)?.output();
         Ok(LaunchPointers {
             queries: self.queries.input(),
-            answers: grow_pinned(context, &mut self.answers, sizes.answers)?.output(),
-            work,
-            reranked: work.add(sizes.work),
+            results: grow_pinned(context, &mut self.results, sizes.results)?.output(),
+            costs,
+            rerank_costs: costs.add(sizes.costs),
             levels: self.levels.input(),
             terms: self.terms.input(),
             candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
-            rest: grow_buffer(&self.stream, &mut self.rest, sizes.rest)?.output(),
+            fallback: grow_buffer(&self.stream, &mut self.fallback, sizes.fallback)?.output(),
         })
     }
 
@@ -177,13 +179,13 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
         let codes = self.codes.insert(codes);
         assert!(queries * padded_len::<T>(quantizer.dimension()) <= self.queries.len());
         // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream.
-        unsafe { quantizer.code_queries(&self.stream, self.queries.input(), queries, codes)? };
+        unsafe { quantizer.encode_queries(&self.stream, self.queries.input(), queries, codes)? };
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
     fn wait_results(&mut self) -> Result<Results<'_>> {
         self.stream.synchronize()?;
-        Ok(Results { answers: &self.answers[..self.written.0], work: &self.work[..self.written.1] })
+        Ok(Results { results: &self.results[..self.written.0], costs: &self.costs[..self.written.1] })
     }
 }
 

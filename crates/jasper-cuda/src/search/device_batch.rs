@@ -1,7 +1,7 @@
 //! Searches for queries in device memory, launched without synchronizing.
 //!
-//! Order of the launches: all are queued in the caller's stream. With codes, each part of the batch takes the launches that
-//! quantize its queries, the search, and the rerank of the candidates by exact distances; the next part reuses the
+//! Order of the launches: all are queued in the caller's stream. With codes, each part of the batch takes the launches
+//! that quantize its queries, the search, and the rerank of the candidates by exact distances; the next part reuses the
 //! temporary memory, which the stream frees after the last.
 
 use std::cell::OnceCell;
@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::Answer;
+use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
@@ -27,18 +27,18 @@ pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 /// Queries in device memory, and buffers for their results. All are allocated by the stream of the search.
 #[derive(Debug)]
 pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
-    /// `[queries][padded dimension]`: rows padded with zeros to a multiple of 16 bytes, of unit length where the metric is
-    /// cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
+    /// `[queries][padded dimension]`: rows padded with zeros to a multiple of 16 bytes, of unit length where the metric
+    /// is cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
     pub queries: &'a S::Buffer<T>,
-    /// `[queries][k]`: nearest first, then [`NO_ANSWER`](gpu_kernels::search::NO_ANSWER) where a query has fewer results.
-    /// A vertex with several keys is one result, with its first key. See [`hit_from_answer`].
-    pub answers: &'a mut S::Buffer<Answer>,
+    /// `[queries][k]`: nearest first, then [`NO_HIT`](gpu_kernels::search::NO_HIT) where a query has fewer results.
+    /// A vertex with several keys is one result, with its first key. See [`hit_from_device`].
+    pub results: &'a mut S::Buffer<DeviceHit>,
     /// `[queries][2]`: the number of vertices expanded and of distances computed, without those of the rerank.
-    pub work: &'a mut S::Buffer<u32>,
+    pub costs: &'a mut S::Buffer<u32>,
 }
 
-/// Converts a result of a [`DeviceBatch`]; [`Hit::NONE`] for [`NO_ANSWER`](gpu_kernels::search::NO_ANSWER).
-pub fn hit_from_answer([low, high, distance, _]: Answer) -> Hit {
+/// Converts a result of a [`DeviceBatch`]; [`Hit::NONE`] for [`NO_HIT`](gpu_kernels::search::NO_HIT).
+pub fn hit_from_device([low, high, distance, _]: DeviceHit) -> Hit {
     Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
 }
 
@@ -53,7 +53,7 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
             return Err(VectorError::from(MatrixError::Ragged { len, dimension: row_len }).into());
         }
         let count = len / row_len;
-        for (given, k) in [(self.answers.len(), k), (self.work.len(), 2)] {
+        for (given, k) in [(self.results.len(), k), (self.costs.len(), 2)] {
             if count.checked_mul(k) != Some(given) {
                 return Err(SearchError::Buffer { given, queries: count, k });
             }
@@ -67,8 +67,8 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
 ///
 /// # Safety
 /// - `stream` allocated the arrays.
-/// - `graph` is the complete copy of the plan's graph on the device of `stream`, and is not changed or dropped before the
-///   launches are complete.
+/// - `graph` is the complete copy of the plan's graph on the device of `stream`, and is not changed or dropped before
+///   the launches are complete.
 pub(super) unsafe fn launch<T: Element, S: Stream>(
     plan: &SearchPlan<'_, T>,
     graph: &DeviceGraph<T, S>,
@@ -84,23 +84,24 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
     let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
-    let DeviceBatch { queries, answers, work } = arrays;
+    let DeviceBatch { queries, results, costs } = arrays;
     let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
     graph.mark_async_reader();
     for first in (0..count).step_by(part_len.max(1)) {
         let len = part_len.min(count - first);
         let mut pointers = LaunchPointers {
             queries: queries.input().add(first * row_len),
-            answers: answers.output().add(first * k),
-            work: work.output().add(first * 2),
-            reranked: DevicePtrMut::null(),
+            results: results.output().add(first * k),
+            costs: costs.output().add(first * 2),
+            rerank_costs: DevicePtrMut::null(),
             levels: DevicePtr::null(),
             terms: DevicePtr::null(),
             candidates: DevicePtrMut::null(),
-            rest: DevicePtrMut::null(),
+            fallback: DevicePtrMut::null(),
         };
-        // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream allocated the
-        // arrays, the scratch and the slot array, and frees them in its order. The graph is the caller's promise.
+        // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream
+        // allocated the arrays, the scratch and the slot array, and frees them in its order. The graph is the caller's
+        // promise.
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
@@ -118,14 +119,14 @@ struct Scratch<'a, S: Stream> {
     /// Queries per part.
     queries: usize,
     codes: QueryCodes<S>,
-    reranked: S::Buffer<u32>,
+    rerank_costs: S::Buffer<u32>,
     candidates: S::Buffer<u32>,
-    rest: S::Buffer<Answer>,
+    fallback: S::Buffer<DeviceHit>,
 }
 
 impl<'a, S: Stream> Scratch<'a, S> {
-    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for parts of about equal length.
-    /// `None` for a search with exact distances.
+    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for parts of about equal
+    /// length. `None` for a search with exact distances.
     fn new<T: Element>(
         launch: &SearchLaunch<'a, T, S>,
         stream: &S,
@@ -134,8 +135,8 @@ impl<'a, S: Stream> Scratch<'a, S> {
     ) -> Result<Option<Self>, S::Error> {
         let Some(quantizer) = launch.codes().map(|codes| codes.on_device()) else { return Ok(None) };
         let one = launch.sizes(1);
-        let words = quantizer.levels_words() + one.reranked + one.candidates;
-        let left = words * size_of::<u32>() + size_of::<QueryTerms>() + one.rest * size_of::<Answer>();
+        let words = quantizer.levels_words() + one.rerank_costs + one.candidates;
+        let left = words * size_of::<u32>() + size_of::<QueryTerms>() + one.fallback * size_of::<DeviceHit>();
         let each = left + quantizer.scratch_bytes(1);
         let parts = count.div_ceil((bytes / each).max(1)).max(1);
         let queries = count.div_ceil(parts);
@@ -144,9 +145,9 @@ impl<'a, S: Stream> Scratch<'a, S> {
             quantizer,
             queries,
             codes: quantizer.query_codes(stream, queries)?,
-            reranked: stream.allocate(sizes.reranked)?,
+            rerank_costs: stream.allocate(sizes.rerank_costs)?,
             candidates: stream.allocate(sizes.candidates)?,
-            rest: stream.allocate(sizes.rest)?,
+            fallback: stream.allocate(sizes.fallback)?,
         }))
     }
 
@@ -161,12 +162,12 @@ impl<'a, S: Stream> Scratch<'a, S> {
         pointers: &mut LaunchPointers<T>,
     ) -> Result<(), S::Error> {
         // SAFETY: the caller's promise; rows have the length of the graph's.
-        unsafe { self.quantizer.code_queries(stream, pointers.queries, len, &mut self.codes)? };
+        unsafe { self.quantizer.encode_queries(stream, pointers.queries, len, &mut self.codes)? };
         pointers.levels = self.codes.levels.input();
         pointers.terms = self.codes.terms.input();
-        pointers.reranked = self.reranked.output();
+        pointers.rerank_costs = self.rerank_costs.output();
         pointers.candidates = self.candidates.output();
-        pointers.rest = self.rest.output();
+        pointers.fallback = self.fallback.output();
         Ok(())
     }
 }

@@ -1,17 +1,17 @@
 //! The launch of a search: a beam search of the graph, or an exact scan.
 //!
-//! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated distances,
-//! which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates by exact
-//! distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, in small parts: that
-//! stream waits for the first launch, and the search's stream waits for the rerank, so that synchronizing the search's stream
-//! synchronizes both.
+//! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated
+//! distances, which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates
+//! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, in small
+//! parts: that stream waits for the first launch, and the search's stream waits for the rerank, so that synchronizing
+//! the search's stream synchronizes both.
 
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::search::{
-    Answer, MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
-    quantized_search,
+    DeviceHit, MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search,
+    SearchArgs, quantized_search,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
@@ -24,11 +24,11 @@ use crate::{DeviceGraph, Error, VectorStorage};
 
 /// Most entries of a frontier.
 pub(crate) const MAX_FRONTIER: usize = MAX_BEAM_WIDTH as usize;
-/// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few enough
-/// to leave most of the device to searches.
+/// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
+/// enough to leave most of the device to searches.
 const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
 /// Up to this many queries the host quantizes faster than the device could begin to.
-const MAX_CODED_ON_HOST: usize = 2;
+const MAX_QUANTIZED_ON_HOST: usize = 2;
 
 /// What the launches of all chunks have in common.
 pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
@@ -52,7 +52,8 @@ enum Scope<'a> {
     Scanned(&'a BitSet),
 }
 
-/// The slots of a [`Scope`] on the device: a bitmap of the allowed ones or a list of those to scan; `None` if all are live.
+/// The slots of a [`Scope`] on the device: a bitmap of the allowed ones or a list of those to scan; `None` if all are
+/// live.
 pub(crate) struct SlotArray<S: Stream>(Option<S::Buffer<u32>>);
 
 /// Pointers to the inputs and outputs of a launch.
@@ -61,11 +62,11 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries][padded dimension]`
     pub(crate) queries: DevicePtr<T>,
     /// `[queries][k]`
-    pub(crate) answers: DevicePtrMut<Answer>,
+    pub(crate) results: DevicePtrMut<DeviceHit>,
     /// `[queries][2]`: vertices expanded and distances computed.
-    pub(crate) work: DevicePtrMut<u32>,
+    pub(crate) costs: DevicePtrMut<u32>,
     /// `[queries][2]`: the same for the rerank.
-    pub(crate) reranked: DevicePtrMut<u32>,
+    pub(crate) rerank_costs: DevicePtrMut<u32>,
     /// `[queries][words]`: levels of quantized queries.
     pub(crate) levels: DevicePtr<u32>,
     /// `[queries]`: scalar terms of quantized queries.
@@ -73,11 +74,11 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries][rerank]`: slots to rerank.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances.
-    pub(crate) rest: DevicePtrMut<Answer>,
+    pub(crate) fallback: DevicePtrMut<DeviceHit>,
 }
 
 /// Where the queries of a chunk are quantized. Both give the same codes.
-pub(crate) enum Coder<'a, S: Stream> {
+pub(crate) enum QueryQuantizer<'a, S: Stream> {
     /// On the host.
     Host(&'a dyn Quantizer),
     /// On the device.
@@ -88,18 +89,18 @@ pub(crate) enum Coder<'a, S: Stream> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSizes {
     pub(crate) queries: usize,
-    pub(crate) answers: usize,
-    pub(crate) work: usize,
-    pub(crate) reranked: usize,
+    pub(crate) results: usize,
+    pub(crate) costs: usize,
+    pub(crate) rerank_costs: usize,
     pub(crate) levels: usize,
     pub(crate) terms: usize,
     pub(crate) candidates: usize,
-    pub(crate) rest: usize,
+    pub(crate) fallback: usize,
 }
 
 impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
-    /// The launch for `queries` queries: a beam search, or a scan if that is the plan. `allowed` computes the slots that may
-    /// be results; it is called if these are not the live ones.
+    /// The launch for `queries` queries: a beam search, or a scan if that is the plan. `allowed` computes the slots
+    /// that may be results; it is called if these are not the live ones.
     ///
     /// # Errors
     /// [`SearchError::Launch`]: the plan's launch configuration is invalid.
@@ -150,11 +151,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     }
 
     /// Where `queries` queries in host memory are quantized; `None` if the search is not quantized.
-    pub(crate) fn coder(&self, queries: usize) -> Option<Coder<'a, S>> {
+    pub(crate) fn query_quantizer(&self, queries: usize) -> Option<QueryQuantizer<'a, S>> {
         let codes = self.codes()?;
-        Some(match queries <= MAX_CODED_ON_HOST {
-            true => Coder::Host(codes.quantizer()),
-            false => Coder::Device(codes.on_device()),
+        Some(match queries <= MAX_QUANTIZED_ON_HOST {
+            true => QueryQuantizer::Host(codes.quantizer()),
+            false => QueryQuantizer::Device(codes.on_device()),
         })
     }
 
@@ -162,16 +163,16 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     pub(crate) fn sizes(&self, queries: usize) -> BufferSizes {
         let rerank = self.rerank.unwrap_or(0) as usize;
         let of = |is_wanted: bool, each: usize| if is_wanted { queries * each } else { 0 };
-        let coded_on_host = of(matches!(self.coder(queries), Some(Coder::Host(_))), 1);
+        let quantized_on_host = of(matches!(self.query_quantizer(queries), Some(QueryQuantizer::Host(_))), 1);
         BufferSizes {
             queries: queries * self.row_len(),
-            answers: queries * self.k(),
-            work: queries * 2,
-            reranked: of(rerank > 0, 2),
-            levels: coded_on_host * self.codes().map_or(0, |codes| codes.on_device().levels_words()),
-            terms: coded_on_host,
+            results: queries * self.k(),
+            costs: queries * 2,
+            rerank_costs: of(rerank > 0, 2),
+            levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device().levels_words()),
+            terms: quantized_on_host,
             candidates: queries * rerank,
-            rest: of(rerank > 0, self.k()),
+            fallback: of(rerank > 0, self.k()),
         }
     }
 
@@ -180,8 +181,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         self.k as usize
     }
 
-    /// Whether the rerank runs in a stream of its own: for vectors in host memory, and batches large enough that other chunks
-    /// are searched meanwhile.
+    /// Whether the rerank runs in a stream of its own: for vectors in host memory, and batches large enough that other
+    /// chunks are searched meanwhile.
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
             && self.graph.vectors() == VectorStorage::Host
@@ -204,12 +205,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         }))
     }
 
-    /// Queues the search of `queries` queries in `stream`. The rerank runs in `rerank_stream` if there is one, after the
-    /// search; later work in `stream` waits for it. See [`Self::uses_rerank_stream`].
+    /// Queues the search of `queries` queries in `stream`. The rerank runs in `rerank_stream` if there is one, after
+    /// the search; later work in `stream` waits for it. See [`Self::uses_rerank_stream`].
     ///
     /// # Safety
-    /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before the
-    ///   launches are complete. The queries are written.
+    /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
+    ///   the launches are complete. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
     /// - `slot_array` is from [`Self::upload_slots`] with this stream.
     pub(crate) unsafe fn enqueue(
@@ -227,22 +228,22 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             Scope::Live => (whole, self.graph.live(), u32::MAX),
             Scope::Allowed(_) => (whole, slots, u32::MAX),
             Scope::Scanned(_) => {
-                (GraphArgs { starts: slots, starts_len: len, ..whole }, DevicePtr::null(), 0)
+                (GraphArgs { start_points: slots, start_points_len: len, ..whole }, DevicePtr::null(), 0)
             }
         };
         let args = SearchArgs {
             graph,
             queries: pointers.queries.cast(),
             allowed,
-            answers: pointers.answers,
-            work: pointers.work,
+            results: pointers.results,
+            costs: pointers.costs,
             queries_len: queries as u32,
             k: self.k,
             max_hops,
             ..search_args(self.graph, self.beam_width, self.config)
         };
-        // SAFETY: the graph's arrays have the shapes that its arguments say, slot arrays hold slots of the graph, and the
-        // rest is the caller's promise.
+        // SAFETY: the graph's arrays have the shapes that its arguments say, slot arrays hold slots of the graph, and
+        // the rest is the caller's promise.
         unsafe {
             let Some(codes) = self.codes() else {
                 return stream.launch(&kernel(self.graph, self.beam_width, self.config), args);
@@ -250,11 +251,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
                 candidates: pointers.candidates,
-                rest: pointers.rest,
-                work: pointers.reranked,
+                fallback: pointers.fallback,
+                costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
-                    let at_once = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
-                    RerankStream { stream, at_once }
+                    let queries_per_launch = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
+                    RerankStream { stream, queries_per_launch }
                 }),
             };
             let codes = codes.args(pointers.levels, pointers.terms);
@@ -280,39 +281,40 @@ fn search_args<T: Element, S: Stream>(
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
-        answers: DevicePtrMut::null(),
-        rest: DevicePtr::null(),
+        results: DevicePtrMut::null(),
+        fallback: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
-        work: DevicePtrMut::null(),
-        log: DevicePtrMut::null(),
+        costs: DevicePtrMut::null(),
+        expanded: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
         beam_width,
         max_hops: u32::MAX,
         expansions: config.expansions,
         visited_slots: config.visited_slots,
-        starts_stride: 0,
+        start_points_stride: 0,
         candidates_len: 0,
         form: graph.form(),
     }
 }
 
-/// Checks that searches with frontiers of `beam_width` entries fit into `most` bytes of shared memory per block, whatever
-/// the size of the batch.
+/// Checks that searches with frontiers of `beam_width` entries fit into `available` bytes of shared memory per block,
+/// whatever the size of the batch.
 ///
 /// # Errors
 /// [`Error::RowTooLong`].
 pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
     beam_width: usize,
-    most: u32,
+    available: u32,
 ) -> Result<(), Error> {
     let beam_width = beam_width as u32;
     let shared = |config: TunedLaunch| {
         let search = search_args(graph, beam_width, config);
         let quantized = graph.codes().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
-            let kernel = QuantizedSearch::for_codes(&codes.shape, codes.limbs, beam_width, config.warps);
+            let kernel =
+                QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, config.warps);
             kernel.launch(&QuantizedSearchArgs { search, codes }).shared
         });
         kernel(graph, beam_width, config).launch(&search).shared.max(quantized)
@@ -320,7 +322,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     let row_bytes = graph.args().row_bytes;
     let needed =
         shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
-    if needed <= most { Ok(()) } else { Err(Error::RowTooLong { row_bytes, needed, most }) }
+    if needed <= available { Ok(()) } else { Err(Error::RowTooLong { row_bytes, needed, available }) }
 }
 
 /// The kernel of a search for one query with default parameters.

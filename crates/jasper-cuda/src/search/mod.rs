@@ -28,7 +28,7 @@ use crate::{Context, DeviceGraph, MemoryPlan, Result, Stream, VectorStorage};
 use batch::{Batch, Task};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
-pub use device_batch::{DeviceBatch, hit_from_answer};
+pub use device_batch::{DeviceBatch, hit_from_device};
 use launch::{MAX_FRONTIER, check_shared_memory, default_kernel};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
@@ -36,13 +36,13 @@ use launch::{MAX_FRONTIER, check_shared_memory, default_kernel};
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
 /// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a filter.
 ///
-/// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is refused.
-/// Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the results are those
-/// of the CPU for a smaller `beam_width`. Each call evaluates a filter for every live key.
+/// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
+/// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
+/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a filter for every live key.
 ///
-/// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU: a
-/// sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances differ
-/// by less may change order.
+/// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU:
+/// a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances
+/// differ by less may change order.
 pub struct SearchContexts<T: Element> {
     context: Context,
     /// The contexts of finished calls.
@@ -86,14 +86,14 @@ impl<T: Element> SearchContexts<T> {
         &self.context
     }
 
-    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches are
-    /// prepared on `pool`.
+    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches
+    /// are prepared on `pool`.
     ///
     /// The results of a query do not depend on the other queries of the batch.
     ///
     /// # Errors
     /// [`SearchError`]; the contents of `matches` are then unspecified.
-    pub fn answer(
+    pub fn search(
         &self,
         graph: GraphView<'_, T>,
         pool: &ThreadPool,
@@ -112,7 +112,7 @@ impl<T: Element> SearchContexts<T> {
     ///
     /// # Errors
     /// [`SearchError`].
-    pub fn answer_one(
+    pub fn search_one(
         &self,
         graph: GraphView<'_, T>,
         pool: &ThreadPool,
@@ -125,17 +125,18 @@ impl<T: Element> SearchContexts<T> {
         Ok(matches.hits(0).collect())
     }
 
-    /// Queues a search for queries in device memory and returns without synchronizing. The results are available in the order
-    /// of `stream`, which allocated the arrays. Changing the graph waits for the search.
+    /// Queues a search for queries in device memory and returns without synchronizing. The results are available in the
+    /// order of `stream`, which allocated the arrays. Changing the graph waits for the search.
     ///
-    /// Distances are those of [`Self::answer`]: with codes, the device quantizes the queries, traverses the graph by estimated
-    /// distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter, is allocated per
-    /// call from the device's memory pool and freed in stream order, so that searches in different streams run concurrently.
-    /// For repeated launches, hold a [`PoolRetention`](crate::PoolRetention): the pool then keeps the memory.
+    /// Distances are those of [`Self::search`]: with codes, the device quantizes the queries, traverses the graph by
+    /// estimated distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter, is
+    /// allocated per call from the device's memory pool and freed in stream order, so that searches in different
+    /// streams run concurrently. For repeated launches, hold a [`PoolRetention`](crate::PoolRetention): the pool then
+    /// keeps the memory.
     ///
-    /// Unlike [`Self::answer`], results that a filter or tombstones leave short are not completed by a scan, because that
-    /// depends on the results. A vertex with several keys is one result, with its first key, even if a filter only admits
-    /// another of them.
+    /// Unlike [`Self::search`], results that a filter or tombstones leave short are not completed by a scan, because
+    /// that depends on the results. A vertex with several keys is one result, with its first key, even if a filter only
+    /// admits another of them.
     ///
     /// # Errors
     /// [`SearchError`]: invalid parameters, arrays that do not have the shapes of [`DeviceBatch`], or an error of the device.
@@ -153,11 +154,11 @@ impl<T: Element> SearchContexts<T> {
         let here = self.context.device().ordinal;
         assert_eq!(stream.context().device().ordinal, here, "the stream is on the device of the graph");
         stream.check_owner(arrays.queries);
-        stream.check_owner(arrays.answers);
-        stream.check_owner(arrays.work);
+        stream.check_owner(arrays.results);
+        stream.check_owner(arrays.costs);
         let plan = graph.plan(params)?;
-        // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it synchronizes
-        // the device.
+        // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
+        // synchronizes the device.
         unsafe { device_batch::launch(&plan, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
     }
 
@@ -174,7 +175,7 @@ impl<T: Element> SearchContexts<T> {
         if contexts.is_empty() {
             contexts.push(add()?);
         }
-        let report = Batch { plan, graph, pool }.answer(tasks, &mut contexts, add);
+        let report = Batch { plan, graph, pool }.search(tasks, &mut contexts, add);
         // After an error chunks may be in flight: their contexts can be reused once these are complete.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
             idle().push(contexts);
@@ -203,11 +204,11 @@ pub struct Searcher<T: Element> {
 }
 
 impl<T: Element> Searcher<T> {
-    /// Copies `graph` to a device. `vectors` says where its vectors are stored; [`DeviceGraph::plan_within`] decides if it is
-    /// `None`. The host's part runs in the current rayon pool.
+    /// Copies `graph` to a device. `vectors` says where its vectors are stored; [`DeviceGraph::plan_within`] decides if
+    /// it is `None`. The host's part runs in the current rayon pool.
     ///
-    /// Cost: one pass over the graph; some tenths of a second more if the device was not in use, or if the driver compiles
-    /// the kernel of default searches.
+    /// Cost: one pass over the graph; some tenths of a second more if the device was not in use, or if the driver
+    /// compiles the kernel of default searches.
     ///
     /// # Errors
     /// [`Error::Plan`](crate::Error::Plan): the graph does not fit into free memory. Otherwise those of

@@ -5,21 +5,21 @@ use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::Answer;
+use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, KeyFilter, Matches, SearchError, SearchParams, SearchPlan,
-    SearchReport, TunedLaunch, bulk_build, consolidate, quantize,
+    CpuExecutor, Distances, Hit, KeyFilter, Matches, SearchError, SearchParams, SearchPlan, SearchReport,
+    TunedLaunch, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
 use super::batch::{Batch, MAX_CHUNKS_IN_FLIGHT, Task};
 use super::context::{QueryBuffers, Results, SearchContext};
-use super::device_batch::{self, SCRATCH_BYTES, hit_from_answer};
+use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, MAX_FRONTIER, check_shared_memory};
 use crate::{DeviceBatch, DeviceGraph, VectorStorage};
 
@@ -28,7 +28,7 @@ struct EmulatedContext<'a, T> {
     stream: &'a EmulatedStream,
     host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
     device: Option<DeviceChunk<T>>,
-    answered: (Vec<Answer>, Vec<u32>),
+    results: (Vec<DeviceHit>, Vec<u32>),
 }
 
 /// The buffers of a chunk on the device.
@@ -36,10 +36,10 @@ struct DeviceChunk<T> {
     queries: Buffer<T>,
     levels: Buffer<u32>,
     terms: Buffer<QueryTerms>,
-    answers: Buffer<Answer>,
-    work: Buffer<u32>,
+    results: Buffer<DeviceHit>,
+    costs: Buffer<u32>,
     candidates: Buffer<u32>,
-    rest: Buffer<Answer>,
+    fallback: Buffer<DeviceHit>,
     codes: Option<QueryCodes<EmulatedStream>>,
 }
 
@@ -69,22 +69,22 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
             queries: stream.upload(queries)?,
             levels: stream.upload(levels)?,
             terms: stream.upload(terms)?,
-            answers: stream.allocate(sizes.answers)?,
-            work: stream.allocate(sizes.work + sizes.reranked)?,
+            results: stream.allocate(sizes.results)?,
+            costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
             candidates: stream.allocate(sizes.candidates)?,
-            rest: stream.allocate(sizes.rest)?,
+            fallback: stream.allocate(sizes.fallback)?,
             codes: None,
         });
-        let work = device.work.output();
+        let costs = device.costs.output();
         Ok(LaunchPointers {
             queries: device.queries.input(),
             levels: device.levels.input(),
             terms: device.terms.input(),
-            answers: device.answers.output(),
-            work,
-            reranked: work.add(sizes.work),
+            results: device.results.output(),
+            costs,
+            rerank_costs: costs.add(sizes.costs),
             candidates: device.candidates.output(),
-            rest: device.rest.output(),
+            fallback: device.fallback.output(),
         })
     }
 
@@ -93,17 +93,17 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
     ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), Fault> {
-        let device = self.device.as_mut().expect("queries are there before they are coded");
+        let device = self.device.as_mut().expect("queries are there before they are query_codes");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
-        unsafe { quantizer.code_queries(self.stream, device.queries.input(), queries, codes)? };
+        unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
     fn wait_results(&mut self) -> Result<Results<'_>, Fault> {
-        let DeviceChunk { answers, work, .. } = self.device.take().expect("a chunk was sent");
-        self.answered = (answers.read()?, work.read()?);
-        Ok(Results { answers: &self.answered.0, work: &self.answered.1 })
+        let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
+        self.results = (results.read()?, costs.read()?);
+        Ok(Results { results: &self.results.0, costs: &self.results.1 })
     }
 }
 
@@ -128,7 +128,7 @@ impl Both {
         Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: VectorStorage::Device }
     }
 
-    /// The emulated device's answers.
+    /// The emulated device's results.
     fn emulated<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -142,19 +142,19 @@ impl Both {
                 stream: &self.stream,
                 host: Default::default(),
                 device: None,
-                answered: Default::default(),
+                results: Default::default(),
             })
         };
         let (mut matches, mut contexts) = (Matches::new(queries.len(), params.k)?, vec![context()?]);
         let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
         let batch = Batch { plan: &plan, graph: &copy, pool: self.cpu.pool() };
-        let report = batch.answer(tasks, &mut contexts, context)?;
+        let report = batch.search(tasks, &mut contexts, context)?;
         assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))
     }
 
-    /// The answers to queries that lie on the emulated device, prepared, and hops and distances of each.
+    /// The results to queries that lie on the emulated device, prepared, and hops and distances of each.
     fn launched<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -166,22 +166,23 @@ impl Both {
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let count = prepared.len() / copy.row_len();
         let queries = self.stream.upload(prepared).unwrap();
-        let mut answers = self.stream.allocate(count * params.k).unwrap();
-        let mut work = self.stream.allocate(count * 2).unwrap();
-        let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
-        // SAFETY: the arrays are of this stream, and the copy lives until its launches have run: each has when it returns.
+        let mut results = self.stream.allocate(count * params.k).unwrap();
+        let mut costs = self.stream.allocate(count * 2).unwrap();
+        let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
+        // SAFETY: the arrays are of this stream, and the copy lives until its launches have run: each has when it
+        // returns.
         unsafe {
             device_batch::launch(&plan, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
         }
-        let hits = answers.read().unwrap().into_iter().map(hit_from_answer);
-        Ok((hits.collect(), work.read().unwrap()))
+        let hits = results.read().unwrap().into_iter().map(hit_from_device);
+        Ok((hits.collect(), costs.read().unwrap()))
     }
 
     /// Searches with both, compares, and returns the results.
     fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, graph.dimension()).unwrap();
         let mut expected = Matches::new(queries.len(), params.k).unwrap();
-        let cpu = self.cpu.answer(graph, queries, params, expected.as_mut()).unwrap();
+        let cpu = self.cpu.search_batch(graph, queries, params, expected.as_mut()).unwrap();
         let expected = entries(&expected);
         let (hits, report) = self.emulated(graph, queries, params).unwrap();
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, graph.metric(), queries.len());
@@ -264,11 +265,11 @@ fn filters_decide_which_keys_are_answers() {
     let queries = whole(6, 12, 8);
     let params = SearchParams::new(8).beam_width(16);
     let third = |key| key % 3 == 0;
-    let hits = both.agree(&graph, &queries, params.filter(Filter::Predicate(&third)));
+    let hits = both.agree(&graph, &queries, params.filter(&third));
     assert!(hits.iter().all(|hit| hit.key % 3 == 0));
     for keys in [vec![], vec![699], vec![3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 5000]] {
         let keys: KeyFilter = keys.into_iter().collect();
-        both.agree(&graph, &queries, params.filter(Filter::Keys(&keys)));
+        both.agree(&graph, &queries, params.filter(&keys));
     }
 }
 
@@ -284,7 +285,7 @@ fn what_a_frontier_leaves_short_is_found_by_a_scan() {
     }
     let all = |_| true;
     both.agree(&graph, &queries, SearchParams::new(20).beam_width(20));
-    both.agree(&graph, &queries, SearchParams::new(20).beam_width(20).filter(Filter::Predicate(&all)));
+    both.agree(&graph, &queries, SearchParams::new(20).beam_width(20).filter(&all));
 }
 
 #[test]
@@ -299,8 +300,8 @@ fn tombstones_are_walked_through_and_never_answers() {
     consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut no_progress).unwrap();
     assert!(graph.keys().free() > 0);
     both.agree(&graph, &queries, params);
-    let rest: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
-    rest.into_iter().for_each(|key| graph.keys_mut().delete(key).unwrap());
+    let fallback: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
+    fallback.into_iter().for_each(|key| graph.keys_mut().delete(key).unwrap());
     assert!(both.agree(&graph, &queries, params).iter().all(|&hit| hit == Hit::NONE));
 }
 
@@ -317,8 +318,8 @@ fn identical_rows_are_answers_under_all_their_keys() {
     (0..240).filter(|key| key % 7 < 5).for_each(|key| graph.keys_mut().delete(key).unwrap());
     both.agree(&graph, &queries, params);
     let odd = |key| key % 2 == 1;
-    both.agree(&graph, &queries, params.filter(Filter::Predicate(&odd)));
-    // More answers than there are vertices.
+    both.agree(&graph, &queries, params.filter(&odd));
+    // More results than there are vertices.
     both.agree(&graph, &queries, SearchParams::new(100));
 }
 
@@ -351,8 +352,11 @@ fn long_queries_and_many_answers_are_shared_among_threads() {
     for row in [69, 50, 13] {
         queries[row * 1500 + 1499] = f32::INFINITY;
         let view = MatrixView::new(&queries, 1500).unwrap();
-        let told = both.emulated(&graph, view, SearchParams::new(1)).unwrap_err().to_string();
-        assert!(told.starts_with(&format!("query: row {row} holds a value that is not finite")), "{told}");
+        let message = both.emulated(&graph, view, SearchParams::new(1)).unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("query: row {row} holds a value that is not finite")),
+            "{message}"
+        );
     }
 }
 
@@ -370,9 +374,9 @@ fn rows_that_no_block_has_room_for_are_refused() {
     };
     assert_eq!(check(23_000, 227), Ok(()));
     assert_eq!(check(20_000, 99), Ok(()));
-    let told = check(23_000, 99).unwrap_err().to_string();
-    assert!(told.starts_with("searches of rows of 92000 bytes need 1"), "{told}");
-    assert!(told.contains("this device has 101376"), "{told}");
+    let message = check(23_000, 99).unwrap_err().to_string();
+    assert!(message.starts_with("searches of rows of 92000 bytes need 1"), "{message}");
+    assert!(message.contains("this device has 101376"), "{message}");
 }
 
 /// Searches of a quantized graph with all kinds of parameters.
@@ -394,7 +398,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
                 let params = SearchParams::new(k).beam_width(beam_width).distances(distances);
                 both.agree(&graph, &queries, params);
                 both.agree(&graph, &queries, params.launch(ALONE));
-                both.agree(&graph, &queries, params.filter(Filter::Predicate(&even)));
+                both.agree(&graph, &queries, params.filter(&even));
             }
         }
         // Once more among the deleted, then without vectors.
@@ -407,7 +411,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
     both.agree(&graph, &queries, params);
     both.agree(&graph, &queries, params.launch(ALONE));
     let few: KeyFilter = (0..40).collect();
-    both.agree(&graph, &queries, params.filter(Filter::Keys(&few)));
+    both.agree(&graph, &queries, params.filter(&few));
 }
 
 #[test]
@@ -429,7 +433,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     let few: KeyFilter = (0..30).collect();
     for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
         let params = SearchParams::new(7).beam_width(40).distances(distances);
-        for params in [params, params.launch(ALONE), params.filter(Filter::Keys(&few))] {
+        for params in [params, params.launch(ALONE), params.filter(&few)] {
             both.vectors = VectorStorage::Device;
             let expected = both.emulated(&graph, view, params).unwrap();
             both.vectors = VectorStorage::Host;
@@ -458,11 +462,11 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
     let agree = |both: &Both, graph: &Graph<T>, params: SearchParams<'_>, n: usize, scratch_bytes: usize| {
         let view = MatrixView::new(&queries[..n * dimension], dimension).unwrap();
         let (expected, report) = both.emulated(graph, view, params).unwrap();
-        let (found, work) = both.launched(graph, &there[..n * width], params, scratch_bytes).unwrap();
+        let (found, costs) = both.launched(graph, &there[..n * width], params, scratch_bytes).unwrap();
         assert_eq!(found, expected, "{} {metric}, {params:?}, {n} queries", T::KIND);
-        let hops: u64 = work.chunks(2).map(|work| u64::from(work[0])).sum();
+        let hops: u64 = costs.chunks(2).map(|costs| u64::from(costs[0])).sum();
         assert_eq!(hops, report.cost.hops, "{params:?}, {n} queries");
-        assert!(work.chunks(2).all(|work| work[1] > 0));
+        assert!(costs.chunks(2).all(|costs| costs[1] > 0));
     };
     let few: KeyFilter = (0..40).collect();
     for vectors in [VectorStorage::Device, VectorStorage::Host] {
@@ -480,7 +484,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
                 agree(&both, &graph, params, n, bytes);
             }
             agree(&both, &graph, params.launch(ALONE), 9, 0);
-            agree(&both, &graph, params.filter(Filter::Keys(&few)), 9, 0);
+            agree(&both, &graph, params.filter(&few), 9, 0);
         }
     }
     graph.drop_vectors();
@@ -489,7 +493,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
     for distances in [Distances::Auto, Distances::Quantized { rerank: 5 }] {
         agree(&both, &graph, params.distances(distances), 9, 0);
         agree(&both, &graph, params.distances(distances), 2, SCRATCH_BYTES);
-        agree(&both, &graph, params.distances(distances).filter(Filter::Keys(&few)), 9, 0);
+        agree(&both, &graph, params.distances(distances).filter(&few), 9, 0);
     }
 }
 
@@ -527,11 +531,11 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
     let both = Both::new(36);
     let graph = built(&whole::<f32>(50, 4, 37), 4, Metric::L2, &both);
     let copy = DeviceGraph::upload(&both.stream, &graph, VectorStorage::Device).unwrap();
-    let ask = |queries: usize, answers: usize, work: usize, params| {
+    let ask = |queries: usize, results: usize, costs: usize, params| {
         let queries = both.stream.upload(&vec![1.0_f32; queries]).unwrap();
-        let (mut answers, mut work) =
-            (both.stream.allocate(answers).unwrap(), both.stream.allocate(work).unwrap());
-        let arrays = DeviceBatch { queries: &queries, answers: &mut answers, work: &mut work };
+        let (mut results, mut costs) =
+            (both.stream.allocate(results).unwrap(), both.stream.allocate(costs).unwrap());
+        let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
         let plan = SearchPlan::new(&graph, params, MAX_FRONTIER)?;
         // SAFETY: as in `Both::launched`.
         unsafe { device_batch::launch(&plan, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
@@ -558,7 +562,7 @@ fn what_cannot_be_searched_for_is_refused() {
     assert!(ask(&queries, 4, params.beam_width(1025)).contains("beam_width (1025) must be at most 1024"));
     assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
-    for (launch, told) in [
+    for (launch, message) in [
         (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be at least 1"),
         (TunedLaunch { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
         (TunedLaunch { expansions: 9, ..ALONE }, "expansions (9)"),
@@ -569,6 +573,6 @@ fn what_cannot_be_searched_for_is_refused() {
         (TunedLaunch { visited_slots: 1 << 16, ..ALONE }, "visited_slots (65536)"),
     ] {
         let said = ask(&queries, 4, params.launch(launch));
-        assert!(said.starts_with(told), "{said}");
+        assert!(said.starts_with(message), "{said}");
     }
 }

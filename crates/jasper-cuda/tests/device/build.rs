@@ -1,12 +1,13 @@
 //! Graphs built on a device equal those of the CPU.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_cuda::{Context, Error, link_on_device};
 use jasper_graph::Graph;
-use jasper_vamana::{BuildReport, CpuExecutor, UpdateError, bulk_build, ingest};
+use jasper_vamana::{CpuExecutor, InsertReport, UpdateError, bulk_build, ingest};
 
 fn params() -> BuildParams {
     BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap()
@@ -14,14 +15,14 @@ fn params() -> BuildParams {
 
 fn on_device<T: Element>(
     context: &Context,
-    cpu: &CpuExecutor,
+    cpu: &Arc<CpuExecutor>,
     rows: &MatrixView<'_, T>,
     metric: Metric,
     params: BuildParams,
-) -> Result<(Graph<T>, BuildReport), UpdateError> {
+) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let ingested = ingest(cpu, rows, None, metric, params, &mut no_progress)?;
     let (begun, vertices) = (Instant::now(), ingested.order.len());
-    let linked = link_on_device(context, cpu.pool(), ingested, None, &mut no_progress)?;
+    let linked = link_on_device(context, cpu, ingested, None, &mut no_progress)?;
     let rate = vertices as f64 / begun.elapsed().as_secs_f64();
     let (graph, report) = linked.finish();
     println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());
@@ -30,7 +31,7 @@ fn on_device<T: Element>(
 
 /// The graphs of the CPU and the device over `n` vectors.
 fn both<T: Element>(context: &Context, metric: Metric, dimension: usize, n: usize) -> [Graph<T>; 2] {
-    let cpu = CpuExecutor::new(0).unwrap();
+    let cpu = Arc::new(CpuExecutor::new(None).unwrap());
     let values = Clusters::new(dimension, 5).rows::<T>(n, 0);
     let rows = MatrixView::new(&values, dimension).unwrap();
     let (expected, _) = bulk_build(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
@@ -96,7 +97,7 @@ fn graphs_of_floats_are_nearly_the_same() {
 #[test]
 fn what_does_not_fit_is_refused_before_it_begins() {
     let Some(context) = crate::common::context() else { return };
-    let (cpu, rows) = (CpuExecutor::new(1).unwrap(), [1_u8, 2, 3]);
+    let (cpu, rows) = (Arc::new(CpuExecutor::new(1).unwrap()), [1_u8, 2, 3]);
     let params = BuildParams::builder().build_beam_width(2000).build().unwrap();
     let rows = MatrixView::new(&rows, 1).unwrap();
     let Err(UpdateError::Device(error)) = on_device(&context, &cpu, &rows, Metric::L2, params) else {

@@ -48,11 +48,11 @@ fn a_fault_is_told_by_every_call_after_it() {
             .env(CHILD, kernel)
             .output()
             .unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8_lossy(&told);
-        assert!(output.status.success(), "{kernel}: {told}");
-        assert!(told.contains(&format!("the last launch was {kernel}): ")), "{kernel}: {told}");
-        assert!(told.contains("restart the process"), "{kernel}: {told}");
+        let message = [output.stdout, output.stderr].concat();
+        let message = String::from_utf8_lossy(&message);
+        assert!(output.status.success(), "{kernel}: {message}");
+        assert!(message.contains(&format!("the last launch was {kernel}): ")), "{kernel}: {message}");
+        assert!(message.contains("restart the process"), "{kernel}: {message}");
     }
     // This process has lost nothing.
     let stream = Stream::new(&Context::open(0).unwrap()).unwrap();

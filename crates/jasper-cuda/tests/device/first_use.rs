@@ -18,10 +18,10 @@ fn in_a_new_process(without_cache: bool) -> (Duration, Duration) {
         child.env("CUDA_CACHE_DISABLE", "1");
     }
     let output = child.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    let message = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{message}{}", String::from_utf8_lossy(&output.stderr));
     let figure = |name: &str| {
-        let (_, after) = told.split_once(name).unwrap_or_else(|| panic!("no {name} in {told}"));
+        let (_, after) = message.split_once(name).unwrap_or_else(|| panic!("no {name} in {message}"));
         Duration::from_secs_f64(after.split_whitespace().next().unwrap().parse().unwrap())
     };
     (figure("open="), figure("load="))

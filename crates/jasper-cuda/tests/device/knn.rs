@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, f16, no_progress};
-use jasper_cuda::{Context, KnnError, exact_knn};
+use jasper_cuda::{Context, KnnError, exact_knn_on_device};
 use jasper_data::ThreadPoolBuilder;
 
 fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize) {
@@ -14,7 +14,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize
     let queries = MatrixView::new(&queries, dimension).unwrap();
     let pool = ThreadPoolBuilder::new().build().unwrap();
     for metric in Metric::ALL {
-        let found = exact_knn(context, base, queries, k, metric, &pool, &mut no_progress).unwrap();
+        let found = exact_knn_on_device(context, base, queries, k, metric, &pool, &mut no_progress).unwrap();
         let expected = jasper_data::exact_knn(base, queries, k, metric, &pool, &mut no_progress).unwrap();
         assert!(found == expected, "{} of {dimension}, {metric}, k = {k}", T::KIND);
     }
@@ -42,7 +42,7 @@ fn what_cannot_be_is_refused() {
     let pool = ThreadPoolBuilder::new().build().unwrap();
     let search = |values: &[f32], k: usize| {
         let base = MatrixView::new(values, 4).unwrap();
-        exact_knn(&context, base, queries, k, Metric::L2, &pool, &mut no_progress)
+        exact_knn_on_device(&context, base, queries, k, Metric::L2, &pool, &mut no_progress)
     };
     assert_eq!(search(&values, 200).unwrap_err(), KnnError::K(200));
     assert!(matches!(search(&values, 301), Err(KnnError::Input(jasper_data::KnnError::K { .. }))));
@@ -58,6 +58,6 @@ fn a_cancel_is_heard() {
     let view = MatrixView::new(&values, 8).unwrap();
     let mut stop = |_| ControlFlow::Break(());
     let pool = ThreadPoolBuilder::new().build().unwrap();
-    let error = exact_knn(&context, view, view, 1, Metric::L2, &pool, &mut stop).unwrap_err();
+    let error = exact_knn_on_device(&context, view, view, 1, Metric::L2, &pool, &mut stop).unwrap_err();
     assert!(matches!(error, KnnError::Input(jasper_data::KnnError::Cancelled(_))), "{error}");
 }

@@ -21,7 +21,7 @@ fn typical(times: impl Iterator<Item = Duration>) -> (Duration, Duration) {
 #[test]
 fn a_call_takes_nothing_new() {
     let Some(context) = crate::common::exclusive_context() else { return };
-    let cpu = CpuExecutor::new(0).unwrap();
+    let cpu = CpuExecutor::new(None).unwrap();
     let set = Clusters::new(DIMENSION, 9);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(100_000, 0), set.rows(QUERIES, 1));
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
@@ -35,13 +35,13 @@ fn a_call_takes_nothing_new() {
         let begun = Instant::now();
         searcher
             .contexts()
-            .answer(searcher.view(&graph), cpu.pool(), queries, params, matches.as_mut())
+            .search(searcher.view(&graph), cpu.pool(), queries, params, matches.as_mut())
             .unwrap();
         begun.elapsed()
     };
     let one = |query: &[f32]| {
         let begun = Instant::now();
-        searcher.contexts().answer_one(searcher.view(&graph), cpu.pool(), query, params).unwrap();
+        searcher.contexts().search_one(searcher.view(&graph), cpu.pool(), query, params).unwrap();
         begun.elapsed()
     };
     all();
@@ -53,11 +53,11 @@ fn a_call_takes_nothing_new() {
 
     let stream = Stream::new(&context).unwrap();
     let query = stream.upload(&queries[..DIMENSION]).unwrap();
-    let (mut answers, mut work) = (stream.allocate(10).unwrap(), stream.allocate(2).unwrap());
+    let (mut results, mut costs) = (stream.allocate(10).unwrap(), stream.allocate(2).unwrap());
     let (begin, end) = (Event::new(&context).unwrap(), Event::new(&context).unwrap());
     let launches = (0..200).map(|_| {
         begin.record(&stream).unwrap();
-        let arrays = DeviceBatch { queries: &query, answers: &mut answers, work: &mut work };
+        let arrays = DeviceBatch { queries: &query, results: &mut results, costs: &mut costs };
         searcher.contexts().launch(searcher.view(&graph), cpu.pool(), &stream, params, arrays).unwrap();
         end.record(&stream).unwrap();
         end.since(&begin).unwrap()

@@ -8,7 +8,7 @@ use jasper_vamana::{BuildShape, CpuExecutor, ingest};
 #[test]
 fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
     let Some(context) = crate::common::exclusive_context() else { return };
-    let cpu = CpuExecutor::new(0).unwrap();
+    let cpu = std::sync::Arc::new(CpuExecutor::new(None).unwrap());
     let values: Vec<f32> = Clusters::new(96, 5).rows(60_000, 0);
     let rows = MatrixView::new(&values, 96).unwrap();
     let free = || context.free_memory().unwrap().device;
@@ -17,7 +17,7 @@ fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
         let ingested = ingest(&cpu, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
         let meter = PeakMemory::new(&context).unwrap();
-        let linked = link_on_device(&context, cpu.pool(), ingested, None, &mut no_progress).unwrap();
+        let linked = link_on_device(&context, &cpu, ingested, None, &mut no_progress).unwrap();
         let (peak, graph) = (meter.bytes().unwrap(), linked.graph);
         let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
         println!("batches of up to {share}: {peak} bytes, planned {planned}");

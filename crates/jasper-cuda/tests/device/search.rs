@@ -1,14 +1,14 @@
 //! Searches on a device give the results of the CPU, from any thread and at any batch size.
 
 use gpu_kernels::Stream as _;
-use gpu_kernels::search::Answer;
+use gpu_kernels::search::DeviceHit;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
 };
 use jasper_cuda::{
     Buffer, Context, DeviceBatch, DeviceGraph, GraphView, MemorySpace, Searcher, Stream, VectorStorage,
-    hit_from_answer,
+    hit_from_device,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -32,7 +32,7 @@ fn entries(matches: &Matches) -> Vec<Hit> {
 
 impl<T: Element> Both<T> {
     fn new(context: &Context, rows: usize, dimension: usize, metric: Metric) -> Self {
-        let cpu = CpuExecutor::new(0).unwrap();
+        let cpu = CpuExecutor::new(None).unwrap();
         let values = Clusters::new(dimension, 3).rows::<T>(rows, 0);
         let params = BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap();
         let rows = MatrixView::new(&values, dimension).unwrap();
@@ -63,27 +63,27 @@ impl<T: Element> Both<T> {
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
         self.searcher
             .contexts()
-            .answer(self.view(), self.cpu.pool(), queries, params, matches.as_mut())
+            .search(self.view(), self.cpu.pool(), queries, params, matches.as_mut())
             .unwrap();
         entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        self.searcher.contexts().answer_one(self.view(), self.cpu.pool(), query, params).unwrap()
+        self.searcher.contexts().search_one(self.view(), self.cpu.pool(), query, params).unwrap()
     }
 
     /// The device's results, compared with those of the CPU: equal where sums are exact, else nearly equal.
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let view = MatrixView::new(queries, self.graph.dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
-        self.cpu.answer(&self.graph, view, params, expected.as_mut()).unwrap();
+        self.cpu.search_batch(&self.graph, view, params, expected.as_mut()).unwrap();
         let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();
         let exact = T::EXACT && self.graph.metric() != Metric::Cosine;
         let most = if exact { 0 } else { hits.len() / 100 };
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, self.graph.metric(), view.len());
-        assert!(different <= most, "{name}: {different} of {} answers differ", hits.len());
+        assert!(different <= most, "{name}: {different} of {} results differ", hits.len());
         if self.graph.metric() == Metric::L2 {
             let most = self.graph.dimension() as f32 * f32::EPSILON;
             for (hit, expected) in
@@ -109,8 +109,8 @@ impl<T: Element> Both<T> {
 struct There<T> {
     stream: Stream,
     queries: Buffer<T>,
-    answers: Buffer<Answer>,
-    work: Buffer<u32>,
+    results: Buffer<DeviceHit>,
+    costs: Buffer<u32>,
 }
 
 impl<T: Element> There<T> {
@@ -120,19 +120,19 @@ impl<T: Element> There<T> {
         Self {
             stream: stream.clone(),
             queries: stream.upload(&prepared).unwrap(),
-            answers: stream.allocate(count * params.k).unwrap(),
-            work: stream.allocate(count * 2).unwrap(),
+            results: stream.allocate(count * params.k).unwrap(),
+            costs: stream.allocate(count * 2).unwrap(),
         }
     }
 
     fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
-        let Self { stream, queries, answers, work } = self;
+        let Self { stream, queries, results, costs } = self;
         both.searcher.contexts().launch(
             both.view(),
             both.cpu.pool(),
             stream,
             params,
-            DeviceBatch { queries, answers, work },
+            DeviceBatch { queries, results, costs },
         )
     }
 
@@ -142,8 +142,8 @@ impl<T: Element> There<T> {
 
     /// Downloads the results.
     fn found(&self) -> Vec<Hit> {
-        let answers = self.stream.download(&self.answers).unwrap();
-        answers.into_iter().map(hit_from_answer).collect()
+        let results = self.stream.download(&self.results).unwrap();
+        results.into_iter().map(hit_from_device).collect()
     }
 }
 
@@ -167,9 +167,9 @@ fn agrees<T: Element>(context: &Context) {
             );
         }
         let half = |key| key % 2 == 1;
-        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Predicate(&half)));
+        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(&half));
         let few = |key| key % 1000 == 3;
-        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(Filter::Predicate(&few)));
+        both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(&few));
         (0..8000).step_by(4).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
         let both = Both::of(context, both.cpu, both.graph);
         both.compare(&queries[..500 * dimension], SearchParams::new(10));
@@ -206,7 +206,7 @@ fn does_not_depend_on_the_place<T: Element>(
             for n in [1, 100, 3000] {
                 found.push(both.search(&queries[..n * dimension], params));
             }
-            found.push(both.search(&queries[..500 * dimension], params.filter(Filter::Predicate(&few))));
+            found.push(both.search(&queries[..500 * dimension], params.filter(&few)));
         }
         assert!(expected.is_empty() || found == expected, "{} {metric} {code}", T::KIND);
         expected = found;
@@ -232,7 +232,7 @@ fn a_batch_may_be_larger_than_a_grid_is_high() {
     let both = Both::<u8>::new(&context, 5000, 8, Metric::L2);
     let queries = both.queries(200_000);
     let hits = both.compare(&queries, SearchParams::new(5).beam_width(16));
-    // Any batch gives a query the same answers.
+    // Any batch gives a query the same results.
     for n in [1, 70, 300, 5000] {
         assert!(both.search(&queries[..n * 8], SearchParams::new(5).beam_width(16)) == hits[..n * 5], "{n}");
     }
@@ -279,8 +279,8 @@ fn queries_on_the_device_are_searched_there() {
             let mut there = There::new(&both, &stream, &queries, params);
             there.launch(&both, params);
             assert!(there.found() == both.search(&queries, params), "{params:?}");
-            let work = stream.download(&there.work).unwrap();
-            assert!(work.chunks(2).all(|work| work[1] > 0));
+            let costs = stream.download(&there.costs).unwrap();
+            assert!(costs.chunks(2).all(|work| work[1] > 0));
         }
     }
 }
@@ -353,7 +353,7 @@ fn many_queries_on_the_device_share_memory() {
     let mut both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
     quantize(&both.cpu, &mut both.graph, Quantization::Rabitq { bits: 8 }).unwrap();
     let both = Both::of(&context, both.cpu, both.graph);
-    // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of work: more than 256 MiB.
+    // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of costs: more than 256 MiB.
     let queries = both.queries(200_000);
     let params = SearchParams::new(5).beam_width(512);
     let stream = Stream::new(&context).unwrap();
@@ -400,8 +400,8 @@ fn streams_search_by_codes_at_the_same_time() {
     }
 }
 
-/// Corners of a hypercube, each linked to those that differ in one coordinate: a search ends at the corner that it looks
-/// for. The rows take more than 4 GiB with padding.
+/// Corners of a hypercube, each linked to those that differ in one coordinate: a search ends at the corner that it
+/// looks for. The rows take more than 4 GiB with padding.
 #[test]
 fn rows_lie_beyond_what_32_bits_can_address() {
     const SIDES: usize = 20;
@@ -423,7 +423,7 @@ fn rows_lie_beyond_what_32_bits_can_address() {
     }
     graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
     assert!(graph.vectors().bytes() as u64 > 1 << 32);
-    let both = Both::of(&context, CpuExecutor::new(0).unwrap(), graph);
+    let both = Both::of(&context, CpuExecutor::new(None).unwrap(), graph);
     let numbers: Vec<usize> = (0..400).map(|i| (1 << SIDES) - 1 - i * 2600).collect();
     let mut queries = vec![0_u8; numbers.len() * DIMENSION];
     for (query, &number) in queries.chunks_mut(DIMENSION).zip(&numbers) {

@@ -4,17 +4,17 @@ use jasper_core::{Element, Metric};
 
 /// A row is ruled out if its score is above `limit + slope * norm`, with `norm` the row's norm.
 ///
-/// A score is the result of the f32 kernel, negated for dot products, so that smaller is nearer. With `t` the exact distance
-/// of the k-th best so far, and `error` the [`relative_error`] of the kernel, the bound is:
+/// A score is the result of the f32 kernel, negated for dot products, so that smaller is nearer. With `t` the exact
+/// distance of the k-th best so far, and `error` the [`relative_error`] of the kernel, the bound is:
 ///
 /// - L2 of floats: `t (1 + error)`. All terms are positive, so the error of the sum is relative to it.
 /// - Inner product of floats: `t + error |q| |x|`.
 /// - Cosine: `(t - 1 + error) |q| |x|`, since `1 - dot / (|q| |x|) <= t` means `-dot <= (t - 1) |q| |x|`.
-/// - L2 and inner product of integers: `t` rounded to f32. The score is exact and rounded once, and rounding is monotonic.
-///   Below 2^24 rounding is exact, and a tie is ruled out as well, because the earlier row wins.
+/// - L2 and inner product of integers: `t` rounded to f32. The score is exact and rounded once, and rounding is
+///   monotonic. Below 2^24 rounding is exact, and a tie is ruled out as well, because the earlier row wins.
 ///
-/// Scores that are NaN are never ruled out. Neither are rows whose `norm` is NaN, into which [`bounded`] turns norms whose
-/// products could overflow or underflow in f32.
+/// Scores that are NaN are never ruled out. Neither are rows whose `norm` is NaN, into which [`bounded`] turns norms
+/// whose products could overflow or underflow in f32.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter {
     limit: f32,
@@ -86,8 +86,8 @@ mod tests {
     use jasper_core::f16;
     use proptest::prelude::*;
 
-    /// A row must not be ruled out by a k-th best at its own distance; for integers, where ties are ruled out, by one at the
-    /// next larger distance.
+    /// A row must not be ruled out by a k-th best at its own distance; for integers, where ties are ruled out, by one
+    /// at the next larger distance.
     fn keeps<T: Element>(query: &[T], row: &[T]) {
         let squared = squared_norm(query);
         let norm = bounded(squared_norm(row).sqrt());

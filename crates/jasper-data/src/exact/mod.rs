@@ -91,13 +91,13 @@ pub enum KnnError {
 /// Finds the `k` nearest rows of `base` to each of `queries`, exactly, by brute force.
 ///
 /// Results are ordered by distance, then by row number. Distances are exact for u8 and i8 (except cosine), sums in f64
-/// otherwise, and rounded to f32 in the result; so equal distances in the result may have been distinct. The result does
-/// not depend on the number of threads.
+/// otherwise, and rounded to f32 in the result; so equal distances in the result may have been distinct. The result
+/// does not depend on the number of threads.
 ///
-/// Computes `base.len() x queries.len()` distances in f32, with queries distributed over `pool`, and a few hundred in f64
-/// per query. If each row is nearer than the ones before it, or all are equal, every distance is computed in f64, which is
-/// five times as slow. Memory is `k` entries per query. The base is read once, front to back, so it may be a mapped file
-/// larger than memory. `progress` counts base rows.
+/// Computes `base.len() x queries.len()` distances in f32, with queries distributed over `pool`, and a few hundred in
+/// f64 per query. If each row is nearer than the ones before it, or all are equal, every distance is computed in f64,
+/// which is five times as slow. Memory is `k` entries per query. The base is read once, front to back, so it may be a
+/// mapped file larger than memory. `progress` counts base rows.
 ///
 /// # Errors
 /// [`KnnError`] if a set is empty or holds values that are not finite, dimensions differ, `k` is 0 or above
@@ -130,8 +130,8 @@ pub fn exact_knn<T: Element>(
         .expect("every list has k entries, since k is at most the rows"))
 }
 
-/// Checks the input of [`exact_knn`], except the values of the base, for implementations on other devices. They check the
-/// base block by block with [`check_knn_base`].
+/// Checks the input of [`exact_knn`], except the values of the base, for implementations on other devices. They check
+/// the base block by block with [`check_knn_base`].
 ///
 /// # Errors
 /// As [`exact_knn`].
@@ -140,27 +140,6 @@ pub fn check_knn<T: Element>(
     queries: MatrixView<'_, T>,
     k: usize,
     metric: Metric,
-) -> Result<(), KnnError> {
-    check_shapes(base, queries, k)?;
-    scan::check_rows(queries, metric, Side::Query, 0).map(drop)
-}
-
-/// Checks a block of base rows, numbered from `first`: all values are finite, and no row is zero if the metric is cosine.
-///
-/// # Errors
-/// [`KnnError::NotFinite`] or [`KnnError::ZeroVector`] for the first invalid row.
-pub fn check_knn_base<T: Element>(
-    rows: MatrixView<'_, T>,
-    metric: Metric,
-    first: usize,
-) -> Result<(), KnnError> {
-    scan::check_rows(rows, metric, Side::Base, first).map(drop)
-}
-
-fn check_shapes<T: Element>(
-    base: MatrixView<'_, T>,
-    queries: MatrixView<'_, T>,
-    k: usize,
 ) -> Result<(), KnnError> {
     let rows = base.len();
     if base.is_empty() {
@@ -178,5 +157,18 @@ fn check_shapes<T: Element>(
     if rows > MAX_VECTORS {
         return Err(KnnError::TooManyRows { rows });
     }
-    Ok(())
+    scan::check_rows(queries, metric, Side::Query, 0).map(drop)
+}
+
+/// Checks a block of base rows, numbered from `first`: all values are finite, and no row is zero if the metric is
+/// cosine.
+///
+/// # Errors
+/// [`KnnError::NotFinite`] or [`KnnError::ZeroVector`] for the first invalid row.
+pub fn check_knn_base<T: Element>(
+    rows: MatrixView<'_, T>,
+    metric: Metric,
+    first: usize,
+) -> Result<(), KnnError> {
+    scan::check_rows(rows, metric, Side::Base, first).map(drop)
 }

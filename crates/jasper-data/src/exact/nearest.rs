@@ -7,8 +7,8 @@ use super::filter::Filter;
 
 /// The exact `k` nearest of the rows offered so far.
 ///
-/// Rows that their f32 scores cannot rule out are candidates. When there are enough, their exact distances are computed and
-/// the best are kept. Rows must be offered in ascending order; of equal ones the earlier is kept.
+/// Rows that their f32 scores cannot rule out are candidates. When there are enough, their exact distances are computed
+/// and the best are kept. Rows must be offered in ascending order; of equal ones the earlier is kept.
 pub(super) struct Nearest<'a, T> {
     query: &'a [T],
     squared_norm: f64,
@@ -20,7 +20,8 @@ pub(super) struct Nearest<'a, T> {
     filter: Filter,
 }
 
-/// Minimum candidates before exact distances are computed. More would compute more distances, fewer would sort more often.
+/// Minimum candidates before exact distances are computed. More would compute more distances, fewer would sort more
+/// often.
 const MIN_CANDIDATES: usize = 32;
 
 impl<'a, T: Element> Nearest<'a, T> {

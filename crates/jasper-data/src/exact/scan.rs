@@ -1,8 +1,8 @@
 //! The cache-blocked scan of the base.
 //!
-//! A *pass* scans some megabytes of the base, which stay in the last-level cache, for all queries. A mapped base is thus
-//! read from disk once, and progress is reported between passes. Within a pass, each task takes a block of queries, and
-//! scores blocks of rows that stay in L1 against each of them.
+//! A *pass* scans some megabytes of the base, which stay in the last-level cache, for all queries. A mapped base is
+//! thus read from disk once, and progress is reported between passes. Within a pass, each task takes a block of
+//! queries, and scores blocks of rows that stay in L1 against each of them.
 
 use std::ops::Range;
 
@@ -111,8 +111,8 @@ fn check_pass<T: Element>(
     Ok(norms)
 }
 
-/// Checks that all values are finite and, for cosine, that no row is zero. Returns the norms for [`Filter`]; zeros for L2,
-/// which does not use them. `first` is the number of the first row.
+/// Checks that all values are finite and, for cosine, that no row is zero. Returns the norms for [`Filter`]; zeros for
+/// L2, which does not use them. `first` is the number of the first row.
 ///
 /// [`Filter`]: super::filter::Filter
 pub(super) fn check_rows<T: Element>(

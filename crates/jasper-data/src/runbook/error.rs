@@ -32,10 +32,10 @@ pub enum RunbookError {
         known: String,
     },
     /// The file holds no runbook of the named data set.
-    #[error("holds no runbook of the data set {asked}, but of {known}")]
+    #[error("holds no runbook of the data set {name}, but of {known}")]
     Dataset {
         /// The named data set.
-        asked: String,
+        name: String,
         /// Data sets of the file.
         known: String,
     },

@@ -7,8 +7,8 @@ use jasper_core::synthetic::permutation;
 use super::{Operation, Runbook, RunbookError};
 
 impl Runbook {
-    /// A sliding window over `rows` rows in `rounds` parts. Half of the parts are inserted; then each round inserts a part,
-    /// deletes the oldest, and searches.
+    /// A sliding window over `rows` rows in `rounds` parts. Half of the parts are inserted; then each round inserts a
+    /// part, deletes the oldest, and searches.
     ///
     /// # Errors
     /// [`RunbookError`] where there are fewer rows than rounds, or fewer than two rounds.
@@ -26,8 +26,8 @@ impl Runbook {
         )
     }
 
-    /// Each of `rounds` rounds inserts a part of `rows`, deletes expired parts, and searches. Of 19 parts, 15 expire after a
-    /// fifth of the rounds, 3 after a half, and one never, drawn from `seed`.
+    /// Each of `rounds` rounds inserts a part of `rows`, deletes expired parts, and searches. Of 19 parts, 15 expire
+    /// after a fifth of the rounds, 3 after a half, and one never, drawn from `seed`.
     ///
     /// # Errors
     /// [`RunbookError`] where there are fewer rows than rounds, or no rounds.
@@ -51,8 +51,8 @@ impl Runbook {
         )
     }
 
-    /// Inserts points, then in each of `rounds` rounds replaces a `share` of them by new rows, and searches. All `rows` are
-    /// used.
+    /// Inserts points, then in each of `rounds` rounds replaces a `share` of them by new rows, and searches. All `rows`
+    /// are used.
     ///
     /// # Errors
     /// [`RunbookError`] where rows or share are too small for a round to replace anything.

@@ -93,12 +93,12 @@ impl Step {
     }
 }
 
-/// A valid stream of operations over one data set: tags that are deleted or replaced exist, tags that are inserted do not,
-/// and no search is on an empty index.
+/// A valid stream of operations over one data set: tags that are deleted or replaced exist, tags that are inserted do
+/// not, and no search is on an empty index.
 ///
-/// The format is that of the streaming track of [big-ann-benchmarks]: a YAML mapping from the name of the data set to steps
-/// numbered from 1. The fields `max_pts` and `gt_url` are ignored: published values of `max_pts` are too small where there
-/// are replacements, so [`max_points`](Self::max_points) is counted instead.
+/// The format is that of the streaming track of [big-ann-benchmarks]: a YAML mapping from the name of the data set to
+/// steps numbered from 1. The fields `max_pts` and `gt_url` are ignored: published values of `max_pts` are too small
+/// where there are replacements, so [`max_points`](Self::max_points) is counted instead.
 ///
 /// ```
 /// use jasper_data::{Operation, Runbook};

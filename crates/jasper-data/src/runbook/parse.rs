@@ -1,5 +1,5 @@
-//! The YAML parser of runbooks. A runbook is two mappings deep, so the parser consumes events without building a tree, and
-//! does not recurse however deep a file is nested.
+//! The YAML parser of runbooks. A runbook is two mappings deep, so the parser consumes events without building a tree,
+//! and does not recurse however deep a file is nested.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Parser, StrInput};
 use super::{Operation, RunbookError, Step, StepError};
 
 /// The named data set, or the only one of the file.
-pub(super) fn choose(text: &str, asked: Option<&str>) -> Result<String, RunbookError> {
+pub(super) fn choose(text: &str, name: Option<&str>) -> Result<String, RunbookError> {
     let mut names = Vec::new();
     let mut reader = Reader::new(text)?;
     while let Some((name, line)) = reader.key()? {
@@ -22,12 +22,12 @@ pub(super) fn choose(text: &str, asked: Option<&str>) -> Result<String, RunbookE
         reader.skip()?;
     }
     let known = names.join(", ");
-    match (asked, &names[..]) {
+    match (name, &names[..]) {
         (_, []) => Err(RunbookError::Empty),
-        (Some(asked), names) if !names.iter().any(|name| name == asked) => {
-            Err(RunbookError::Dataset { asked: asked.to_owned(), known })
+        (Some(name), names) if !names.iter().any(|known| known == name) => {
+            Err(RunbookError::Dataset { name: name.to_owned(), known })
         }
-        (Some(asked), _) => Ok(asked.to_owned()),
+        (Some(name), _) => Ok(name.to_owned()),
         (None, [only]) => Ok(only.clone()),
         (None, _) => Err(RunbookError::Several { known }),
     }

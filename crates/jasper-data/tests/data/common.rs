@@ -64,7 +64,7 @@ fn write_seeds() -> Vec<Seed> {
 fn vectors<T: Element>(folder: &Path, name: &'static str, target: &'static str, header: usize) -> Seed {
     let path = folder.join(name);
     let rows: Vec<T> = sample(ROWS, DIMENSION);
-    let mut writer = VectorWriter::create(&path, VectorFormat::of(&path).unwrap(), DIMENSION).unwrap();
+    let mut writer = VectorWriter::create(&path, VectorFormat::from_path(&path).unwrap(), DIMENSION).unwrap();
     writer.push(MatrixView::new(&rows, DIMENSION).unwrap()).unwrap();
     writer.finish().unwrap();
     Seed { name, target, header, bytes: std::fs::read(path).unwrap() }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jasper_core::{Element, ElementKind, MatrixView, VectorSource, f16};
 use jasper_data::{
-    GroundTruth, NpyError, OpenOptions, ReadCause, TruthError, VectorFile, VectorFormat, VectorWriter,
+    GroundTruth, NpyError, ReadCause, TruthError, VectorFile, VectorFileOptions, VectorFormat, VectorWriter,
     WriteCause, keys_from_bytes, read_keys, write_keys, write_vectors,
 };
 use proptest::prelude::*;
@@ -180,7 +180,7 @@ fn headers_are_not_believed() {
 
     // A truncated download, and a file whose header is wrong.
     let crop = |rows, bytes: &[u8]| {
-        OpenOptions::new().max_rows(rows).from_bytes("rows.fbin", bytes).map(|f| f.len())
+        VectorFileOptions::new().max_rows(rows).from_bytes("rows.fbin", bytes).map(|f| f.len())
     };
     assert_eq!(crop(2, &bin(1000, 2, 20)).unwrap(), 2);
     assert!(crop(3, &bin(1000, 2, 20)).is_err());

@@ -8,10 +8,11 @@ use jasper_data::ReadAt;
 
 use super::parts::Parts;
 use super::table::{Section, Table};
-use super::{FileError, FileFault, IndexInfo};
+use super::{FileError, FileFault, IndexInfo, at};
 
 /// The result of [`check_file`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FileReport {
     /// All sections, in file order.
@@ -20,9 +21,11 @@ pub struct FileReport {
 
 /// The result for one section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SectionReport {
     /// The section.
+    #[cfg_attr(feature = "serde", serde(rename = "name"))]
     pub section: Section,
     /// Size in bytes, without padding.
     pub bytes: u64,
@@ -53,7 +56,7 @@ impl FileReport {
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
     let mut check = || check_source(&File::open(path)?, progress);
-    check().map_err(FileError::at(path))
+    check().map_err(at(path))
 }
 
 pub(crate) fn check_source(

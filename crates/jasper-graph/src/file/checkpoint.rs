@@ -1,5 +1,5 @@
-//! The checkpoint of a bulk build: the edges so far, in a file of its own. Vectors and keys are read again from the input of
-//! the build.
+//! The checkpoint of a bulk build: the edges so far, in a file of its own. Vectors and keys are read again from the
+//! input of the build.
 
 use std::fs::File;
 use std::io;
@@ -11,11 +11,11 @@ use jasper_data::{AtomicFile, ReadAt};
 
 use super::info::params_bytes;
 use super::parts::Meter;
-use super::rule::{Rule, item};
+use super::rule::Rule;
 use super::save::{FileWriter, write_file};
 use super::small;
 use super::table::{Section, Table};
-use super::{FileError, FileFault, IndexInfo};
+use super::{FileError, FileFault, IndexInfo, at};
 use crate::Graph;
 
 /// The progress of a bulk build, and what must match for it to resume, besides the parameters of the graph.
@@ -43,20 +43,15 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// [`FileError`]; the old file is untouched.
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
-        let slots = || (0..self.slots()).map(VectorId::from_index);
-        let path = path.as_ref();
+        let (path, slots) = (path.as_ref(), self.slots());
         write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
-            let meter = Meter::new(Stage::Saving, self.slots(), self.adjacency.bytes() as u64);
+            let meter = Meter::new(Stage::Saving, slots, self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
-            let mut file = FileWriter::begin(out, meter, progress)?;
-            file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(self)))?;
-            file.section(Section::Checkpoint, item::RECORD, |section| section.put(&[*checkpoint]))?;
-            file.section(Section::Degrees, item::U16, |section| {
-                slots().try_for_each(|slot| section.put(&[self.adjacency().neighbors(slot).len() as u16]))
-            })?;
-            file.section(Section::Links, item::U32, |section| {
-                slots().try_for_each(|slot| section.put(self.adjacency().neighbors(slot)))
-            })?;
+            let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
+            file.items(Section::Params, &params_bytes(self))?;
+            file.items(Section::Checkpoint, &[*checkpoint])?;
+            file.rows(Section::Degrees, slots, |slot| self.adjacency.degrees.row(slot.index()))?;
+            file.rows(Section::Edges, slots, |slot| self.adjacency.neighbors(slot))?;
             file.finish()
         })?;
         Ok(())
@@ -93,7 +88,7 @@ impl CheckpointFile {
             let info = IndexInfo::read_params(&table, &file)?;
             Ok(Some(Self { path: path.to_owned(), file, table, info, checkpoint }))
         };
-        open().map_err(FileError::at(path))
+        open().map_err(at(path))
     }
 
     /// Returns the progress of the build.
@@ -118,12 +113,12 @@ impl CheckpointFile {
         assert_eq!(
             (slots, max_degree),
             (graph.slots(), graph.params().max_degree()),
-            "another graph's links"
+            "the checkpoint is of another graph"
         );
-        self.read_links(graph).map_err(FileError::at(&self.path))
+        self.read_edges(graph).map_err(at(&self.path))
     }
 
-    fn read_links<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
+    fn read_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
         let slots = graph.slots();
         let entry = self.table.get(Section::Degrees)?;
         let degrees = small::read(&self.file, entry)?;
@@ -132,12 +127,12 @@ impl CheckpointFile {
         if degrees.len() != slots || !allowed.allows(bytemuck::cast_slice(&degrees)) {
             return Err(FileFault::invalid(Section::Degrees, allowed.broken()));
         }
-        let entry = self.table.get(Section::Links)?;
-        let edges: u64 = degrees.iter().map(|&degree| u64::from(degree)).sum();
-        if entry.length != edges * size_of::<u32>() as u64 {
+        let entry = self.table.get(Section::Edges)?;
+        let edge_count: u64 = degrees.iter().map(|&degree| u64::from(degree)).sum();
+        if entry.length != edge_count * size_of::<u32>() as u64 {
             return Err(FileFault::invalid(
-                Section::Links,
-                format!("it has {} bytes for {edges} edges", entry.length),
+                Section::Edges,
+                format!("it has {} bytes for {edge_count} edges", entry.length),
             ));
         }
         let (mut offset, mut checksum, mut next) = (entry.offset, 0, 0);
@@ -152,17 +147,17 @@ impl CheckpointFile {
             block.resize(degrees.iter().map(|&degree| usize::from(degree)).sum(), VectorId::zeroed());
             read(bytemuck::cast_slice_mut(&mut block))?;
             if !below.allows(bytemuck::cast_slice(&block)) {
-                return Err(FileFault::invalid(Section::Links, below.broken()));
+                return Err(FileFault::invalid(Section::Edges, below.broken()));
             }
-            let mut links = &*block;
+            let mut edges = &*block;
             for &degree in degrees {
-                let (row, rest) = links.split_at(degree.into());
+                let (row, others) = edges.split_at(degree.into());
                 graph.adjacency_mut().set_neighbors(VectorId::from_index(next), row);
-                (links, next) = (rest, next + 1);
+                (edges, next) = (others, next + 1);
             }
         }
         read(&mut vec![0; (entry.extent() - entry.length) as usize])?;
-        if checksum == entry.checksum { Ok(()) } else { Err(FileFault::Damaged(Section::Links)) }
+        if checksum == entry.checksum { Ok(()) } else { Err(FileFault::Damaged(Section::Edges)) }
     }
 
     /// Removes the checkpoint at `path`, if there is one, and its temporary file.

@@ -1,20 +1,15 @@
 //! What can be wrong with a file, or with writing one.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jasper_core::{Cancelled, ElementKind};
+use jasper_data::PathError;
 
 use super::table::{FORMAT_VERSION, Section};
 
 /// An index file cannot be read or written.
-#[derive(Debug)]
-pub struct FileError {
-    path: PathBuf,
-    fault: FileFault,
-}
+pub type FileError = PathError<FileFault>;
 
 /// Why an index file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -83,47 +78,9 @@ pub enum FileFault {
     Cancelled(#[from] Cancelled),
 }
 
-impl FileError {
-    /// Creates the error of the file at `path`.
-    pub fn new(path: &Path, fault: FileFault) -> Self {
-        Self { path: path.to_owned(), fault }
-    }
-
-    /// Returns the path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns what is wrong, without the path.
-    pub fn fault(&self) -> &FileFault {
-        &self.fault
-    }
-
-    /// Returns what is wrong, without the path.
-    pub fn into_fault(self) -> FileFault {
-        self.fault
-    }
-
-    pub(super) fn at(path: &Path) -> impl FnOnce(FileFault) -> Self {
-        |fault| Self::new(path, fault)
-    }
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        match &self.fault {
-            FileFault::Write(_) => write!(f, "cannot write {path}; what was there before is untouched"),
-            fault => write!(f, "{path}: {fault}"),
-        }
-    }
-}
-
-impl Error for FileError {
-    /// The operating system's error. The fault itself is part of the message.
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.fault.source()
-    }
+/// Adds a path to a fault.
+pub(crate) fn at<F>(path: &Path) -> impl FnOnce(F) -> PathError<F> {
+    |fault| PathError::new(path, fault)
 }
 
 impl FileFault {

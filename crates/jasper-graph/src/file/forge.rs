@@ -1,6 +1,7 @@
 //! Correcting the checksums of a modified file, so that tests and fuzzers get past them.
 //!
-//! Uses the byte offsets of the book's page on the file format rather than the structures of the reader, as a cross-check.
+//! Uses the byte offsets of the book's page on the file format rather than the structures of the reader, as a
+//! cross-check.
 
 const PAGE: usize = 4096;
 

@@ -10,14 +10,13 @@ use jasper_core::{
 use jasper_data::ReadAt;
 use jasper_quant::Quantization;
 
-use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Section, Table};
-use super::{FileError, FileFault, codes, small};
+use super::{FileError, FileFault, at, small};
 use crate::{Graph, needs_norms};
 
-/// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and the
-/// quantizer.
+/// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
+/// the quantizer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexInfo {
@@ -33,9 +32,9 @@ pub struct IndexInfo {
     pub slots: usize,
     /// Slots that are traversed and never returned.
     pub tombstones: usize,
-    /// Free slots.
+    /// Number of free slots.
     pub free: usize,
-    /// Live keys.
+    /// Number of live keys.
     pub keys: usize,
     /// Deleted keys that can be restored.
     pub deleted_keys: usize,
@@ -89,7 +88,8 @@ struct Record {
 const TUNED_RECORD_BYTES: u64 = 128;
 
 impl IndexInfo {
-    /// Reads the contents of `path`. Cost: a few pages, and the quantizer, as large as a few hundred to a few thousand vectors.
+    /// Reads the contents of `path`. Cost: a few pages, and the quantizer, as large as a few hundred to a few thousand
+    /// vectors.
     ///
     /// # Errors
     /// [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
@@ -99,7 +99,7 @@ impl IndexInfo {
             let file = File::open(path)?;
             Self::from_table(&Table::read(&file)?, &file)
         };
-        read().map_err(FileError::at(path))
+        read().map_err(at(path))
     }
 
     /// Returns the number of live slots.
@@ -129,7 +129,7 @@ impl IndexInfo {
             info.tuned_section = small::read(source, entry)?;
         }
         info.has_vectors = table.find(Section::Vectors).is_some();
-        info.quantization = codes::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
+        info.quantization = small::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
         Ok(info)
     }
 
@@ -159,8 +159,8 @@ impl IndexInfo {
 
     /// Checks that every section is present, with the right item type and length.
     fn check_lengths(&self, table: &Table) -> Result<(), FileFault> {
-        for section in Section::ALL {
-            let Some((item, bytes, exact)) = self.expected(section) else {
+        for section in Section::of_index() {
+            let Some((bytes, exact)) = self.expected(section) else {
                 match table.find(section) {
                     Some(_) => {
                         return Err(FileFault::invalid(section, format!("{} does not need it", self.metric)));
@@ -173,6 +173,7 @@ impl IndexInfo {
                 None if section == Section::Vectors && table.find(Section::Codes).is_some() => continue,
                 _ => table.get(section)?,
             };
+            let item = section.item(self.element);
             if entry.item != item {
                 let problem = format!("its items are of type {}, expected {item}", entry.item);
                 return Err(FileFault::invalid(section, problem));
@@ -189,27 +190,25 @@ impl IndexInfo {
         Ok(())
     }
 
-    /// Item type of a section, and its size in bytes, exact or a divisor. Slots, stride and degree are bounded (2^31, 2^16,
-    /// 2^10), so nothing overflows.
-    fn expected(&self, section: Section) -> Option<(u32, u64, bool)> {
+    /// Size of a section in bytes, exact or a divisor; `None` if the index has no such section. Slots, stride and
+    /// degree are bounded (2^31, 2^16, 2^10), so nothing overflows.
+    fn expected(&self, section: Section) -> Option<(u64, bool)> {
         let slots = self.slots as u64;
         let row = (self.row_stride() * self.element.size()) as u64;
         Some(match section {
-            Section::Params => (item::RECORD, size_of::<Record>() as u64, true),
-            Section::Vectors => (self.element.code(), slots * row, true),
-            Section::SquaredNorms if self.has_norms() => (ElementKind::F32.code(), slots * 4, true),
-            Section::Adjacency => (item::U32, slots * self.params.max_degree() as u64 * 4, true),
-            Section::Degrees => (item::U16, slots * 2, true),
-            Section::Keys => (item::U64, slots * 8, true),
-            Section::FurtherKeys | Section::DeletedKeys => (item::RECORD, size_of::<KeyAt>() as u64, false),
-            Section::Tombstones | Section::FreeSlots => (item::U32, slots.div_ceil(32) * 4, true),
-            Section::StartPoints => (item::U32, 4, false),
-            Section::TunedSearches => (item::RECORD, TUNED_RECORD_BYTES, false),
-            Section::Quantizer => (item::RECORD, 1, false),
-            Section::Codes => (item::U32, ROW_ALIGN_BYTES as u64, false),
-            Section::SquaredNorms | Section::Checkpoint | Section::Links | Section::Unknown(_) => {
-                return None;
-            }
+            Section::Params => (size_of::<Record>() as u64, true),
+            Section::Vectors => (slots * row, true),
+            Section::SquaredNorms if self.has_norms() => (slots * 4, true),
+            Section::Adjacency => (slots * self.params.max_degree() as u64 * 4, true),
+            Section::Degrees => (slots * 2, true),
+            Section::Keys => (slots * 8, true),
+            Section::FurtherKeys | Section::DeletedKeys => (size_of::<KeyAt>() as u64, false),
+            Section::Tombstones | Section::FreeSlots => (slots.div_ceil(32) * 4, true),
+            Section::StartPoints => (4, false),
+            Section::TunedSearches => (TUNED_RECORD_BYTES, false),
+            Section::Quantizer => (1, false),
+            Section::Codes => (ROW_ALIGN_BYTES as u64, false),
+            _ => return None,
         })
     }
 }

@@ -28,7 +28,7 @@
 //! | `info` | the section `params`, and the lengths of the others that follow from it |
 //! | `save` | writing |
 //! | `checkpoint` | the edges of an unfinished bulk build |
-//! | `open`, `small`, `codes` | reading and mapping, and the sections that both read |
+//! | `open`, `small` | reading and mapping, and the sections that both read |
 //! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
 //! | `check` | verifying checksums |
 //! | `error` | errors |
@@ -36,7 +36,6 @@
 
 mod check;
 mod checkpoint;
-mod codes;
 mod error;
 mod forge;
 mod info;
@@ -52,6 +51,7 @@ mod tests;
 pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};
 pub use checkpoint::{Checkpoint, CheckpointFile};
+pub(crate) use error::at;
 pub use error::{FileError, FileFault};
 pub(crate) use forge::seal;
 pub use info::IndexInfo;

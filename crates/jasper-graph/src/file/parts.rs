@@ -83,7 +83,8 @@ impl<'a> Parts<'a> {
         self.checksums.push(entry.checksum);
     }
 
-    /// Reads all parts and returns the result of each section. Progress is reported in `rows`, in proportion to the bytes.
+    /// Reads all parts and returns the result of each section. Progress is reported in `rows`, in proportion to the
+    /// bytes.
     pub(super) fn read(
         self,
         source: &(impl ReadAt + ?Sized),

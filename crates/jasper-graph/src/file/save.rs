@@ -10,11 +10,10 @@ use jasper_data::{AtomicFile, CommitError};
 use super::error::{FileError, FileFault};
 use super::info::params_bytes;
 use super::parts::Meter;
-use super::rule::item;
 use super::small::KeyAt;
 use super::table::{Entry, Section, Table};
 use super::{SECTION_ALIGN, padding};
-use crate::Graph;
+use crate::{Codes, Graph};
 
 /// Statistics of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +26,8 @@ pub struct SaveStats {
 impl<T: Element> Graph<T> {
     /// Writes the graph to `path`, replacing any file there. Equal graphs give equal bytes.
     ///
-    /// The new file is written under a temporary name, synced and renamed, so that a crash, a full disk or cancelling leaves
-    /// the old file. A graph that was mapped from `path` may be saved there.
+    /// The new file is written under a temporary name, synced and renamed, so that a crash, a full disk or cancelling
+    /// leaves the old file. A graph that was mapped from `path` may be saved there.
     ///
     /// Cost: one pass over the graph, and disk space for both files; no memory except a buffer.
     ///
@@ -65,70 +64,57 @@ pub(crate) fn write_file<R>(
     })
 }
 
-/// Writes the whole file. Unused entries (past the degree, of free slots, keys of tombstones) are written as zero, so that
-/// the bytes depend on the graph alone.
+/// Writes the whole file. Unused entries (past the degree, of free slots, keys of tombstones) are written as zero, so
+/// that the bytes depend on the graph alone.
 pub(super) fn write<T: Element>(
     graph: &Graph<T>,
     out: &mut (impl Write + Seek),
     progress: &mut ProgressFn<'_>,
 ) -> Result<SaveStats, FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
-    let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + graph.slots() * size_of::<u64>();
-    let meter = Meter::new(Stage::Saving, graph.slots(), bytes as u64);
-    let mut file = FileWriter::begin(out, meter, progress)?;
-    let slots = || (0..graph.slots()).map(VectorId::from_index);
+    let slots = graph.slots();
+    let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + slots * size_of::<u64>();
+    let meter = Meter::new(Stage::Saving, slots, bytes as u64);
+    let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
 
-    file.section(Section::Params, item::RECORD, |section| section.put(&params_bytes(graph)))?;
+    file.items(Section::Params, &params_bytes(graph))?;
     if graph.has_vectors() {
-        file.section(Section::Vectors, T::KIND.code(), |section| {
-            let zeros = vec![T::default(); vectors.table.width()];
-            slots().try_for_each(|slot| {
-                section.put(if keys.is_free(slot) { &zeros } else { vectors.padded(slot) })
-            })
-        })?;
+        let zeros = vec![T::default(); vectors.table.width()];
+        let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
+        file.rows(Section::Vectors, slots, row)?;
     }
     if let Some(norms) = vectors.squared_norms() {
-        file.section(Section::SquaredNorms, ElementKind::F32.code(), |section| {
-            slots().try_for_each(|slot| {
-                section.put(&[if keys.is_free(slot) { 0.0 } else { norms.at(slot.index()) }])
-            })
-        })?;
+        let row = |slot: VectorId| if keys.is_free(slot) { &[0.0] } else { norms.row(slot.index()) };
+        file.rows(Section::SquaredNorms, slots, row)?;
     }
-    file.section(Section::Adjacency, item::U32, |section| {
+    file.section(Section::Adjacency, |section| {
         let zeros = vec![0_u32; graph.params().max_degree()];
-        slots().try_for_each(|slot| {
+        (0..slots).map(VectorId::from_index).try_for_each(|slot| {
             let neighbors = adjacency.neighbors(slot);
             section.put(neighbors)?;
             section.put(&zeros[neighbors.len()..])
         })
     })?;
-    file.section(Section::Degrees, item::U16, |section| {
-        slots().try_for_each(|slot| section.put(&[adjacency.neighbors(slot).len() as u16]))
-    })?;
-    file.section(Section::Keys, item::U64, |section| {
-        slots().try_for_each(|slot| section.put(&[if keys.is_live(slot) { keys.first_key(slot) } else { 0 }]))
-    })?;
-    file.section(Section::FurtherKeys, item::RECORD, |section| {
+    file.rows(Section::Degrees, slots, |slot| adjacency.degrees.row(slot.index()))?;
+    let row = |slot: VectorId| if keys.is_live(slot) { keys.first.row(slot.index()) } else { &[0] };
+    file.rows(Section::Keys, slots, row)?;
+    file.section(Section::FurtherKeys, |section| {
         keys.further().try_for_each(|pair| section.put(&[KeyAt::from(pair)]))
     })?;
-    file.section(Section::DeletedKeys, item::RECORD, |section| {
+    file.section(Section::DeletedKeys, |section| {
         keys.deleted_slots().try_for_each(|pair| section.put(&[KeyAt::from(pair)]))
     })?;
-    for (section, set) in [(Section::Tombstones, &keys.tombstones), (Section::FreeSlots, &keys.free)] {
-        file.section(section, item::U32, |section| section.put(&words(set, graph.slots())))?;
-    }
-    file.section(Section::StartPoints, item::U32, |section| section.put(adjacency.start_points()))?;
+    file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
+    file.items(Section::FreeSlots, &words(&keys.free, slots))?;
+    file.items(Section::StartPoints, adjacency.start_points())?;
     if !graph.tuned.is_empty() {
-        file.section(Section::TunedSearches, item::RECORD, |section| section.put(&graph.tuned))?;
+        file.items(Section::TunedSearches, &graph.tuned)?;
     }
-    if let Some(codes) = &vectors.codes {
-        file.section(Section::Quantizer, item::RECORD, |section| section.put(&codes.quantizer.to_bytes()))?;
-        file.section(Section::Codes, item::U32, |section| {
-            let zeros = vec![0_u32; codes.table.width()];
-            slots().try_for_each(|slot| {
-                section.put(if keys.is_free(slot) { &zeros } else { codes.table.row(slot.index()) })
-            })
-        })?;
+    if let Some(Codes { quantizer, table }) = &vectors.codes {
+        file.items(Section::Quantizer, &quantizer.to_bytes())?;
+        let zeros = vec![0_u32; table.width()];
+        let row = |slot: VectorId| if keys.is_free(slot) { &zeros } else { table.row(slot.index()) };
+        file.rows(Section::Codes, slots, row)?;
     }
     file.finish()
 }
@@ -157,6 +143,7 @@ fn words(set: &BitSet, slots: usize) -> Vec<u32> {
 /// Writes sections one after another.
 pub(super) struct FileWriter<'a, 'p, W> {
     out: &'a mut W,
+    element: ElementKind,
     end: u64,
     entries: Vec<Entry>,
     meter: Meter,
@@ -180,11 +167,12 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
     /// Begins a file. The table is written last; until then its page is zero and the file is not an index.
     pub(super) fn begin(
         out: &'a mut W,
+        element: ElementKind,
         meter: Meter,
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, FileFault> {
         out.write_all(&[0; SECTION_ALIGN as usize])?;
-        Ok(Self { out, end: SECTION_ALIGN, entries: Vec::new(), meter, progress })
+        Ok(Self { out, element, end: SECTION_ALIGN, entries: Vec::new(), meter, progress })
     }
 
     /// Writes the table.
@@ -196,10 +184,27 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         Ok(SaveStats { bytes: table.file_bytes() })
     }
 
+    /// Writes a section of these items.
+    pub(super) fn items<I: NoUninit>(&mut self, section: Section, items: &[I]) -> Result<(), FileFault> {
+        self.section(section, |writer| writer.put(items))
+    }
+
+    /// Writes a section with a row for each slot.
+    pub(super) fn rows<'r, I: NoUninit>(
+        &mut self,
+        section: Section,
+        slots: usize,
+        row: impl Fn(VectorId) -> &'r [I],
+    ) -> Result<(), FileFault> {
+        self.section(section, |writer| {
+            (0..slots).map(VectorId::from_index).try_for_each(|slot| writer.put(row(slot)))
+        })
+    }
+
+    /// Writes a section that `fill` puts together.
     pub(super) fn section(
         &mut self,
         section: Section,
-        item: u32,
         fill: impl FnOnce(&mut SectionWriter<'_, '_, W>) -> Result<(), FileFault>,
     ) -> Result<(), FileFault> {
         let mut writer = SectionWriter {
@@ -215,6 +220,7 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         let length = writer.length;
         writer.put(&vec![0_u8; padding(length) as usize])?;
         writer.flush()?;
+        let item = section.item(self.element);
         self.entries.push(Entry::new(section, item, self.end, length, writer.checksum));
         self.end += length + padding(length);
         Ok(())

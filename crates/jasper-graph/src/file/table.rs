@@ -3,9 +3,10 @@
 use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
-
+use jasper_core::ElementKind;
 use jasper_data::ReadAt;
 
+use super::rule::item;
 use super::{FileFault, SECTION_ALIGN, padding};
 
 /// The format version this release writes, and the newest it reads.
@@ -40,7 +41,7 @@ pub enum Section {
     FurtherKeys,
     /// Deleted keys that can be restored.
     DeletedKeys,
-    /// Hidden slots.
+    /// Slots with a vertex that is deleted or not inserted completely.
     Tombstones,
     /// Free slots.
     FreeSlots,
@@ -55,32 +56,50 @@ pub enum Section {
     /// Progress of a bulk build. Only in checkpoints.
     Checkpoint,
     /// The out-edges of all slots without gaps. Only in checkpoints.
-    Links,
+    Edges,
     /// A kind unknown to this release.
     Unknown(u32),
 }
 
-/// Codes of the kinds of checkpoints, far from those of an index, to which later releases add.
-const CHECKPOINT: [(Section, u32); 2] = [(Section::Checkpoint, 1 << 16), (Section::Links, (1 << 16) + 1)];
+/// The code and name of every known kind. Those of an index come first, in the order of the file; the codes of
+/// checkpoints are far from them, because later releases add kinds of an index.
+const KINDS: [(Section, u32, &str); 16] = [
+    (Section::Params, 1, "params"),
+    (Section::Vectors, 2, "vectors"),
+    (Section::SquaredNorms, 3, "squared norms"),
+    (Section::Adjacency, 4, "adjacency"),
+    (Section::Degrees, 5, "degrees"),
+    (Section::Keys, 6, "keys"),
+    (Section::FurtherKeys, 7, "further keys"),
+    (Section::DeletedKeys, 8, "deleted keys"),
+    (Section::Tombstones, 9, "tombstones"),
+    (Section::FreeSlots, 10, "free slots"),
+    (Section::StartPoints, 11, "start points"),
+    (Section::TunedSearches, 12, "tuned searches"),
+    (Section::Quantizer, 13, "quantizer"),
+    (Section::Codes, 14, "codes"),
+    (Section::Checkpoint, 1 << 16, "checkpoint"),
+    (Section::Edges, (1 << 16) + 1, "edges"),
+];
 
 impl Section {
-    /// The known kinds of an index, in the order of their codes, from 1, and of the file.
-    pub const ALL: [Self; 14] = [
-        Self::Params,
-        Self::Vectors,
-        Self::SquaredNorms,
-        Self::Adjacency,
-        Self::Degrees,
-        Self::Keys,
-        Self::FurtherKeys,
-        Self::DeletedKeys,
-        Self::Tombstones,
-        Self::FreeSlots,
-        Self::StartPoints,
-        Self::TunedSearches,
-        Self::Quantizer,
-        Self::Codes,
-    ];
+    /// The known kinds of an index, in the order of the file.
+    pub fn of_index() -> impl Iterator<Item = Self> {
+        KINDS.iter().filter(|kind| kind.1 < 1 << 16).map(|kind| kind.0)
+    }
+
+    /// The type of its items, in an index of this element type.
+    pub(super) fn item(self, element: ElementKind) -> u32 {
+        match self {
+            Self::Vectors => element.code(),
+            Self::SquaredNorms => ElementKind::F32.code(),
+            Self::Degrees => item::U16,
+            Self::Keys => item::U64,
+            Self::Adjacency | Self::Tombstones | Self::FreeSlots => item::U32,
+            Self::StartPoints | Self::Codes | Self::Edges => item::U32,
+            _ => item::RECORD,
+        }
+    }
 
     /// Whether the section may be missing, and skipped by a reader.
     pub(super) fn is_optional(self) -> bool {
@@ -88,43 +107,31 @@ impl Section {
     }
 
     fn code(self) -> u32 {
-        if let Some(&(_, code)) = CHECKPOINT.iter().find(|&&(kind, _)| kind == self) {
-            return code;
-        }
         match self {
             Self::Unknown(code) => code,
-            known => 1 + Self::ALL.iter().position(|&kind| kind == known).unwrap_or(Self::ALL.len()) as u32,
+            known => KINDS.iter().find(|kind| kind.0 == known).map_or(0, |kind| kind.1),
         }
     }
 
     fn from_code(code: u32) -> Self {
-        let of_checkpoint = CHECKPOINT.iter().find(|&&(_, other)| other == code).map(|&(kind, _)| kind);
-        let of_index = Self::ALL.get((code as usize).wrapping_sub(1)).copied();
-        of_checkpoint.or(of_index).unwrap_or(Self::Unknown(code))
+        KINDS.iter().find(|kind| kind.1 == code).map_or(Self::Unknown(code), |kind| kind.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Section {
+    /// As its name.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Params => "params",
-            Self::Vectors => "vectors",
-            Self::SquaredNorms => "squared norms",
-            Self::Adjacency => "adjacency",
-            Self::Degrees => "degrees",
-            Self::Keys => "keys",
-            Self::FurtherKeys => "further keys",
-            Self::DeletedKeys => "deleted keys",
-            Self::Tombstones => "tombstones",
-            Self::FreeSlots => "free slots",
-            Self::StartPoints => "start points",
-            Self::TunedSearches => "tuned searches",
-            Self::Quantizer => "quantizer",
-            Self::Codes => "codes",
-            Self::Checkpoint => "checkpoint",
-            Self::Links => "links",
-            Self::Unknown(code) => return write!(f, "of kind {code}"),
-        })
+        match KINDS.iter().find(|kind| kind.0 == *self) {
+            Some((.., name)) => f.write_str(name),
+            None => write!(f, "of kind {}", self.code()),
+        }
     }
 }
 

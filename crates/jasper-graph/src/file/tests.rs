@@ -79,7 +79,7 @@ fn a_full_disk_leaves_the_old_file() {
     for room in (0..whole + 4096).step_by(97).chain([whole, whole + 4095]) {
         let error = save_with_room(room).unwrap_err();
         assert!(
-            matches!(error.fault(), FileFault::Write(source) if source.kind() == io::ErrorKind::StorageFull),
+            matches!(error.cause(), FileFault::Write(source) if source.kind() == io::ErrorKind::StorageFull),
             "{room}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -206,7 +206,7 @@ fn a_section_that_is_missing_is_named() {
     for i in 0..11 {
         // The section is renamed to one that may be skipped.
         let mut forged = bytes.clone();
-        let section = Section::ALL[i];
+        let section = Section::of_index().nth(i).unwrap();
         forged[32 + 32 * i..][..8].copy_from_slice(&[77, 0, 0, 0, 1, 0, 0, 0]);
         seal(&mut forged);
         let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();

@@ -61,8 +61,9 @@ impl<T: Element> Graph<T> {
         Ok(self.add_vectors(1, write)?[0])
     }
 
-    /// Adds `count` vectors as tombstones without edges or keys, and returns their slots in ascending order: the free ones,
-    /// from the lowest on, then new ones. `write` sets the vectors of all blocks, from as many threads as it likes.
+    /// Adds `count` vectors as tombstones without edges or keys, and returns their slots in ascending order: the free
+    /// ones, from the lowest on, then new ones. `write` sets the vectors of all blocks, from as many threads as it
+    /// likes.
     ///
     /// # Errors
     /// [`VectorError::Full`], [`VectorError::NoVectors`] and [`VectorError::Memory`]; nothing is added.

@@ -107,8 +107,8 @@ impl<T: Element> Graph<T> {
         &mut self.keys
     }
 
-    /// Returns the bytes of the file's section `tuned searches`, which this crate carries and does not interpret; empty where
-    /// there are none. Quantizing and its reverse clear them: they were measured on other distances.
+    /// Returns the bytes of the file's section `tuned searches`, which this crate carries and does not interpret; empty
+    /// where there are none. Quantizing and its reverse clear them: they were measured on other distances.
     pub fn tuned_section(&self) -> &[u8] {
         &self.tuned
     }
@@ -118,8 +118,8 @@ impl<T: Element> Graph<T> {
         self.tuned = records;
     }
 
-    /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the file's
-    /// section `params`. Cost: one pass over the degrees.
+    /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the
+    /// file's section `params`. Cost: one pass over the degrees.
     pub fn state(&self) -> u32 {
         crate::file::state(self)
     }

@@ -20,9 +20,9 @@ impl<T: Element> SavedVectors<T> {
 }
 
 impl<T: Element> Graph<T> {
-    /// Replaces all vectors by others of the same dimension. `write` computes the new vectors from the old ones: it is given
-    /// blocks that may be written by different threads, in which vectors are numbered by slot. Keys and start points stay;
-    /// the edges are cleared.
+    /// Replaces all vectors by others of the same dimension. `write` computes the new vectors from the old ones: it is
+    /// given blocks that may be written by different threads, in which vectors are numbered by slot. Keys and start
+    /// points stay; the edges are cleared.
     ///
     /// # Errors
     /// [`VectorError`]: there is no memory. The graph is dropped.

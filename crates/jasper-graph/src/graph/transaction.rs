@@ -32,7 +32,8 @@ impl Changes {
 }
 
 impl<T: Element> Graph<T> {
-    /// Begins a transaction, which [`Self::commit`] or [`Self::rollback`] ends. Until then, every change can be undone except
+    /// Begins a transaction, which [`Self::commit`] or [`Self::rollback`] ends. Until then, every change can be undone
+    /// except
     /// [`Self::compact`] and [`Self::release_tombstones`], which come last.
     ///
     /// Memory: the slot sets, and each row of edges that changes.
@@ -56,8 +57,8 @@ impl<T: Element> Graph<T> {
         self.keys.rollback();
     }
 
-    /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots and is
-    /// not logged: a copy is made anew after it.
+    /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots
+    /// and is not logged: a copy is made anew after it.
     pub fn take_changes(&mut self) -> Changes {
         let start_points = std::mem::take(&mut self.adjacency.start_points_changed);
         match self.keys.changes.replace(Changes::default()) {

@@ -87,11 +87,11 @@ pub(crate) fn read_from<T: Element>(
     import.finish(start)
 }
 
-/// Writes the graph to `path` and its vectors to `path.data`, for `StaticMemoryIndex` of diskannpy. f16 vectors are written
-/// as f32, which DiskANN can read.
+/// Writes the graph to `path` and its vectors to `path.data`, for `StaticMemoryIndex` of diskannpy. f16 vectors are
+/// written as f32, which DiskANN can read.
 ///
-/// Returns the slot of each row of the files; [`keys_of`](crate::KeyMap::keys_of) gives its keys. Rows are ordered by first
-/// key, so if keys are the numbers from 0 on, they equal rows.
+/// Returns the slot of each row of the files; [`keys_of`](crate::KeyMap::keys_of) gives its keys. Rows are ordered by
+/// first key, so if keys are the numbers from 0 on, they equal rows.
 ///
 /// Cost: one pass over the graph; 8 bytes per slot.
 ///

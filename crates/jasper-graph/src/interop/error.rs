@@ -1,54 +1,14 @@
 //! What can be wrong with a graph file of another library, or with writing one.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use jasper_core::{Cancelled, MatrixError};
+use jasper_data::PathError;
 
 use crate::{FileError, VectorError};
 
 /// A graph file of another library cannot be read.
-#[derive(Debug)]
-pub struct ImportError {
-    path: PathBuf,
-    fault: ImportFault,
-}
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.fault)
-    }
-}
-
-impl Error for ImportError {
-    /// The operating system's error. The fault itself is part of the message.
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.fault.source()
-    }
-}
-
-impl ImportError {
-    /// Returns the path of the graph file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns what is wrong, without the path.
-    pub fn fault(&self) -> &ImportFault {
-        &self.fault
-    }
-
-    /// Returns what is wrong, without the path.
-    pub fn into_fault(self) -> ImportFault {
-        self.fault
-    }
-
-    pub(super) fn at(path: &Path) -> impl FnOnce(ImportFault) -> Self {
-        |fault| Self { path: path.to_owned(), fault }
-    }
-}
+pub type ImportError = PathError<ImportFault>;
 
 /// Why a graph file of another library cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +38,9 @@ pub enum ImportFault {
     /// More frozen points than vertices.
     #[error("claims {frozen} frozen points among {rows} vertices")]
     Frozen {
-        /// Frozen points.
+        /// Number of frozen points.
         frozen: u64,
-        /// Vertices.
+        /// Number of vertices.
         rows: usize,
     },
     /// A vertex has more edges than the header allows.

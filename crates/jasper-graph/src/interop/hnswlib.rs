@@ -35,7 +35,7 @@ fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Wri
     let link_bytes = 4 + 4 * max_degree as u64;
     let label_offset = link_bytes + 4 * graph.dimension() as u64;
     let count = rows.len() as u64;
-    // Above the base layer, which is all there is, hnswlib allows half as many links as on it.
+    // Above the base layer, which is all there is, hnswlib allows half as many edges as on it.
     let links_above = (max_degree as u64 / 2).max(2);
 
     // offsetLevel0, max_elements, count, size_data_per_element, label_offset, offsetData
@@ -62,7 +62,7 @@ fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Wri
         rows.write_f32(slot, out)?;
         out.write_all(&graph.keys().first_key(slot).to_le_bytes())?;
     }
-    // Bytes of links above the base layer, of each element.
+    // Bytes of edges above the base layer, of each element.
     (0..count).try_for_each(|_| out.write_all(&0_u32.to_le_bytes()))?;
     out.flush()
 }

@@ -8,6 +8,7 @@ use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage
 
 use super::{ImportError, ImportFault};
 use crate::Graph;
+use crate::file::at;
 
 /// Bytes per read.
 const BUFFER: usize = 1 << 20;
@@ -113,7 +114,7 @@ pub(super) fn read_file<R>(
         let size = file.metadata()?.len();
         read(BufReader::with_capacity(BUFFER, file), size)
     };
-    whole().map_err(ImportError::at(path))
+    whole().map_err(at(path))
 }
 
 /// Reads a little-endian u32.

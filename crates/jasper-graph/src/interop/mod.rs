@@ -6,8 +6,9 @@
 //! | [`parlay`] | the ParlayANN graph | | its specification only |
 //! | [`hnswlib`] | | the base layer, which hnswlib searches on its own | hnswlib 0.8.0 |
 //!
-//! Graph files hold edges and no vectors: reading takes the vectors that the graph was built from, in their order, and their
-//! positions become the keys. Writing orders vertices by key, so that an index whose keys are positions keeps its order.
+//! Graph files hold edges and no vectors: reading takes the vectors that the graph was built from, in their order, and
+//! their positions become the keys. Writing orders vertices by key, so that an index whose keys are positions keeps its
+//! order.
 
 pub mod diskann;
 mod error;

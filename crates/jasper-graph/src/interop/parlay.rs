@@ -13,7 +13,8 @@ use crate::Graph;
 
 const HEADER_BYTES: u64 = 8;
 
-/// Reads a graph that ParlayANN wrote to `path`. `vectors` are those it was built from. `params` apply to later inserts.
+/// Reads a graph that ParlayANN wrote to `path`. `vectors` are those it was built from. `params` apply to later
+/// inserts.
 ///
 /// Keys are positions in `vectors`. Cost: one pass over both; 4 bytes per vertex.
 ///

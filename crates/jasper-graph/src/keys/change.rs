@@ -9,15 +9,15 @@ use super::{KeyError, KeyMap};
 
 /// What [`KeyMap::rollback`] restores.
 #[derive(Debug)]
-pub(super) struct Undo {
+pub(crate) struct Undo {
     slots: usize,
     free: BitSet,
     tombstones: BitSet,
     next_key: Key,
     /// State before each change of a key, in order.
     changes: Vec<Before>,
-    /// Whether new keys were assigned to new vertices. These are the bulk of an insert and are dropped with their slots, so
-    /// they have no entry in `changes`.
+    /// Whether new keys were assigned to new vertices. These are the bulk of an insert and are dropped with their
+    /// slots, so they have no entry in `changes`.
     has_new_keys: bool,
 }
 

@@ -9,11 +9,11 @@ use super::KeyMap;
 
 /// Maps live keys to slots.
 ///
-/// A bulk build without keys numbers its vectors and stores them in that order, so a key equals its slot plus the number
-/// of smaller keys that share an earlier vertex. The column of first keys confirms the guess, and only other keys need
-/// an entry in the table.
+/// A bulk build without keys numbers its vectors and stores them in that order, so a key equals its slot plus the
+/// number of smaller keys that share an earlier vertex. The column of first keys confirms the guess, and only other
+/// keys need an entry in the table.
 #[derive(Debug)]
-pub(super) struct KeyLocations {
+pub(crate) struct KeyLocations {
     /// Keys that shared their vertex with an earlier one when this was built, ascending.
     shared: Vec<Key>,
     /// Slots of the live keys that are not the first key of their expected slot.

@@ -23,21 +23,22 @@ use locations::KeyLocations;
 /// A slot is *live* (it has a key and is returned by searches), a *tombstone* (traversed, never returned: a deleted
 /// vertex, or a new one whose batch is not finished), or *free* (no edge leads to it, and an insert may use it).
 ///
-/// Identical vectors share one vertex with several keys. A deleted key can be restored until its vertex is consolidated.
+/// Identical vectors share one vertex with several keys. A deleted key can be restored until its vertex is
+/// consolidated.
 #[derive(Debug)]
 pub struct KeyMap {
     /// First live key of each slot; meaningless where the slot has none.
-    first: Segments<Key>,
+    pub(crate) first: Segments<Key>,
     /// Further live keys of a slot, in insertion order.
-    more: BTreeMap<VectorId, Vec<Key>>,
+    pub(crate) more: BTreeMap<VectorId, Vec<Key>>,
     /// Deleted keys that can be restored, and their slots.
-    deleted: BTreeMap<Key, VectorId>,
+    pub(crate) deleted: BTreeMap<Key, VectorId>,
     pub(crate) tombstones: BitSet,
     pub(crate) free: BitSet,
-    next_key: Key,
+    pub(crate) next_key: Key,
     /// The slot of each key. Built on first use, so that an index that is only searched never pays for it.
-    locations: OnceLock<KeyLocations>,
-    undo: Option<Undo>,
+    pub(crate) locations: OnceLock<KeyLocations>,
+    pub(crate) undo: Option<Undo>,
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
     pub(crate) changes: Option<Changes>,
 }
@@ -65,19 +66,17 @@ pub enum KeyError {
 
 impl KeyMap {
     pub(crate) fn new() -> Self {
-        Self::from_parts(Segments::new(1), BTreeMap::new(), BTreeMap::new(), BitSet::new(), BitSet::new(), 0)
-    }
-
-    pub(crate) fn from_parts(
-        first: Segments<Key>,
-        more: BTreeMap<VectorId, Vec<Key>>,
-        deleted: BTreeMap<Key, VectorId>,
-        tombstones: BitSet,
-        free: BitSet,
-        next_key: Key,
-    ) -> Self {
-        let (locations, undo, changes) = (OnceLock::new(), None, None);
-        Self { first, more, deleted, tombstones, free, next_key, locations, undo, changes }
+        Self {
+            first: Segments::new(1),
+            more: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            tombstones: BitSet::new(),
+            free: BitSet::new(),
+            next_key: 0,
+            locations: OnceLock::new(),
+            undo: None,
+            changes: None,
+        }
     }
 
     /// Returns the number of live keys. More than [`Self::live`] if vectors are identical.
@@ -201,20 +200,26 @@ impl KeyMap {
         if self.slot_of(key).is_some() { Err(KeyError::Exists(key)) } else { Ok(()) }
     }
 
-    /// Checks that the key is live.
+    /// Returns the slot of a live key.
     ///
     /// # Errors
     /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
-    pub fn check_live(&self, key: Key) -> Result<(), KeyError> {
-        self.live_slot(key).map(drop)
+    pub fn live_slot(&self, key: Key) -> Result<VectorId, KeyError> {
+        self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
+            true => KeyError::Deleted(key),
+            false => KeyError::Unknown(key),
+        })
     }
 
-    /// Checks that the key is deleted and can be restored.
+    /// Returns the slot of a deleted key that can be restored.
     ///
     /// # Errors
     /// [`KeyError::Live`] and [`KeyError::Unknown`].
-    pub fn check_restorable(&self, key: Key) -> Result<(), KeyError> {
-        self.restorable_slot(key).map(drop)
+    pub fn restorable_slot(&self, key: Key) -> Result<VectorId, KeyError> {
+        if self.slot_of(key).is_some() {
+            return Err(KeyError::Live(key));
+        }
+        self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))
     }
 
     /// The further keys of slots, as the file holds them.
@@ -239,19 +244,5 @@ impl KeyMap {
     #[inline]
     fn has_key(&self, slot: VectorId) -> bool {
         !self.is_tombstone(slot) && !self.is_free(slot)
-    }
-
-    fn live_slot(&self, key: Key) -> Result<VectorId, KeyError> {
-        self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
-            true => KeyError::Deleted(key),
-            false => KeyError::Unknown(key),
-        })
-    }
-
-    fn restorable_slot(&self, key: Key) -> Result<VectorId, KeyError> {
-        if self.slot_of(key).is_some() {
-            return Err(KeyError::Live(key));
-        }
-        self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))
     }
 }

@@ -7,21 +7,18 @@ use jasper_core::distance::prefetch;
 use jasper_core::{Element, VectorId};
 use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
 
-use super::Vectors;
+use super::{Score, Vectors};
 use crate::{Graph, Segments, VectorError};
 
 /// The code of each slot's vector, and the quantizer that made them.
-#[derive(Clone, Copy, Debug)]
-pub struct Codes<'a>(&'a CodeTable);
-
 #[derive(Debug)]
-pub(crate) struct CodeTable {
+pub struct Codes {
     pub(crate) quantizer: Arc<dyn Quantizer>,
     /// `(slots, layout.words())`.
     pub(crate) table: Segments<u32>,
 }
 
-/// Consecutive vectors and room for their codes, to be encoded by one thread: see [`Graph::quantize`].
+/// Consecutive vectors and room for their codes, to be encoded by one thread: see [`Graph::encode`].
 #[derive(Debug)]
 pub struct CodeBlock<'a, T> {
     /// Padded rows of `width` elements.
@@ -42,7 +39,7 @@ pub(crate) struct Encoder<'a> {
 /// Rows of a [`CodeBlock`].
 const BLOCK_ROWS: usize = 1024;
 
-impl CodeTable {
+impl Codes {
     pub(crate) fn new(quantizer: Arc<dyn Quantizer>, slots: usize) -> io::Result<Self> {
         let table = Segments::zeroed(slots, quantizer.layout().words())?;
         Ok(Self { quantizer, table })
@@ -75,28 +72,24 @@ impl<T: Element> CodeBlock<'_, T> {
     }
 }
 
-impl<'a> Codes<'a> {
-    pub(super) fn new(codes: &'a CodeTable) -> Self {
-        Self(codes)
-    }
-
+impl Codes {
     /// Returns the quantizer.
-    pub fn quantizer(&self) -> &'a Arc<dyn Quantizer> {
-        &self.0.quantizer
+    pub fn quantizer(&self) -> &Arc<dyn Quantizer> {
+        &self.quantizer
     }
 
     /// Returns the words of each slot's code, `(slots, layout.words())`.
-    pub fn table(&self) -> &'a Segments<u32> {
-        &self.0.table
+    pub fn table(&self) -> &Segments<u32> {
+        &self.table
     }
 
     /// Returns the estimated distances of each query, padded or not. Cheapest for a few dozen queries at a time.
-    pub fn scorers<'q, T: Element>(&self, queries: impl Iterator<Item = &'q [T]>) -> Vec<CodeScorer<'a>> {
-        let dimension = self.0.quantizer.dimension();
+    pub fn scorers<'q, T: Element>(&self, queries: impl Iterator<Item = &'q [T]>) -> Vec<CodeScorer<'_>> {
+        let dimension = self.quantizer.dimension();
         let mut values: Vec<f32> =
             queries.flat_map(|query| query[..dimension].iter().map(|x| x.to_f32())).collect();
-        let queries = self.0.quantizer.queries(&mut values);
-        queries.into_iter().map(|query| CodeScorer { table: &self.0.table, query }).collect()
+        let queries = self.quantizer.queries(&mut values);
+        queries.into_iter().map(|query| CodeScorer { table: &self.table, query }).collect()
     }
 }
 
@@ -107,47 +100,58 @@ pub struct CodeScorer<'a> {
     query: QueryCode,
 }
 
-impl CodeScorer<'_> {
-    /// Writes the estimated distances to the vectors `ids` to `out`, of the same length.
-    pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
-        self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
+/// Estimates are so cheap that lower bounds would not pay.
+impl Score for CodeScorer<'_> {
+    #[inline]
+    fn prefetch_sift(&self, ids: &[VectorId]) {
+        ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
     }
 
-    /// Prefetches the codes of `ids`.
-    #[inline]
-    pub fn prefetch(&self, ids: &[VectorId]) {
-        ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
+    fn sift(&self, _limit: f32, _ids: &mut Vec<VectorId>) {}
+
+    fn prefetch_score(&self, _ids: &[VectorId]) {}
+
+    fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+        self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
     }
 }
 
 impl<T: Element> Graph<T> {
-    /// Quantizes all vectors, replacing any existing codes; later vectors get codes as they come. `encode` calls
-    /// [`CodeBlock::fill`] on every block, from as many threads as it likes. Removes tuned searches: they were measured on
-    /// other distances.
+    /// Encodes all vectors, for [`Self::set_codes`]. `encode` calls [`CodeBlock::fill`] on every block, from as many
+    /// threads as it likes.
     ///
     /// # Errors
-    /// [`VectorError::Memory`] and [`VectorError::NoVectors`]; the codes are unchanged.
+    /// [`VectorError::Memory`], [`VectorError::NoVectors`], and those of `encode`.
     ///
     /// # Panics
     /// If the quantizer has another metric or dimension.
-    pub fn quantize(
-        &mut self,
+    pub fn encode<E: From<VectorError>>(
+        &self,
         quantizer: Arc<dyn Quantizer>,
-        encode: impl FnOnce(Vec<CodeBlock<'_, T>>),
-    ) -> Result<(), VectorError> {
+        encode: impl FnOnce(Vec<CodeBlock<'_, T>>) -> Result<(), E>,
+    ) -> Result<Codes, E> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
         self.require_vectors()?;
-        let mut codes = CodeTable::new(quantizer, self.slots())?;
+        let mut codes = Codes::new(quantizer, self.slots()).map_err(VectorError::from)?;
         let (width, words) = (self.vectors.table.width(), codes.table.width());
         let segments = self.vectors.table.chunks().zip(codes.table.chunks_mut());
         let blocks = segments.flat_map(|(rows, codes)| {
             rows.chunks(BLOCK_ROWS * width).zip(codes.chunks_mut(BLOCK_ROWS * words))
         });
         let quantizer = &*codes.quantizer;
-        encode(blocks.map(|(rows, codes)| CodeBlock { rows, width, quantizer, codes }).collect());
+        encode(blocks.map(|(rows, codes)| CodeBlock { rows, width, quantizer, codes }).collect())?;
+        Ok(codes)
+    }
+
+    /// Replaces the codes; later vectors get codes as they come. Removes tuned searches: they were measured on other
+    /// distances.
+    ///
+    /// # Panics
+    /// If the graph has another number of slots than the one that was encoded.
+    pub fn set_codes(&mut self, codes: Codes) {
+        assert_eq!(codes.table.len(), self.slots(), "codes of another graph");
         self.vectors.codes = Some(codes);
         self.tuned.clear();
-        Ok(())
     }
 
     /// Frees the vectors and keeps the codes. Searches by estimated distances, deleting and compacting still work; what

@@ -17,17 +17,16 @@ use std::io;
 use jasper_core::{Element, ElementKind, MatrixView, Metric, VectorId, padded_len};
 
 use crate::{Segments, VectorError};
-use codes::CodeTable;
 pub use codes::{CodeBlock, CodeScorer, Codes};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
-pub use scorer::{Scorer, needs_norms};
+pub use scorer::{Score, Scorer, needs_norms};
 use sketch::Sketches;
 
 /// The vectors of a graph, one per slot, in their element type.
 ///
-/// Rows are padded with zeros to a multiple of 16 bytes. Under the cosine metric float vectors are stored at unit length,
-/// so half a squared distance is 1 - cos. Byte vectors cannot be scaled: there, and for inner products, the squared norm
-/// of each vector is stored in a column.
+/// Rows are padded with zeros to a multiple of 16 bytes. Under the cosine metric float vectors are stored at unit
+/// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled: there, and for inner products, the
+/// squared norm of each vector is stored in a column.
 #[derive(Debug)]
 pub struct Vectors<T: 'static> {
     pub(crate) metric: Metric,
@@ -41,9 +40,9 @@ pub struct Vectors<T: 'static> {
     pub(crate) largest_squared_norm: f32,
     /// Never saved.
     pub(crate) sketches: Option<Sketches>,
-    pub(crate) codes: Option<CodeTable>,
+    pub(crate) codes: Option<Codes>,
     /// Number of slots and largest squared norm when the transaction began.
-    undo: Option<(usize, f32)>,
+    pub(crate) undo: Option<(usize, f32)>,
 }
 
 impl<T: Element> Vectors<T> {
@@ -51,32 +50,17 @@ impl<T: Element> Vectors<T> {
     pub(crate) fn zeroed(metric: Metric, dimension: usize, slots: usize) -> io::Result<Self> {
         let table = Segments::zeroed(slots, padded_len::<T>(dimension))?;
         let norms = needs_norms(metric, T::EXACT).then(|| Segments::zeroed(slots, 1)).transpose()?;
-        Ok(Self::from_parts(metric, dimension, Some(table), norms, 0.0, None))
-    }
-
-    /// Vectors as a file holds them.
-    pub(crate) fn from_parts(
-        metric: Metric,
-        dimension: usize,
-        table: Option<Segments<T>>,
-        squared_norms: Option<Segments<f32>>,
-        largest_squared_norm: f32,
-        codes: Option<CodeTable>,
-    ) -> Self {
-        let is_stored = table.is_some();
-        let table = table.unwrap_or_else(|| Segments::new(padded_len::<T>(dimension)));
-        let (sketches, undo) = (None, None);
-        Self {
+        Ok(Self {
             metric,
             dimension,
             table,
-            is_stored,
-            squared_norms,
-            largest_squared_norm,
-            sketches,
-            codes,
-            undo,
-        }
+            is_stored: true,
+            squared_norms: norms,
+            largest_squared_norm: 0.0,
+            sketches: None,
+            codes: None,
+            undo: None,
+        })
     }
 
     /// Returns the vector of a slot. At unit length under the cosine metric if the element is a float.
@@ -106,19 +90,25 @@ impl<T: Element> Vectors<T> {
         self.largest_squared_norm
     }
 
-    /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated product.
-    /// Among vectors of one length, a product so counted is half the squared L2 distance, and alpha means the same.
+    /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated
+    /// product. Among vectors of one length, a product so counted is half the squared L2 distance, and alpha means the
+    /// same.
     pub fn slack_origin(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }
 
-    /// Converts a user's vector to its stored form in `out`: padded with zeros, and at unit length under the cosine metric
-    /// if the element is a float. Returns the squared norm before that. `row` is named in errors.
+    /// Converts a user's vector to its stored form in `out`: padded with zeros, and at unit length under the cosine
+    /// metric if the element is a float. Returns the squared norm before that. `row` is named in errors.
     ///
     /// # Errors
     /// [`VectorError`].
     pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
-        prepare::prepare(self.metric, self.dimension, row, vector, out)
+        let (given, expected) = (vector.len(), self.dimension);
+        if given != expected {
+            return Err(VectorError::Dimension { row, given, expected });
+        }
+        out.resize(self.table.width(), T::default());
+        prepare_vector(self.metric, row, vector, out)
     }
 
     /// Converts many vectors, as [`Self::prepare`], into one table of padded rows.
@@ -145,8 +135,8 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Returns the quantized codes, if there are any.
-    pub fn codes(&self) -> Option<Codes<'_>> {
-        self.codes.as_ref().map(Codes::new)
+    pub fn codes(&self) -> Option<&Codes> {
+        self.codes.as_ref()
     }
 
     /// Returns the size of the vectors, with padding and norms, in bytes.
@@ -164,9 +154,9 @@ impl<T: Element> Vectors<T> {
         self.sketches.as_ref().map_or(0, Sketches::bytes)
     }
 
-    /// Builds sketches of the vectors in `slots`, or of all, and keeps them up to date. Searches then skip most vectors that
-    /// are too far away without reading them; results stay the same. Sketches of f32 take a quarter of the memory of the
-    /// vectors; other elements have none.
+    /// Builds sketches of the vectors in `slots`, or of all, and keeps them up to date. Searches then skip most vectors
+    /// that are too far away without reading them; results stay the same. Sketches of f32 take a quarter of the memory
+    /// of the vectors; other elements have none.
     ///
     /// # Errors
     /// If memory cannot be allocated.
@@ -192,8 +182,8 @@ impl<T: Element> Vectors<T> {
         self.sketches = None;
     }
 
-    /// Returns how many of `slots` vectors can have sketches in a budget of `bytes`, and the bytes that these take, with the
-    /// table that maps slots to sketches. (0, 0) for elements without sketches.
+    /// Returns how many of `slots` vectors can have sketches in a budget of `bytes`, and the bytes that these take,
+    /// with the table that maps slots to sketches. (0, 0) for elements without sketches.
     pub fn sketches_within(bytes: usize, slots: usize, dimension: usize) -> (usize, usize) {
         if T::KIND != ElementKind::F32 {
             return (0, 0);

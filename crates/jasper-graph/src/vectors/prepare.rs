@@ -61,8 +61,8 @@ pub enum VectorError {
 /// Bound of squared norms, so that every squared distance (at most 4 times it) and every partial sum is finite in f32.
 const LONGEST: f64 = f32::MAX as f64 / 8.0;
 
-/// Converts a user's vector to its stored form in `out`: padded with zeros to the length of `out`, and at unit length under
-/// the cosine metric if the element is a float. Returns the squared norm before that.
+/// Converts a user's vector to its stored form in `out`: padded with zeros to the length of `out`, and at unit length
+/// under the cosine metric if the element is a float. Returns the squared norm before that.
 ///
 /// # Errors
 /// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
@@ -127,25 +127,21 @@ fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<
     Ok(squared_norm)
 }
 
-/// [`prepare_vector`] with a check of the dimension: see [`super::Vectors::prepare`].
-pub(crate) fn prepare<T: Element>(
-    metric: Metric,
-    dimension: usize,
-    row: usize,
-    vector: &[T],
-    out: &mut Vec<T>,
-) -> Result<f32, VectorError> {
-    if vector.len() != dimension {
-        return Err(VectorError::Dimension { row, given: vector.len(), expected: dimension });
-    }
-    out.resize(padded_len::<T>(dimension), T::default());
-    prepare_vector(metric, row, vector, out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Vectors;
     use jasper_core::f16;
+
+    fn prepare<T: Element>(
+        metric: Metric,
+        dimension: usize,
+        row: usize,
+        vector: &[T],
+        out: &mut Vec<T>,
+    ) -> Result<f32, VectorError> {
+        Vectors::zeroed(metric, dimension, 0).unwrap().prepare(row, vector, out)
+    }
 
     fn refuse<T: Element>(metric: Metric, vector: &[T]) -> String {
         prepare(metric, 3, 7, vector, &mut Vec::new()).unwrap_err().to_string()

@@ -11,6 +11,18 @@ pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
     matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
 }
 
+/// Distances from one query, in the order of the steps of a hop of a search.
+pub trait Score {
+    /// Prefetches what [`Self::sift`] reads.
+    fn prefetch_sift(&self, ids: &[VectorId]);
+    /// Removes ids that are certainly farther than `limit`; not all of them.
+    fn sift(&self, limit: f32, ids: &mut Vec<VectorId>);
+    /// Prefetches what [`Self::score`] reads first.
+    fn prefetch_score(&self, ids: &[VectorId]);
+    /// Writes the distances to `ids` to `out`, of the same length.
+    fn score(&self, ids: &[VectorId], out: &mut [f32]);
+}
+
 /// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::scorer`] and
 /// [`Vectors::slot_scorer`].
 pub struct Scorer<'a, T: 'static> {
@@ -110,32 +122,38 @@ impl<T: Element> Scorer<'_, T> {
         let sketched = self.vectors.sketches.as_ref().map(|sketches| sketches.sketch_vector(self.vector));
         Self { sketched, ..self }
     }
+}
 
-    /// Removes those of `ids` whose sketch shows that their distance exceeds `limit`; reads nothing but sketches. Without
-    /// [`Self::sketched`], removes none.
-    pub fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
-        let (Some(vector), Some(sketches)) = (&self.sketched, &self.vectors.sketches) else { return };
-        if limit < f32::INFINITY {
-            sketches.retain(vector, ids, |bounds| self.lower_bound(bounds) <= limit);
-        }
-    }
-
-    /// Prefetches what [`Self::sift`] reads, or without sketches what [`Self::score`] does.
+impl<T: Element> Score for Scorer<'_, T> {
     #[inline]
-    pub fn prefetch_sift(&self, ids: &[VectorId]) {
+    fn prefetch_sift(&self, ids: &[VectorId]) {
         match &self.vectors.sketches {
             Some(sketches) => ids.iter().for_each(|id| sketches.prefetch(id.index())),
             None => self.prefetch_score(ids),
         }
     }
 
-    /// Prefetches the vectors that [`Self::score`] reads first, as many as the cache holds for a few searches at once.
+    /// Reads nothing but sketches. Without [`Self::sketched`], removes none.
+    fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
+        let (Some(vector), Some(sketches)) = (&self.sketched, &self.vectors.sketches) else { return };
+        if limit < f32::INFINITY {
+            sketches.retain(vector, ids, |bounds| self.lower_bound(bounds) <= limit);
+        }
+    }
+
+    /// Prefetches as many vectors as the cache holds for a few searches at once.
     #[inline]
-    pub fn prefetch_score(&self, ids: &[VectorId]) {
+    fn prefetch_score(&self, ids: &[VectorId]) {
         let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
         ids.iter().take(rows).for_each(|id| prefetch(self.vectors.table.row(id.index())));
     }
 
+    fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+        Scorer::score(self, ids, out);
+    }
+}
+
+impl<T: Element> Scorer<'_, T> {
     /// The least distance that the bounds of a sketch allow.
     fn lower_bound(&self, bounds: Bounds) -> f32 {
         match self.form {

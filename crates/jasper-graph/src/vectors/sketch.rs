@@ -1,9 +1,9 @@
 //! Sketches: f32 vectors at one byte per coordinate, to skip vectors without reading them.
 //!
-//! A search reads hundreds of vectors and keeps a fifth of them; on long vectors it mostly waits for memory. A sketch is a
-//! vector rounded to multiples of its own step, with the length of the rounding error. By the triangle inequality, the
-//! distance of two vectors is at least that of their sketches minus both errors. Where that lower bound exceeds the limit,
-//! the vector is not read. Results are bit for bit those without sketches.
+//! A search reads hundreds of vectors and keeps a fifth of them; on long vectors it mostly waits for memory. A sketch
+//! is a vector rounded to multiples of its own step, with the length of the rounding error. By the triangle inequality,
+//! the distance of two vectors is at least that of their sketches minus both errors. Where that lower bound exceeds the
+//! limit, the vector is not read. Results are bit for bit those without sketches.
 
 use std::io;
 
@@ -40,8 +40,8 @@ const ROWS_AT_ONCE: usize = 64;
 const HEADER_BYTES: usize = size_of::<Header>();
 /// Codes are between minus this and this.
 const LARGEST_CODE: f32 = 127.0;
-/// Bound of the f32 rounding error of a difference, relative to the squares it is computed from: a thousand times the error
-/// of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
+/// Bound of the f32 rounding error of a difference, relative to the squares it is computed from: a thousand times the
+/// error of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
 const SLACK: f32 = 1e-4;
 
 /// A vector to compare sketches with.
@@ -174,8 +174,8 @@ impl Bounds {
 
 /// Sums are kept in this many parts, which the compiler maps to vector registers.
 const LANES: usize = 16;
-/// 1.5 * 2^23, where f32 values are 1 apart: adding and subtracting it rounds values between -2^22 and 2^22 to integers.
-/// `round` would be a function call per value unless SSE 4.1 is enabled.
+/// 1.5 * 2^23, where f32 values are 1 apart: adding and subtracting it rounds values between -2^22 and 2^22 to
+/// integers. `round` would be a function call per value unless SSE 4.1 is enabled.
 const TO_WHOLE: f32 = 12_582_912.0;
 /// Bound of the relative error of a sum of 32,768 / 16 terms in f32.
 const SUM_SLACK: f32 = 2e-4;

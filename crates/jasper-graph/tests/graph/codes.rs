@@ -3,10 +3,10 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, sample};
+use crate::common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, quantize, sample};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
-use jasper_graph::{CodeBlock, FileFault, Graph, IndexInfo, Section};
+use jasper_graph::{FileFault, Graph, IndexInfo, Section};
 use jasper_quant::{ENCODE_ROWS, Quantization, ThreadPoolBuilder};
 
 fn in_step<T: Element>(metric: Metric) {
@@ -49,8 +49,7 @@ fn coded_together<T: Element>(code: Quantization) {
         for row in rows.chunks_exact(DIMENSION).take(count) {
             add(&mut graph, row);
         }
-        let fill = |blocks: Vec<CodeBlock<'_, T>>| blocks.into_iter().for_each(CodeBlock::fill);
-        graph.quantize(Arc::clone(&quantizer), fill).unwrap();
+        quantize(&mut graph, Arc::clone(&quantizer));
         assert!(kept_codes(&graph) == fresh_codes(&graph), "{code}, {count} rows");
     }
 }
@@ -115,7 +114,7 @@ fn grafted(index: &Graph<f32>, codes: &Graph<f32>) -> FileFault {
     let checksum = crc32c::crc32c(&file[..4092]);
     file[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&path, file).unwrap();
-    Graph::<f32>::open(&path, &mut no_progress).map(|_| ()).unwrap_err().into_fault()
+    Graph::<f32>::open(&path, &mut no_progress).map(|_| ()).unwrap_err().into_cause()
 }
 
 #[test]
@@ -129,5 +128,5 @@ fn codes_of_another_metric_are_refused() {
 fn a_quantizer_of_another_dimension_is_a_mistake() {
     let coded = coded_sample::<f32>(Metric::L2);
     let mut graph = Graph::<f32>::new(Metric::L2, DIMENSION + 1, BuildParams::default()).unwrap();
-    let _ = graph.quantize(Arc::clone(coded.vectors().codes().unwrap().quantizer()), |blocks| drop(blocks));
+    quantize(&mut graph, Arc::clone(coded.vectors().codes().unwrap().quantizer()));
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId};
-use jasper_graph::{CodeBlock, Graph};
-use jasper_quant::{Rabitq, RabitqParams, Scratch};
+use jasper_graph::{CodeBlock, Graph, VectorError};
+use jasper_quant::{Quantizer, Rabitq, RabitqParams, Scratch};
 
 pub const DIMENSION: usize = 6;
 
@@ -50,9 +50,18 @@ pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
         graph.keys().live_slots().flat_map(|slot| graph.vectors().get(slot).to_vec()).collect();
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
     let quantizer = Rabitq::train(rows, &RabitqParams::new(metric, 2)).unwrap();
-    let fill = |blocks: Vec<CodeBlock<'_, T>>| blocks.into_iter().for_each(CodeBlock::fill);
-    graph.quantize(Arc::new(quantizer), fill).unwrap();
+    quantize(&mut graph, Arc::new(quantizer));
     graph
+}
+
+/// Replaces the codes of a graph.
+pub fn quantize<T: Element>(graph: &mut Graph<T>, quantizer: Arc<dyn Quantizer>) {
+    let fill = |blocks: Vec<CodeBlock<'_, T>>| {
+        blocks.into_iter().for_each(CodeBlock::fill);
+        Ok::<_, VectorError>(())
+    };
+    let codes = graph.encode(quantizer, fill).unwrap();
+    graph.set_codes(codes);
 }
 
 /// The codes of all vertices, computed again.

@@ -7,8 +7,8 @@ use jasper_core::{Element, Metric, f16, no_progress};
 use jasper_graph::{Graph, IndexInfo, fuzz};
 use rand::RngExt;
 
-/// Runs `target` over `seed` and over `rounds` damaged copies: a few words at `offsets` are overwritten, and every eighth copy
-/// is also cut or extended. Some copies must be readable, and some not.
+/// Runs `target` over `seed` and over `rounds` damaged copies: a few words at `offsets` are overwritten, and every
+/// eighth copy is also cut or extended. Some copies must be readable, and some not.
 fn damage(target: fn(&[u8]) -> bool, seed: &[u8], offsets: &[usize], rounds: usize) {
     assert!(target(seed), "the seed is good");
     let mut read = 0;

@@ -21,7 +21,7 @@ fn fault(path: &Path) -> FileFault {
     let error = Graph::<f32>::open(path, &mut no_progress).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
     assert_eq!(error.path(), path);
-    error.into_fault()
+    error.into_cause()
 }
 
 fn round_trip<T: Element>() {
@@ -183,7 +183,7 @@ fn every_flipped_byte_is_found() {
 fn other_files_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vectors.fbin");
-    assert!(matches!(Graph::<f32>::open(&path, &mut no_progress).unwrap_err().fault(), FileFault::Io(_)));
+    assert!(matches!(Graph::<f32>::open(&path, &mut no_progress).unwrap_err().cause(), FileFault::Io(_)));
     for content in [&b""[..], b"JASPER\n\n", &[0; 10_000]] {
         fs::write(&path, content).unwrap();
         assert!(matches!(fault(&path), FileFault::NotAnIndex));
@@ -203,11 +203,11 @@ fn reading_and_saving_can_be_cancelled() {
     let (folder, path) = saved(&sample::<f32>(Metric::L2));
     let mut stop = |_| ControlFlow::Break(());
     let opened = Graph::<f32>::open(&path, &mut stop);
-    assert!(matches!(opened.unwrap_err().fault(), FileFault::Cancelled(_)));
+    assert!(matches!(opened.unwrap_err().cause(), FileFault::Cancelled(_)));
     assert!(check_file(&path, &mut stop).is_err());
     let before = fs::read(&path).unwrap();
     let other = sample::<f32>(Metric::Cosine);
-    assert!(matches!(other.save(&path, &mut stop).unwrap_err().fault(), FileFault::Cancelled(_)));
+    assert!(matches!(other.save(&path, &mut stop).unwrap_err().cause(), FileFault::Cancelled(_)));
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let mut steps = Vec::new();
@@ -227,7 +227,7 @@ fn a_place_that_takes_no_file_is_named() {
     for place in ["missing/index.jasper", "file/index.jasper", "."] {
         let path = folder.path().join(place);
         let error = sample::<f32>(Metric::L2).save(&path, &mut no_progress).unwrap_err();
-        assert!(error.to_string().contains(&format!("cannot write {}", path.display())), "{error}");
+        assert!(error.to_string().contains(&format!("{}: cannot be written", path.display())), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -32,7 +32,7 @@ fn read_diskann(bytes: &[u8], max_degree: usize) -> Result<Graph<f32>, ImportFau
     let read = diskann::read(&path, &rows, Metric::L2, params(max_degree), &mut no_progress);
     read.map_err(|error| {
         assert!(error.to_string().starts_with(&*path.to_string_lossy()));
-        error.into_fault()
+        error.into_cause()
     })
 }
 
@@ -41,7 +41,7 @@ fn read_parlay(bytes: &[u8]) -> Result<Graph<f32>, ImportFault> {
     let path = folder.path().join("graph");
     fs::write(&path, bytes).unwrap();
     let rows = MatrixView::new(&ROWS, 2).unwrap();
-    parlay::read(&path, &rows, Metric::L2, params(3), &mut no_progress).map_err(|error| error.into_fault())
+    parlay::read(&path, &rows, Metric::L2, params(3), &mut no_progress).map_err(|error| error.into_cause())
 }
 
 #[test]

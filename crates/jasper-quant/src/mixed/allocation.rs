@@ -29,8 +29,8 @@ pub(super) const WIDTHS: [Width; 4] = [
 /// Returns the numbers of words of 8, 4, 2 and 1 bits, at most `words` in all and `max_eights` of 8 bits, that lose the
 /// least variance. `variances` must be descending.
 ///
-/// Words of 8 bits come in pairs, so that the dimensions of every plane are a multiple of 8. Tries `words`³ / 6 candidates
-/// per number of 8-bit words.
+/// Words of 8 bits come in pairs, so that the dimensions of every plane are a multiple of 8. Tries `words`³ / 6
+/// candidates per number of 8-bit words.
 pub(super) fn allocate(variances: &[f64], words: usize, max_eights: usize) -> [usize; 4] {
     let mut sums = vec![0.0];
     for variance in variances {

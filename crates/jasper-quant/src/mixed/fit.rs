@@ -1,15 +1,15 @@
 //! Correction coefficients that remove the bias of estimates near the query.
 //!
-//! The part of a residual that the code leaves out is not orthogonal to a query near the vector, because the query shares
-//! it. The product is therefore estimated as
+//! The part of a residual that the code leaves out is not orthogonal to a query near the vector, because the query
+//! shares it. The product is therefore estimated as
 //!
 //! ```text
 //! <p, r>  ~  (b1 + b3 k) <p, r̂> + b2 ‖r - r̂‖²,    k = ‖r‖² / ‖r̂‖² - 1
 //! ```
 //!
 //! with r̂ the multiple of the grid point nearest to the residual r, and p the residual of the query. b1, b2 and b3 are
-//! fitted by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of near
-//! vectors matters most. They are folded into the two factors of a code, so that they cost a search nothing.
+//! fitted by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of
+//! near vectors matters most. They are folded into the two factors of a code, so that they cost a search nothing.
 
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
@@ -21,7 +21,7 @@ use crate::quantizer::Codec;
 use crate::simd::Buffers;
 use crate::space::dot;
 
-/// Pairs per query: this many nearest vectors, and about as many spread over the sample, which stabilize the fit.
+/// Pairs per query: this many nearest vectors, and about as many evenly sampled ones, which stabilize the fit.
 const NEAR: usize = 64;
 /// Weight of the regularization towards (1, 0, 0), relative to the data.
 const RIDGE: f64 = 1e-6;
@@ -54,7 +54,8 @@ struct Row {
     reconstruction: Reconstruction,
 }
 
-/// Fits the coefficients of `mixed` to the residuals `queries` and `rows` (both `n x dimension`), on the current thread pool.
+/// Fits the coefficients of `mixed` to the residuals `queries` and `rows` (both `n x dimension`), on the current thread
+/// pool.
 pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Correction {
     let dimension = mixed.common.space.dimension();
     if queries.is_empty() || rows.is_empty() {
@@ -73,8 +74,8 @@ pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Correction {
         .fold((Matrix3::zeros(), Vector3::zeros()), |(normal, right), (n, r)| (normal + n, right + r));
     let ridge = Matrix3::from_diagonal(&(normal.diagonal() * RIDGE));
     let start = Vector3::new(1.0, 0.0, 0.0);
-    // The system is singular if the codes leave nothing out, or always the same fraction. The regularization then decides;
-    // if that is zero as well, there is no correction.
+    // The system is singular if the codes leave nothing out, or always the same fraction. The regularization then
+    // decides; if that is zero as well, there is no correction.
     match (normal + ridge).lu().solve(&(right - normal * start)) {
         Some(change) if change.iter().all(|x| x.is_finite()) => {
             let b = start + change;

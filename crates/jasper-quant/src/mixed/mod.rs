@@ -1,4 +1,5 @@
-//! Mixed codes: principal components, with more bits for components of more variance. A code fills whole memory sectors.
+//! Mixed codes: principal components, with more bits for components of more variance. A code fills whole memory
+//! sectors.
 //!
 //! ```text
 //! train:     c, components = mean and principal components of a sample          (`pca`)
@@ -15,10 +16,10 @@
 //! estimate:  <p, r> ~ (b1 + b3 k) <p, r̂> + b2 ‖r - r̂‖²,  k = ‖r‖² / ‖r̂‖² - 1
 //! ```
 //!
-//! This is transform coding (Brandt 2010 for nearest neighbors; bits by variance as in the VA+-file, Ferhatosmanoglu et al.
-//! 2000), with the factors and integer products of RaBitQ. SAQ (Li et al. 2025) is closest: it gives segments of principal
-//! components bits of their own, found by dynamic programming, rotates within segments, and adjusts codes coordinate by
-//! coordinate. The differences:
+//! This is transform coding (Brandt 2010 for nearest neighbors; bits by variance as in the VA+-file, Ferhatosmanoglu et
+//! al. 2000), with the factors and integer products of RaBitQ. SAQ (Li et al. 2025) is closest: it gives segments of
+//! principal components bits of their own, found by dynamic programming, rotates within segments, and adjusts codes
+//! coordinate by coordinate. The differences:
 //!
 //! 1. Segments are whole words, few enough to try every allocation.
 //! 2. One of three step multiples is chosen per row, instead of adjusting coordinates.
@@ -45,7 +46,6 @@ use crate::section::{Kind, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
 use crate::{DecodeError, Layout, Quantization};
-use allocation::WIDTHS;
 use fit::Correction;
 use quantize::{FLOATS_PER_STEP, Steps};
 
@@ -99,11 +99,6 @@ impl Mixed {
         self.sectors
     }
 
-    /// Numbers of dimensions with 8, 4, 2 and 1 bits.
-    pub fn coded_dimensions(&self) -> [usize; 4] {
-        [0, 1, 2, 3].map(|i| self.plane_words[i] * (32 / WIDTHS[i].bits as usize))
-    }
-
     /// Maximum floats of directions and steps: those of a code whose words all hold components of one bit.
     pub(crate) fn max_floats(dimension: usize, sectors: u32) -> usize {
         let coded = (sectors as usize * SECTOR_WORDS - FACTORS / 2) * 32;
@@ -118,15 +113,11 @@ impl Mixed {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let space = reader.space()?;
-        let sectors = reader.u32()?;
-        if !(1..=MAX_SECTORS).contains(&sectors) {
-            let expected = "1 to 16";
-            return Err(DecodeError::Field { field: "sectors", value: sectors.into(), expected });
-        }
-        let room = sectors as usize * SECTOR_WORDS - FACTORS / 2;
+        let sectors = reader.u32_in("sectors", 1..=MAX_SECTORS, "1 to 16")?;
+        let max_words = sectors as usize * SECTOR_WORDS - FACTORS / 2;
         let words = [reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?];
         let total: u64 = words.iter().map(|words| u64::from(*words)).sum();
-        if total == 0 || total > room as u64 {
+        if total == 0 || total > max_words as u64 {
             let expected = "1 up to the words of the sectors, less one for the factors";
             return Err(DecodeError::Field { field: "words of planes", value: total, expected });
         }
@@ -185,7 +176,7 @@ impl Codec for Mixed {
         rotated.iter_mut().zip(&self.steps.steps).for_each(|(y, step)| *y *= step);
     }
 
-    fn limbs(&self) -> usize {
+    fn level_bytes(&self) -> usize {
         1
     }
 

@@ -19,8 +19,8 @@ const TILE: usize = 16;
 const DIRECT: usize = 384;
 /// Additional directions of the subspace, for convergence. Halko et al. advise 5 to 10.
 const OVERSAMPLING: usize = 16;
-/// Iterations. Each shrinks the error of a direction by the ratio of variances; what remains is between directions of almost
-/// equal variance, which are interchangeable.
+/// Iterations. Each shrinks the error of a direction by the ratio of variances; what remains is between directions of
+/// almost equal variance, which are interchangeable.
 const ITERATIONS: usize = 4;
 
 /// The `count` principal components of `residuals` (`n x dimension`, n at least 1), or `dimension` if that is fewer:
@@ -52,7 +52,7 @@ fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatr
     (0..ITERATIONS).fold(gaussian, |basis, _| (covariance * basis).qr().q())
 }
 
-/// The covariance matrix. The residuals are centred.
+/// The covariance matrix. The residuals are centerd.
 fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
     let rows = residuals.len() / dimension;
     let mut sums = DMatrix::<f64>::zeros(dimension, dimension);
@@ -93,15 +93,15 @@ mod tests {
     use super::*;
     use crate::space::dot;
 
-    /// Rotated rows whose coordinates had the standard deviations `spread`, and the rotation.
-    fn rotated(spread: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
-        let dimension = spread.len();
+    /// Rotated rows whose coordinates had the standard deviations `deviations`, and the rotation.
+    fn rotated(deviations: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
+        let dimension = deviations.len();
         let rotation = crate::Rotation::new(crate::RotationKind::Haar, dimension, 1);
         let mut random = rng(2);
         let plain: Vec<f32> = (0..rows * dimension)
             .map(|i| {
                 let x: f32 = StandardNormal.sample(&mut random);
-                x * spread[i % dimension]
+                x * deviations[i % dimension]
             })
             .collect();
         let mut out = vec![0.0; plain.len()];
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn axes_are_found_directly_and_by_iteration() {
         for (dimension, count) in [(40_usize, 8), (450, 8)] {
-            let spread: Vec<f32> = (0..dimension).map(|i| 0.6_f32.powi(i as i32).max(0.02)).collect();
-            let (rows, axes) = rotated(&spread, 3000);
+            let deviations: Vec<f32> = (0..dimension).map(|i| 0.6_f32.powi(i as i32).max(0.02)).collect();
+            let (rows, axes) = rotated(&deviations, 3000);
             let directions = components(&rows, dimension, count, 3);
             let directions = directions.values();
             let directions: Vec<&[f32]> = directions.chunks_exact(dimension).collect();

@@ -53,8 +53,8 @@ pub(super) struct Reconstruction {
     pub(super) squared_error: f32,
 }
 
-/// Quantizes a residual, given its projection (zero-padded) and its squared norm over all dimensions. Writes one level per
-/// coordinate of the projection.
+/// Quantizes a residual, given its projection (zero-padded) and its squared norm over all dimensions. Writes one level
+/// per coordinate of the projection.
 pub(super) fn quantize(
     projected: &[f32],
     squared_norm: f32,
@@ -66,7 +66,7 @@ pub(super) fn quantize(
         levels.iter_mut().zip(&of.halves).for_each(|(level, half)| *level = *half as u8);
         return Reconstruction::default();
     }
-    let [magnitudes, points] = buffers.of(projected.len());
+    let [magnitudes, points] = buffers.resized(projected.len());
     // Normalized, because steps are for residuals of length 1.
     let norm = squared_norm.sqrt();
     dispatch(Magnitudes { values: projected, factor: norm.recip(), out: magnitudes });

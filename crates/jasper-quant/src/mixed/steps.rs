@@ -8,12 +8,12 @@ use crate::space::dot;
 
 /// Vectors of the sample on which steps are compared.
 const ROWS: usize = 4096;
-/// Multiples of the step that is best for Gaussian variables. Principal components often have longer tails, for which a wider
-/// step that clips less is better.
+/// Multiples of the step that is best for Gaussian variables. Principal components often have longer tails, for which a
+/// wider step that clips less is better.
 const MULTIPLES: [f32; 11] = [0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0];
 
-/// Returns for each dimension the step with the least squared error on a sample of residuals normalized to length 1, given
-/// the bits of the dimension; 0 for dimensions without a direction. Runs on the current thread pool.
+/// Returns for each dimension the step with the least squared error on a sample of residuals normalized to length 1,
+/// given the bits of the dimension; 0 for dimensions without a direction. Runs on the current thread pool.
 pub(super) fn best_steps(
     residuals: &[f32],
     directions: &Projection,

@@ -6,18 +6,18 @@ use rayon::prelude::*;
 
 use super::allocation::allocate;
 use super::steps::best_steps;
-use super::{FACTORS, MAX_SECTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
+use super::{FACTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
 use crate::projection::Projection;
 use crate::quantizer::Codec;
 use crate::space::{Space, dot};
-use crate::{Layout, Rotation, RotationKind, TrainError, error};
+use crate::{Layout, Quantization, Rotation, RotationKind, TrainError};
 
 /// Maximum sample size.
 const SAMPLE_ROWS: usize = 20_000;
 /// Vectors held out of the sample as queries of the fit.
 const FIT_QUERIES: usize = 200;
-/// Minimum sectors of a code with 8-bit components. On a device, the kernel for rows of one or two sectors, which one lane
-/// reads, has no 8-bit plane.
+/// Minimum sectors of a code with 8-bit components. On a device, the kernel for rows of one or two sectors, which one
+/// lane reads, has no 8-bit plane.
 const MIN_SECTORS_FOR_EIGHT_BITS: u32 = 3;
 /// Minimum vectors to train on.
 const MIN_ROWS: usize = 2;
@@ -26,8 +26,8 @@ impl Mixed {
     /// Trains on `rows`, all vectors or a sample, on the threads of `pool`. The [module docs](super) list the steps.
     ///
     /// Takes seconds: the components of a sample of 20,000 cost `20,000 dimension²` operations, plus `dimension²` per
-    /// component. The result does not depend on the number of threads, but may differ in the last bits between CPUs: save
-    /// the quantizer instead of training it again.
+    /// component. The result does not depend on the number of threads, but may differ in the last bits between CPUs:
+    /// save the quantizer instead of training it again.
     ///
     /// # Errors
     /// [`TrainError`] on less than two vectors, values that are not finite, or sectors out of range.
@@ -37,15 +37,12 @@ impl Mixed {
         pool: &rayon::ThreadPool,
     ) -> Result<Self, TrainError> {
         let dimension = rows.dimension();
-        error::check_dimension(dimension)?;
         if rows.len() < MIN_ROWS {
             return Err(TrainError::TooFewVectors { given: rows.len(), min: MIN_ROWS });
         }
-        if !(1..=MAX_SECTORS).contains(&params.sectors) {
-            return Err(TrainError::Sectors(params.sectors));
-        }
+        Quantization::Mixed { sectors: params.sectors }.check()?;
         rows.check_finite()?;
-        let space = Space::centred(params.metric, rows);
+        let space = Space::from_vectors(params.metric, rows);
         let order = permutation(rows.len(), params.seed);
         let chosen = order.iter().take(SAMPLE_ROWS).map(|i| *i as usize);
         let sample = space.residuals(rows, chosen);
@@ -67,15 +64,15 @@ impl Mixed {
         let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
         let mut mixed = Self::from_parts(space, directions, steps, params.sectors, plane_words);
         mixed.correction = fit::fit(&mixed, queries, sample);
-        mixed.common.units = mixed.units_of(sample);
+        mixed.common.units = mixed.train_units(sample);
         mixed
     }
 }
 
 /// Rotates the coded `directions` of equal bits among themselves, at random.
 ///
-/// The sum of their variances is unchanged, but a mixture of components has shorter tails than each component, and is clipped
-/// less (SAQ, Li et al. 2025).
+/// The sum of their variances is unchanged, but a mixture of components has shorter tails than each component, and is
+/// clipped less (SAQ, Li et al. 2025).
 fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
     let dimension = directions.dimension();
     let (before, mut values) = (directions.values(), Vec::new());

@@ -13,61 +13,29 @@
 //! steps, and finds the best t. Here a few scales are tried, each in one vectorized pass over D coordinates:
 //!
 //! - with few bits, around the mean of the best scales, which hardly varies from row to row;
-//! - with many bits, around the largest scale that clips nothing, since the best scale then follows the largest coordinate
-//!   of the row.
+//! - with many bits, around the largest scale that clips nothing, since the best scale then follows the largest
+//!   coordinate of the row.
 
 use jasper_core::distance::Level;
 
 use crate::simd::{Buffers, Magnitudes, SimdLoop, dispatch, min, to_u8};
 use crate::space::{Alignment, dot};
 
-/// The scales to try at one number of bits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
-    /// The scale that the range multiplies.
-    base: Base,
-    /// Smallest and largest multiple.
-    range: (f32, f32),
-    /// Number of multiples, evenly spaced.
-    count: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Base {
-    /// Times sqrt(D): the mean of the best scales of random rows, for large D.
-    Mean(f32),
-    /// The largest scale at which no coordinate of the row is clipped.
-    Unclipped,
-}
-
-impl Grid {
-    pub(super) const fn mean(mean: f32, range: (f32, f32), count: usize) -> Self {
-        Self { base: Base::Mean(mean), range, count }
-    }
-
-    pub(super) const fn unclipped(range: (f32, f32), count: usize) -> Self {
-        Self { base: Base::Unclipped, range, count }
-    }
-
-    /// The scales for codes of `bits` bits of `dimension` coordinates without padding.
-    pub(super) fn scales(&self, bits: u32, dimension: usize) -> Scales {
-        let (base, over_peak) = match self.base {
-            Base::Mean(mean) => (mean * (dimension as f32).sqrt(), 0.0),
-            Base::Unclipped => (0.0, largest_level(bits) + 0.999),
-        };
-        let (low, high) = self.range;
-        Scales {
-            base,
-            over_peak,
-            low,
-            step: (high - low) / (self.count - 1) as f32,
-            count: self.count as u32,
-        }
-    }
-}
+/// The scales to try at 2 to 8 bits: the mean of the best scales of random rows over sqrt(D), or 0 for the largest
+/// scale that clips nothing; the smallest and the largest multiple of it; and their number. The finer the code, the
+/// more the cosine varies from scale to scale, and the more scales are needed to come within 2% of the best.
+const GRIDS: [(f32, f32, f32, u32); 7] = [
+    (1.00, 0.75, 1.3, 8),
+    (1.70, 0.75, 1.3, 8),
+    (2.98, 0.75, 1.3, 8),
+    (0.0, 0.9, 1.2, 12),
+    (0.0, 0.9, 1.15, 16),
+    (0.0, 0.9, 1.15, 24),
+    (0.0, 0.9, 1.1, 48),
+];
 
 /// The scales to try for a row: evenly spaced multiples of a base, which is common to all rows or depends on the row.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scales {
     /// The common base; 0 if the base depends on the row.
     pub base: f32,
@@ -82,11 +50,21 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// Nothing to try.
-    pub(super) const NONE: Self = Self { base: 0.0, over_peak: 0.0, low: 0.0, step: 0.0, count: 0 };
+    /// The scales for codes of `bits` bits of `dimension` coordinates without padding. One bit, the sign, needs none.
+    pub(super) fn new(bits: u32, dimension: usize) -> Self {
+        let Some(i) = bits.checked_sub(2) else { return Self::default() };
+        let (mean, low, high, count) = GRIDS[i as usize];
+        Self {
+            base: mean * (dimension as f32).sqrt(),
+            over_peak: if mean > 0.0 { 0.0 } else { largest_level(bits) + 0.999 },
+            low,
+            step: (high - low) / (count - 1) as f32,
+            count,
+        }
+    }
 
     /// The scales for these magnitudes.
-    fn of(self, magnitudes: &[f32]) -> impl Iterator<Item = f32> {
+    fn values(self, magnitudes: &[f32]) -> impl Iterator<Item = f32> {
         let base = if self.over_peak > 0.0 {
             // Non-negative floats are ordered as their bits.
             let peak = magnitudes.iter().map(|o| o.to_bits()).max().unwrap_or(0);
@@ -130,14 +108,14 @@ pub(super) fn quantize(
         levels.fill(half);
         return Fit::default();
     }
-    let [magnitudes, points] = buffers.of(rotated.len());
+    let [magnitudes, points] = buffers.resized(rotated.len());
     dispatch(Magnitudes { values: rotated, factor: norm.recip(), out: magnitudes });
 
     let largest = largest_level(bits);
     // Padding is at level 0, the point 1/2, at every scale. Excluded from the norm of the grid point.
     let padding = 0.25 * (rotated.len() - dimension) as f32;
     let (mut scale, mut best) = (0.0, Alignment::WORST);
-    for tried in scales.of(magnitudes) {
+    for tried in scales.values(magnitudes) {
         dispatch(Points { magnitudes, scale: tried, largest, out: points });
         let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) - padding };
         if found.has_larger_cosine(best) {

@@ -13,14 +13,15 @@
 //! estimate:  <r, y> ~ s <x, y>, and from it the distance                   (see `space`)
 //! ```
 //!
-//! The estimate is unbiased over the rotation, and its standard deviation is `‖r‖ ‖y‖ sqrt((1 / cos² - 1) / (D - 1))` with
-//! cos the cosine between x and r. Deviations from the papers:
+//! The estimate is unbiased over the rotation, and its standard deviation is `‖r‖ ‖y‖ sqrt((1 / cos² - 1) / (D - 1))`
+//! with cos the cosine between x and r. Deviations from the papers:
 //!
-//! 1. A few scales are tried for the grid point instead of all: one pass over D coordinates each, where the exact search
-//!    sorts D 2^(m - 1) crossings. The error is within 2% of the exact search at every m (`tests`).
-//! 2. The rotation is a fast Hadamard one, D log D instead of D². Its error equals that of a uniform rotation within 2%.
-//! 3. The query has 8 bits per coordinate, or 16 for m > 5, instead of 4: `dp4a` and `vpdpbusd` multiply int8, so fewer bits
-//!    would not be faster.
+//! 1. A few scales are tried for the grid point instead of all: one pass over D coordinates each, where the exact
+//!    search sorts D 2^(m - 1) crossings. The error is within 2% of the exact search at every m (`tests`).
+//! 2. The rotation is a fast Hadamard one, D log D instead of D². Its error equals that of a uniform rotation within
+//!    2%.
+//! 3. The query has 8 bits per coordinate, or 16 for m > 5, instead of 4: `dp4a` and `vpdpbusd` multiply int8, so fewer
+//!    bits would not be faster.
 //! 4. All m bits are scored at once; there is no first pass over the most significant bit.
 
 mod grid;
@@ -35,8 +36,8 @@ use crate::quantizer::{Codec, Common, unit_stride};
 use crate::section::{Kind, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::Space;
-use crate::{DecodeError, Layout, Quantization, Rotation, RotationKind, TrainError, error};
-use grid::{Fit, Grid, quantize};
+use crate::{DecodeError, Layout, Quantization, Rotation, RotationKind, TrainError};
+use grid::{Fit, quantize};
 
 pub use grid::Scales;
 
@@ -44,24 +45,6 @@ pub use grid::Scales;
 pub const BOUND_SIGMAS: f32 = 1.9;
 /// Factors of a row: `add`, `rescale`, `error`, `add_low`.
 const FACTORS: usize = 4;
-
-/// The scales to try at 1 to 8 bits. One bit, the sign, needs none. The finer the code, the more the cosine varies from
-/// scale to scale, and the more scales are needed to come within 2% of the best.
-const GRIDS: [Option<Grid>; 8] = [
-    None,
-    Some(Grid::mean(1.00, (0.75, 1.3), 8)),
-    Some(Grid::mean(1.70, (0.75, 1.3), 8)),
-    Some(Grid::mean(2.98, (0.75, 1.3), 8)),
-    Some(Grid::unclipped((0.9, 1.2), 12)),
-    Some(Grid::unclipped((0.9, 1.15), 16)),
-    Some(Grid::unclipped((0.9, 1.15), 24)),
-    Some(Grid::unclipped((0.9, 1.1), 48)),
-];
-
-/// The scales to try at `bits` for `dimension` coordinates without padding.
-fn scales(bits: u32, dimension: usize) -> Scales {
-    GRIDS[bits as usize - 1].map_or(Scales::NONE, |grid| grid.scales(bits, dimension))
-}
 
 /// Parameters of [`Rabitq::train`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,29 +78,26 @@ pub struct Rabitq {
 }
 
 impl Rabitq {
-    /// Trains on `rows`, all vectors or a sample: computes the centre and the units of the factors.
+    /// Trains on `rows`, all vectors or a sample: computes the center and the units of the factors.
     ///
     /// Costs one pass over `rows`. Deterministic.
     ///
     /// # Errors
     /// [`TrainError`] if `rows` is empty or not finite, or a parameter is out of range.
     pub fn train<T: Element>(rows: MatrixView<'_, T>, params: &RabitqParams) -> Result<Self, TrainError> {
-        error::check_dimension(rows.dimension())?;
         if rows.is_empty() {
             return Err(TrainError::TooFewVectors { given: 0, min: 1 });
         }
-        if !(1..=8).contains(&params.bits) {
-            return Err(TrainError::Bits(params.bits));
-        }
+        Quantization::Rabitq { bits: params.bits }.check()?;
         if !(params.bound_sigmas > 0.0 && params.bound_sigmas.is_finite()) {
             return Err(TrainError::BoundSigmas(params.bound_sigmas));
         }
         rows.check_finite()?;
-        let space = Space::centred(params.metric, rows);
+        let space = Space::from_vectors(params.metric, rows);
         let rotation = Rotation::new(params.rotation, rows.dimension(), params.seed);
         let some = space.residuals(rows, (0..rows.len()).step_by(unit_stride(rows.len())));
         let mut quantizer = Self::from_parts(space, rotation, params.bits, params.bound_sigmas, Units::ONE);
-        quantizer.common.units = quantizer.units_of(&some);
+        quantizer.common.units = quantizer.train_units(&some);
         Ok(quantizer)
     }
 
@@ -143,10 +123,7 @@ impl Rabitq {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let space = reader.space()?;
-        let bits = reader.u32()?;
-        if !(1..=8).contains(&bits) {
-            return Err(DecodeError::Field { field: "bits", value: bits.into(), expected: "1 to 8" });
-        }
+        let bits = reader.u32_in("bits", 1..=8, "1 to 8")?;
         let bound_sigmas = reader.positive("bound_sigmas")?;
         let rotation = reader.rotation(space.dimension())?;
         let units = reader.units()?;
@@ -177,7 +154,7 @@ impl Codec for Rabitq {
         levels: &mut [u8],
     ) -> Factors {
         let dimension = self.rotation.rotated_dimension();
-        let scales = scales(self.bits, dimension);
+        let scales = Scales::new(self.bits, dimension);
         let Fit { norm, scale, squared_tangent } =
             quantize(rotated, dimension, self.bits, scales, buffers, levels);
         let weight = self.common.space.product_weight();
@@ -193,7 +170,7 @@ impl Codec for Rabitq {
     fn scale_query(&self, _: &mut [f32]) {}
 
     /// One int8 per coordinate adds 0.2% to the error of 4 bits, 3% to that of 6, and 45% to that of 8.
-    fn limbs(&self) -> usize {
+    fn level_bytes(&self) -> usize {
         if self.bits <= 5 { 1 } else { 2 }
     }
 
@@ -207,7 +184,7 @@ impl Codec for Rabitq {
             bits: self.bits,
             dimension,
             bound_sigmas: self.bound_sigmas,
-            scales: scales(self.bits, dimension),
+            scales: Scales::new(self.bits, dimension),
         }
     }
 

@@ -32,7 +32,7 @@ fn exact_squared_tangent(rotated: &[f32], bits: u32) -> f64 {
 /// The fit of a row by the scales of its bits.
 fn quantized(rotated: &[f32], bits: u32) -> (Fit, Vec<u8>) {
     let mut levels = vec![0; rotated.len()];
-    let scales = scales(bits, rotated.len());
+    let scales = Scales::new(bits, rotated.len());
     let fit = quantize(rotated, rotated.len(), bits, scales, &mut Buffers::default(), &mut levels);
     (fit, levels)
 }

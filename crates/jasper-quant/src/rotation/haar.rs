@@ -11,10 +11,10 @@ const BLOCK: usize = 64;
 
 /// Draws a rotation of `dimension` coordinates from the Haar measure, uniform over all rotations.
 ///
-/// It is Q of the QR decomposition of a Gaussian matrix, with columns multiplied by the signs of R's diagonal; without the
-/// signs the distribution would depend on the convention of the decomposition (Mezzadri 2007). The matrix itself is not
-/// needed: what a Householder reflection leaves below its row is Gaussian again, so each reflection is that of a fresh
-/// Gaussian vector, one shorter than the last (Stewart 1980). Computed in f64 and rounded to f32.
+/// It is Q of the QR decomposition of a Gaussian matrix, with columns multiplied by the signs of R's diagonal; without
+/// the signs the distribution would depend on the convention of the decomposition (Mezzadri 2007). The matrix itself is
+/// not needed: what a Householder reflection leaves below its row is Gaussian again, so each reflection is that of a
+/// fresh Gaussian vector, one shorter than the last (Stewart 1980). Computed in f64 and rounded to f32.
 pub(super) fn haar(dimension: usize, seed: u64) -> Projection {
     let mut random = rng(seed);
     let mut signs = DVector::zeros(dimension);
@@ -40,11 +40,12 @@ fn reflection_of(mut column: DVector<f64>) -> (DVector<f64>, f64) {
     (column.normalize(), -sign)
 }
 
-/// The product of all reflections, the first leftmost, with the diagonal matrix `last`. A reflection by a shorter vector acts
-/// on the last coordinates.
+/// The product of all reflections, the first leftmost, with the diagonal matrix `last`. A reflection by a shorter
+/// vector acts on the last coordinates.
 ///
-/// A block of reflections is `1 - V T Vᵀ`, with V their vectors and T triangular (Schreiber and Van Loan 1989). Blocks are
-/// applied from right to left, so that each meets a matrix that is diagonal outside the coordinates on which it acts.
+/// A block of reflections is `1 - V T Vᵀ`, with V their vectors and T triangular (Schreiber and Van Loan 1989). Blocks
+/// are applied from right to left, so that each meets a matrix that is diagonal outside the coordinates on which it
+/// acts.
 fn product(reflections: &[DVector<f64>], last: DMatrix<f64>) -> DMatrix<f64> {
     let mut q = last;
     for (block, vectors) in reflections.chunks(BLOCK).enumerate().rev() {

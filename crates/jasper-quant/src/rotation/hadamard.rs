@@ -8,7 +8,8 @@
 //!     if W < D: (a, b) = ((a + b) / sqrt(2), (a - b) / sqrt(2)) for the halves a, b of x     (a step of Kac's walk)
 //! ```
 //!
-//! Every step is orthonormal, and so is the whole. The scale of the Hadamard matrix, 1 / sqrt(W), is folded into the signs.
+//! Every step is orthonormal, and so is the whole. The scale of the Hadamard matrix, 1 / sqrt(W), is folded into the
+//! signs.
 
 use jasper_core::distance::Level;
 use jasper_core::synthetic::rng;
@@ -23,12 +24,12 @@ const GROUP: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hadamard {
-    dimension: usize,
-    rotated: usize,
+    pub(super) dimension: usize,
+    pub(super) rotated: usize,
     /// `[ROUNDS][rotated / 64]`: one bit per coordinate; 1 flips the sign.
-    signs: Vec<u64>,
+    pub(super) signs: Vec<u64>,
     /// `[ROUNDS][rotated]`: the signs as multipliers, with the scale of the Hadamard matrix.
-    factors: Vec<f32>,
+    pub(super) factors: Vec<f32>,
 }
 
 /// The output dimension for vectors of `dimension`.
@@ -58,22 +59,6 @@ impl Hadamard {
             })
             .collect();
         Self { dimension, rotated, signs, factors }
-    }
-
-    pub(super) fn dimension(&self) -> usize {
-        self.dimension
-    }
-
-    pub(super) fn rotated_dimension(&self) -> usize {
-        self.rotated
-    }
-
-    pub(super) fn signs(&self) -> &[u64] {
-        &self.signs
-    }
-
-    pub(super) fn factors(&self) -> &[f32] {
-        &self.factors
     }
 
     pub(super) fn rotate(&self, rows: &[f32], out: &mut [f32], stride: usize) {
@@ -165,7 +150,8 @@ fn butterflies(values: &mut [f32], half: usize) {
     }
 }
 
-/// The first four steps: three within registers, by shuffles that the compiler does not find, and one between two registers.
+/// The first four steps: three within registers, by shuffles that the compiler does not find, and one between two
+/// registers.
 ///
 /// # Safety
 /// The CPU has AVX2.

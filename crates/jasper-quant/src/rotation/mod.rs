@@ -80,7 +80,7 @@ impl Rotation {
     pub fn dimension(&self) -> usize {
         match &self.0 {
             Kind::Haar(matrix) => matrix.dimension(),
-            Kind::Hadamard(hadamard) => hadamard.dimension(),
+            Kind::Hadamard(hadamard) => hadamard.dimension,
         }
     }
 
@@ -88,7 +88,7 @@ impl Rotation {
     pub fn rotated_dimension(&self) -> usize {
         match &self.0 {
             Kind::Haar(matrix) => matrix.directions(),
-            Kind::Hadamard(hadamard) => hadamard.rotated_dimension(),
+            Kind::Hadamard(hadamard) => hadamard.rotated,
         }
     }
 
@@ -118,7 +118,7 @@ impl Rotation {
     pub fn factors(&self) -> Option<&[f32]> {
         match &self.0 {
             Kind::Haar(_) => None,
-            Kind::Hadamard(hadamard) => Some(hadamard.factors()),
+            Kind::Hadamard(hadamard) => Some(&hadamard.factors),
         }
     }
 
@@ -126,7 +126,7 @@ impl Rotation {
     pub(crate) fn parts(&self) -> RotationParts<'_> {
         match &self.0 {
             Kind::Haar(matrix) => RotationParts::Matrix(matrix.parts()),
-            Kind::Hadamard(hadamard) => RotationParts::Hadamard(hadamard.factors()),
+            Kind::Hadamard(hadamard) => RotationParts::Hadamard(&hadamard.factors),
         }
     }
 
@@ -134,7 +134,7 @@ impl Rotation {
     pub(crate) fn signs(&self) -> Option<&[u64]> {
         match &self.0 {
             Kind::Haar(_) => None,
-            Kind::Hadamard(hadamard) => Some(hadamard.signs()),
+            Kind::Hadamard(hadamard) => Some(&hadamard.signs),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! AVX2: half a group per 256-bit register.
 //!
-//! `vpmaddubsw` sums two products of bytes in 16 bits, which bits of a high slot would overflow. So bits are shifted down
-//! before they are multiplied, and levels of 8 bits are widened to 16 first.
+//! `vpmaddubsw` sums two products of bytes in 16 bits, which bits of a high slot would overflow. So bits are shifted
+//! down before they are multiplied, and levels of 8 bits are widened to 16 first.
 
 use std::arch::x86_64::*;
 
@@ -125,8 +125,8 @@ unsafe fn add_bytes(
     rows: [*const u32; ROWS],
 ) {
     const WORDS: usize = size_of::<__m128i>() / size_of::<u32>();
-    // SAFETY: reads 16 bytes at a time, of rows and query, up to the end of the last whole group, and of the words after it
-    // those within the row.
+    // SAFETY: reads 16 bytes at a time, of rows and query, up to the end of the last whole group, and of the words
+    // after it those within the row.
     unsafe {
         let levels = groups.cast::<__m128i>();
         let whole = plane_groups.whole * (size_of::<Group>() / size_of::<__m128i>());

@@ -1,7 +1,7 @@
 //! AVX-512: a group per 512-bit register, in one AND and one `vpdpbusd`.
 //!
-//! Bits are multiplied in place. The sum of a lane is `2^(width * slot)` times too large, and is shifted down once, at the
-//! end.
+//! Bits are multiplied in place. The sum of a lane is `2^(width * slot)` times too large, and is shifted down once, at
+//! the end.
 
 use std::arch::x86_64::*;
 

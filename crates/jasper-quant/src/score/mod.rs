@@ -8,9 +8,9 @@
 //!     estimates from the sums, the rows' factors and the query's terms        (see `query`)
 //! ```
 //!
-//! 64 dimensions of a plane of `width` bits are `2 * width` words. Repeated to 64 bytes, they hold each of the group's 16
-//! pairs of (word, slot) once, and one AND with a mask extracts them all. The query is stored in the same order, with
-//! zeros past the end of a plane. Sums are integers, so every level gives the same result.
+//! 64 dimensions of a plane of `width` bits are `2 * width` words. Repeated to 64 bytes, they hold each of the group's
+//! 16 pairs of (word, slot) once, and one AND with a mask extracts them all. The query is stored in the same order,
+//! with zeros past the end of a plane. Sums are integers, so every level gives the same result.
 //!
 //! Scoring four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
 //! across lanes.
@@ -42,7 +42,7 @@ struct Group([[i8; 4]; PAIRS]);
 #[derive(Clone, Debug)]
 pub(crate) struct QueryGroups {
     planes: Vec<PlaneGroups>,
-    /// `[limbs][groups of all planes]`.
+    /// `[level_bytes][groups of all planes]`.
     groups: Vec<Group>,
 }
 
@@ -63,7 +63,7 @@ impl PlaneGroups {
 }
 
 impl QueryGroups {
-    /// `levels` is `[limbs][layout.dimensions()]`.
+    /// `levels` is `[level_bytes][layout.dimensions()]`.
     pub(crate) fn new(layout: &Layout, levels: &[i8]) -> Self {
         let planes: Vec<PlaneGroups> = layout
             .planes()
@@ -131,7 +131,7 @@ trait Simd {
     /// The CPU supports the level.
     unsafe fn sums(totals: [Self::Sums; ROWS]) -> [i32; ROWS];
 
-    /// The products of each row's levels with `groups`, one limb of a query.
+    /// The products of each row's levels with `groups`, one byte of a query.
     ///
     /// # Safety
     /// - The CPU supports the level.
@@ -199,7 +199,7 @@ impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> SimdLoop for Estimates<'_, F, S> {
         let Self { query, row, out, .. } = self;
         let (layout, terms, QueryGroups { planes, groups }) = (query.layout(), query.terms(), query.groups());
         let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
-        let (first_limb, second_limb) = groups.split_at(groups.len() / terms.limbs as usize);
+        let (first_byte, second_byte) = groups.split_at(groups.len() / terms.level_bytes as usize);
         let count = out.len();
         let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(ROWS, 32);
         for i in 0..ahead.min(count) {
@@ -226,13 +226,14 @@ impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> SimdLoop for Estimates<'_, F, S> {
                 }
             }
             let mut products = [0.0; ROWS];
-            for (limb, groups) in [first_limb, second_limb].into_iter().enumerate().take(terms.limbs as usize)
+            for (byte, groups) in
+                [first_byte, second_byte].into_iter().enumerate().take(terms.level_bytes as usize)
             {
-                // SAFETY: the CPU supports the level; `QueryGroups::new` made the groups of a limb, plane after plane,
+                // SAFETY: the CPU supports the level; `QueryGroups::new` made the groups of a byte, plane after plane,
                 // for this layout, and the rows have its words.
                 let sums = unsafe { S::products(planes, groups, pointers) };
                 for k in 0..ROWS {
-                    products[k] += terms.scale[limb] * (sums[k] as f32 + terms.offset[limb]);
+                    products[k] += terms.scale[byte] * (sums[k] as f32 + terms.offset[byte]);
                 }
             }
             // SAFETY: the CPU supports the level.

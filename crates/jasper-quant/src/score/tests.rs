@@ -13,11 +13,11 @@ fn layouts() -> Vec<Layout> {
         [1, 64, 96, 128, 200, 960].into_iter().flat_map(|d| (1..=8).map(move |m| Layout::uniform(d, m, 4)));
     let mut layouts: Vec<Layout> = uniform.collect();
     for sectors in 1..=2 {
-        let room = sectors * 8 - 1;
-        for eight in (0..=room).step_by(2) {
-            for four in 0..=room - eight {
-                for two in 0..=room - eight - four {
-                    let one = room - eight - four - two;
+        let words = sectors * 8 - 1;
+        for eight in (0..=words).step_by(2) {
+            for four in 0..=words - eight {
+                for two in 0..=words - eight - four {
+                    let one = words - eight - four - two;
                     layouts.push(Layout::mixed([eight, four, two, one], sectors, 2));
                 }
             }

@@ -94,7 +94,7 @@ fn points_that_coincide_have_exact_estimates() {
     }
 }
 
-/// A row and a query that equal the centre.
+/// A row and a query that equal the center.
 #[test]
 fn zero_residuals_are_exact_and_bounded_by_nothing() {
     let half = gaussian(50, 96, 5);
@@ -151,7 +151,7 @@ fn zero_vectors_are_no_trouble_to_cosine() {
     }
 }
 
-/// Rows far from the origin and with large values, which the centre and the units of factors handle.
+/// Rows far from the origin and with large values, which the center and the units of factors handle.
 #[test]
 fn far_and_large_rows_lose_nothing() {
     let near = gaussian(300, 64, 9);
@@ -196,29 +196,21 @@ fn elements_of_equal_value_have_equal_codes() {
 }
 
 #[test]
-fn codes_depend_on_neither_threads_nor_company() {
+fn codes_depend_on_neither_threads_nor_blocks() {
     let rows: Vec<f32> = Clusters::new(100, 2).rows(300, 0);
     let view = MatrixView::new(&rows, 100).unwrap();
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     for quantizer in quantizers(&rows, 100, Metric::L2) {
         let all = Codes::from_vectors(&*quantizer, view, &pool());
         assert_eq!(Codes::from_vectors(&*quantizer, view, &one).words(), all.words());
-        // Row by row, from the end, overwriting other codes.
-        let mut some = Codes::from_vectors(&*quantizer, view.slice(0..7), &pool());
-        some.resize(3);
-        some.resize(300);
-        assert!(some.row(3).iter().all(|word| *word == 0));
-        for i in (0..300).rev() {
-            some.encode(&*quantizer, i, view.slice(i..i + 1), &one);
+        for i in 0..300 {
+            assert_eq!(Codes::from_vectors(&*quantizer, view.slice(i..i + 1), &one).words(), all.row(i));
         }
-        assert_eq!(some.words(), all.words());
-        some.copy_row(5, 6);
-        assert_eq!(some.row(6), all.row(5));
     }
 }
 
 #[test]
-fn levels_of_instructions_and_ways_of_asking_agree() {
+fn simd_levels_and_ways_to_estimate_agree() {
     let rows: Vec<f32> = Clusters::new(100, 2).rows(200, 0);
     let view = MatrixView::new(&rows, 100).unwrap();
     let ids: Vec<VectorId> = (0..200).map(|i| VectorId::new(i * 77 % 200)).collect();
@@ -226,7 +218,7 @@ fn levels_of_instructions_and_ways_of_asking_agree() {
         let codes = Codes::from_vectors(&*quantizer, view, &pool());
         let query = quantizer.query(&rows[300..400]);
         let mut range = vec![0.0; 200];
-        query.estimate_range(&codes, 0..200, &mut range);
+        query.estimate_rows(|i| codes.row(i), &mut range);
         for level in jasper_core::distance::Level::available() {
             let mut out = vec![0.0; 200];
             query.estimate_at(level, &codes, &ids, &mut out);
@@ -238,7 +230,7 @@ fn levels_of_instructions_and_ways_of_asking_agree() {
 }
 
 #[test]
-fn sections_read_back_what_was_learnt() {
+fn sections_read_back_what_was_trained() {
     let rows: Vec<f32> = Clusters::new(65, 3).rows(300, 0);
     let query: Vec<f32> = Clusters::new(65, 3).rows(1, 1);
     for metric in Metric::ALL {
@@ -249,11 +241,11 @@ fn sections_read_back_what_was_learnt() {
             assert_eq!(again.to_bytes(), bytes);
             let view = MatrixView::new(&rows, 65).unwrap();
             let codes = Codes::from_vectors(&*again, view, &pool());
-            let read = Codes::from_bytes(&*quantizer, codes.bytes(0..300)).unwrap();
+            let read = Codes::from_words(&*quantizer, codes.words());
             assert_eq!(read.words(), codes.words());
             let (mut ours, mut theirs) = ([0.0; 300], [0.0; 300]);
-            quantizer.query(&query).estimate_range(&read, 0..300, &mut ours);
-            again.query(&query).estimate_range(&codes, 0..300, &mut theirs);
+            quantizer.query(&query).estimate_rows(|i| read.row(i), &mut ours);
+            again.query(&query).estimate_rows(|i| codes.row(i), &mut theirs);
             assert_eq!(ours, theirs);
         }
     }
@@ -293,8 +285,6 @@ fn damaged_sections_are_refused() {
             damaged[at..at + 4].fill(0xff);
             let _: Result<_, DecodeError> = open(&damaged);
         }
-        let codes = Codes::from_vectors(&*quantizer, MatrixView::new(&rows, 65).unwrap(), &pool());
-        assert!(Codes::from_bytes(&*quantizer, &codes.bytes(0..3)[1..]).is_err());
     }
 }
 

@@ -4,8 +4,8 @@ use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::{MatrixView, Metric};
 use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
 
-/// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8, as
-/// measured with another implementation that searches all scales.
+/// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8,
+/// as measured with another implementation that searches all scales.
 const ERRORS: [(usize, [f64; 8]); 4] = [
     (96, [0.7505, 0.3600, 0.1879, 0.0973, 0.0488, 0.0239, 0.0118, 0.0058]),
     (128, [0.7525, 0.3619, 0.1894, 0.0993, 0.0503, 0.0248, 0.0123, 0.0061]),
@@ -13,8 +13,8 @@ const ERRORS: [(usize, [f64; 8]); 4] = [
     (1536, [0.7548, 0.3673, 0.1968, 0.1073, 0.0583, 0.0308, 0.0157, 0.0079]),
 ];
 
-/// A quantizer whose centre is the origin.
-fn centred(dimension: usize, params: &RabitqParams) -> Rabitq {
+/// A quantizer whose center is the origin.
+fn centerd(dimension: usize, params: &RabitqParams) -> Rabitq {
     let mut rows = gaussian(32, dimension, 99);
     let mirrored: Vec<f32> = rows.iter().map(|x| -x).collect();
     rows.extend(mirrored);
@@ -49,7 +49,7 @@ fn errors_are_those_of_the_table() {
         for bits in 1..=8 {
             let params =
                 RabitqParams { rotation: without_padding(dimension), ..RabitqParams::new(Metric::L2, bits) };
-            let errors = product_errors(&centred(dimension, &params), &rows, &queries);
+            let errors = product_errors(&centerd(dimension, &params), &rows, &queries);
             let (_, deviation) = moments(errors.into_iter().flatten());
             let ratio = deviation * (dimension as f64).sqrt() / expected[bits as usize - 1];
             assert!((ratio - 1.0).abs() < 0.03, "{dimension} dimensions, {bits} bits: {ratio}");
@@ -61,13 +61,13 @@ fn errors_are_those_of_the_table() {
 #[test]
 fn padding_is_not_wasted() {
     let (rows, queries) = (gaussian(600, 96, 1), gaussian(150, 96, 2));
-    let errors = product_errors(&centred(96, &RabitqParams::new(Metric::L2, 1)), &rows, &queries);
+    let errors = product_errors(&centerd(96, &RabitqParams::new(Metric::L2, 1)), &rows, &queries);
     let (_, deviation) = moments(errors.into_iter().flatten());
     assert!((deviation / 0.0666 - 1.0).abs() < 0.03, "{deviation}");
 }
 
-/// Over random rotations the mean error of a pair is zero, for every metric and number of bits. Errors of one rotation are
-/// correlated, so the sample size is the number of rotations.
+/// Over random rotations the mean error of a pair is zero, for every metric and number of bits. Errors of one rotation
+/// are correlated, so the sample size is the number of rotations.
 #[test]
 fn estimates_have_no_bias() {
     const SEEDS: u64 = 60;
@@ -118,14 +118,14 @@ fn coverage(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> f64 {
 fn bounds_hold_as_often_as_they_say() {
     for metric in Metric::ALL {
         for (dimension, bits) in [(128, 1), (128, 4), (960, 1), (960, 2)] {
-            let quantizer = centred(dimension, &RabitqParams::new(metric, bits));
+            let quantizer = centerd(dimension, &RabitqParams::new(metric, bits));
             let (rows, queries) = (gaussian(300, dimension, 5), gaussian(100, dimension, 6));
             let unrelated = coverage(&quantizer, &rows, &queries);
             assert!((0.925..0.965).contains(&unrelated), "{metric}, {dimension}, {bits}: {unrelated}");
         }
     }
     // The error for a query near the row is smaller, by sqrt(1 - cos²).
-    let quantizer = centred(128, &RabitqParams::new(Metric::L2, 1));
+    let quantizer = centerd(128, &RabitqParams::new(Metric::L2, 1));
     let mut near = 0.0;
     for seed in 0..100 {
         let row = gaussian(1, 128, 100 + seed);
@@ -141,7 +141,7 @@ fn bounds_hold_as_often_as_they_say() {
 fn errors_shrink_towards_the_row() {
     let dimension = 128;
     let rows = gaussian(400, dimension, 7);
-    let quantizer = centred(dimension, &RabitqParams::new(Metric::L2, 1));
+    let quantizer = centerd(dimension, &RabitqParams::new(Metric::L2, 1));
     let deviation = |along: f64| {
         let errors = rows.chunks_exact(dimension).enumerate().map(|(i, row)| {
             let mut other = gaussian(1, dimension, 1000 + i as u64);

@@ -6,16 +6,16 @@ use rayon::prelude::*;
 
 use crate::{CpuExecutor, SearchError};
 
-/// Rows of a pass: between passes there is news, and a chance to cancel.
+/// Slots between two reports of progress.
 const PASS: usize = 1 << 16;
-/// Rows that are held against all queries of a task while they are in cache.
+/// Vectors that are compared with all queries of a task while they are in cache.
 const BLOCK: usize = 256;
-/// Queries of a task.
-const QUERIES: usize = 16;
+/// Queries per task.
+const QUERIES_PER_TASK: usize = 16;
 
 impl CpuExecutor {
-    /// The `k` nearest live vertices to every row of `queries`, or as many as there are, nearest first by (distance,
-    /// vertex): exactly, and at the distances that searches of the graph give.
+    /// The exact `k` nearest live vertices of every query, or as many as there are, sorted by (distance, vertex).
+    /// Distances are those that searches of the graph return.
     ///
     /// Cost: a distance for each query and live vertex, on all threads.
     ///
@@ -31,7 +31,7 @@ impl CpuExecutor {
         k: usize,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
-        assert!(k > 0, "nothing is asked for");
+        assert!(k > 0, "k is at least 1");
         graph.require_vectors()?;
         let prepared: Vec<Vec<T>> =
             queries.rows().enumerate().map(|(i, row)| prepare(graph, i, row)).collect::<Result<_, _>>()?;
@@ -45,7 +45,7 @@ impl CpuExecutor {
             let slots = (first..total.min(first + PASS)).map(VectorId::from_index);
             let slots: Vec<VectorId> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
             self.pool().install(|| {
-                lists.par_chunks_mut(QUERIES).for_each(|lists| {
+                lists.par_chunks_mut(QUERIES_PER_TASK).for_each(|lists| {
                     let mut distances = [0.0; BLOCK];
                     for block in slots.chunks(BLOCK) {
                         lists.iter_mut().for_each(|list| list.offer(block, &mut distances[..block.len()]));
@@ -74,10 +74,10 @@ struct List<'a, T: Element> {
 impl<T: Element> List<'_, T> {
     fn offer(&mut self, slots: &[VectorId], distances: &mut [f32]) {
         self.scorer.score(slots, distances);
-        // A full list ends with its worst.
-        let worst = if self.nearest.len() < self.k { Neighbor::NONE } else { self.nearest[self.k - 1] };
-        let met = slots.iter().zip(&*distances).map(|(&slot, &distance)| Neighbor::new(distance, slot));
-        self.nearest.extend(met.filter(|&near| near < worst));
+        // A full list ends with its farthest.
+        let farthest = if self.nearest.len() < self.k { Neighbor::NONE } else { self.nearest[self.k - 1] };
+        let near = slots.iter().zip(&*distances).map(|(&slot, &distance)| Neighbor::new(distance, slot));
+        self.nearest.extend(near.filter(|&near| near < farthest));
         if self.nearest.len() >= self.k {
             self.nearest.select_nth_unstable(self.k - 1);
             self.nearest.truncate(self.k);

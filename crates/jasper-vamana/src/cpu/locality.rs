@@ -1,18 +1,19 @@
-//! The order in which the items of a batch are worked on: near ones after each other.
+//! The order in which the queries of a batch are searched for: near ones after each other.
 //!
-//! A search reads rows from memory, hundreds of them, and near queries read many of the same. In the order given, they
-//! are long out of cache when they are wanted again; in an order of nearness they are not. Results do not depend on it.
+//! A search reads hundreds of vectors, and near queries read many of the same. In the given order these are out of
+//! cache when they are read again; in an order of nearness they are not. Results do not depend on the order.
 
 use jasper_core::Element;
 
 /// Groups this small stay as they are.
 const LEAF: usize = 8;
-/// Rows looked at for two that lie far apart.
+/// Vectors sampled to find two that are far apart.
 const SAMPLE: usize = 16;
-/// Rows that a mean is taken of.
+/// Vectors sampled for a mean.
 const MEAN_SAMPLE: usize = 64;
-/// Times that two halves are drawn anew around their means. The share of rows that 256 queries in a row read and the
-/// others do not falls from 0.59 without to 0.44 with two, on vectors of dictionary entries (experiments.md).
+/// Rounds of two-means. Of the vectors read by 256 consecutive queries, the share that only one of these reads falls
+/// from 0.59 without to 0.44 with two rounds, on vectors of dictionary entries
+/// (docs/src/experiments.md#cpu-order-by-locality).
 const REFINEMENTS: usize = 2;
 
 /// The numbers of `rows` in an order where neighbors are near each other.
@@ -25,8 +26,8 @@ pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[
     order
 }
 
-/// Halves larger than this go to threads of their own.
-const SHARED: usize = 512;
+/// Halves larger than this are tasks of the thread pool.
+const TASK_LEN: usize = 512;
 
 fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32], keyed: &mut [(f32, u32)]) {
     if items.len() <= LEAF {
@@ -50,7 +51,7 @@ fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32],
     let ((left, right), (left_keyed, right_keyed)) = (items.split_at_mut(middle), keyed.split_at_mut(middle));
     let mut left = || halve(pool, rows, left, left_keyed);
     let mut right = || halve(pool, rows, right, right_keyed);
-    if middle > SHARED {
+    if middle > TASK_LEN {
         pool.join(left, right);
     } else {
         left();
@@ -58,7 +59,7 @@ fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32],
     }
 }
 
-/// Two rows that lie far apart, out of a sample.
+/// Two vectors of a sample that are far apart.
 fn far_pair<T: Element>(rows: &[&[T]], items: &[u32]) -> (Vec<T>, Vec<T>) {
     let distance = T::kernels().squared_l2;
     let farthest = |from: &[T]| {
@@ -70,7 +71,7 @@ fn far_pair<T: Element>(rows: &[&[T]], items: &[u32]) -> (Vec<T>, Vec<T>) {
     (one, other)
 }
 
-/// The mean of a sample: of all, it would cost more than the distances to it.
+/// The mean of a sample: that of all would cost more than the distances to it.
 fn mean<T: Element>(rows: &[&[T]], items: &[u32]) -> Vec<T> {
     let sample = items.iter().step_by(items.len().div_ceil(MEAN_SAMPLE));
     let count = sample.len() as f32;

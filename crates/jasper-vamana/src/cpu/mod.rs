@@ -1,14 +1,13 @@
 //! The executor on a pool of threads: the reference that every other executor is tested against.
 
-mod answer;
-mod back_edges;
 mod beam;
 mod exact;
 mod frontier;
 mod locality;
 mod prune;
-mod seen;
-mod updates;
+mod rows;
+mod search;
+mod visited;
 
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
@@ -19,28 +18,28 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
-use crate::{Executor, Linker, Links, PeerSampling, SearchCost};
-use back_edges::{BackEdge, BackEdges};
-use beam::{Beam, TOGETHER};
+use crate::{ChunkEdges, Executor, PeerSampling, SearchCost};
+use beam::{Beam, SEARCHES_PER_THREAD};
 use locality::order_by_nearness;
-use prune::{Prune, pruned_ends};
-use updates::{NeighborLists, Updates};
+use prune::{Prune, pruned_prefixes};
+use rows::{BackEdge, BackEdges, NeighborLists, Updates};
 
-/// Runs batches and searches on threads of its own.
+/// Builds, updates and searches graphs on a pool of threads.
 #[derive(Debug)]
 pub struct CpuExecutor {
     pool: rayon::ThreadPool,
-    /// What threads need for one vertex or query, kept between calls: nothing is allocated in the steady state.
+    /// Buffers of the threads, kept between calls, so that nothing is allocated in the steady state.
     scratch: Mutex<Vec<Scratch>>,
 }
 
+/// The buffers of one thread.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// Searches that go on together.
-    beams: [Beam; TOGETHER],
+    /// Interleaved searches.
+    beams: [Beam; SEARCHES_PER_THREAD],
     prune: Prune,
     candidates: Vec<Neighbor>,
-    /// Candidates of the second round of a prune alone.
+    /// Candidates of the second round of a prune only.
     deferred: Vec<Neighbor>,
     ids: Vec<VectorId>,
     distances: Vec<f32>,
@@ -48,94 +47,113 @@ pub(crate) struct Scratch {
 
 /// The threads could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("{threads} threads could not be started; ask for fewer")]
-pub struct PoolError {
-    threads: usize,
-    #[source]
-    source: rayon::ThreadPoolBuildError,
+#[non_exhaustive]
+pub enum PoolError {
+    /// No threads.
+    #[error("threads (0) must be at least 1; leave it out for one per CPU")]
+    Zero,
+    /// The operating system gives no more threads.
+    #[error("{threads} threads could not be started; ask for fewer")]
+    Refused {
+        /// Threads that were requested.
+        threads: usize,
+        /// The reason.
+        source: rayon::ThreadPoolBuildError,
+    },
 }
 
-/// Vertices or queries a thread takes at a time.
-pub(crate) const GRAIN: usize = 8;
-/// Vertices that are searched for before they are pruned: candidates take a kilobyte or two a vertex.
-pub(crate) const SEARCHED_AT_ONCE: usize = 16_384;
-/// Targets of back edges whose rows are worked out before they are written: enough for many threads, and with rows of
-/// 256 bytes a megabyte, where a whole batch may take as much as the graph.
-pub(crate) const TARGETS_AT_ONCE: usize = 4096;
+/// Vertices per task of the thread pool.
+pub(crate) const VERTICES_PER_TASK: usize = 8;
+/// Vertices searched for before they are pruned: candidates take one or two kilobytes per vertex.
+pub(crate) const SEARCH_CHUNK: usize = 16_384;
+/// Targets of back edges whose rows are computed before they are written: enough for many threads, and with rows of 256
+/// bytes a megabyte, where a whole batch may take as much as the graph.
+pub(crate) const MERGE_CHUNK: usize = 4096;
 
 impl CpuExecutor {
-    /// An executor on `threads` threads; 0 means one for each processor.
+    /// An executor with this number of threads; `None` means one per CPU.
     ///
     /// # Errors
-    /// [`PoolError`] when the operating system gives no more threads.
-    pub fn new(threads: usize) -> Result<Self, PoolError> {
+    /// [`PoolError`].
+    pub fn new(threads: impl Into<Option<usize>>) -> Result<Self, PoolError> {
+        let threads = threads.into();
+        if threads == Some(0) {
+            return Err(PoolError::Zero);
+        }
+        // 0 is one per CPU for rayon.
+        let threads = threads.unwrap_or(0);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("jasper-{i}"))
             .build()
-            .map_err(|source| PoolError { threads, source })?;
+            .map_err(|source| PoolError::Refused { threads, source })?;
         Ok(Self { pool, scratch: Mutex::new(Vec::new()) })
     }
 
-    /// Threads it runs on.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// The pool, for other work of the same caller.
+    /// The thread pool, for other work of the caller.
     pub fn pool(&self) -> &rayon::ThreadPool {
         &self.pool
     }
 
     /// Lends scratch memory to `work`.
     pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
-        let shelf = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut scratch = shelf().pop().unwrap_or_else(Scratch::new);
+        let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = pool().pop().unwrap_or_else(Scratch::new);
         let result = work(&mut scratch);
-        shelf().push(scratch);
+        pool().push(scratch);
         result
     }
 
-    /// `work` on every chunk of `items`, in parallel; results in order.
+    /// Runs `work` on chunks of `items` in parallel; returns the results in order.
     fn for_chunks<I: Sync, R: Send>(
         &self,
         items: &[I],
         work: impl Fn(&mut Scratch, &[I]) -> R + Sync,
     ) -> Vec<R> {
         self.pool.install(|| {
-            items.par_chunks(GRAIN).map(|chunk| self.with_scratch(|scratch| work(scratch, chunk))).collect()
+            items
+                .par_chunks(VERTICES_PER_TASK)
+                .map(|chunk| self.with_scratch(|scratch| work(scratch, chunk)))
+                .collect()
         })
     }
 
-    /// `work` on every list, in parallel, which pushes what becomes of it; in order.
-    fn for_lists(
+    /// Runs `work` on every list in parallel; joins the lists that it pushes, in order.
+    fn map_lists(
         &self,
         lists: NeighborLists,
         work: impl Fn(&mut Scratch, (VectorId, &[Neighbor]), &mut NeighborLists) + Sync,
     ) -> NeighborLists {
-        let rows: Vec<_> = lists.rows().collect();
-        let mut all = NeighborLists::join(self.for_chunks(&rows, |scratch, rows| {
-            let mut some = NeighborLists::default();
-            for &row in rows {
-                work(scratch, row, &mut some);
-            }
-            some
+        let items: Vec<_> = lists.iter().collect();
+        let mut mapped = NeighborLists::join(self.for_chunks(&items, |scratch, items| {
+            let mut mapped = NeighborLists::default();
+            items.iter().for_each(|&item| work(scratch, item, &mut mapped));
+            mapped
         }));
-        all.cost += lists.cost;
-        all.identical = lists.identical;
-        all
+        mapped.cost += lists.cost;
+        mapped.duplicates = lists.duplicates;
+        mapped
     }
 }
 
-impl<T: Element> Linker<T> for CpuExecutor {
+impl<T: Element> Executor<T> for CpuExecutor {
     type Graph = Graph<T>;
     type Error = Infallible;
     type Candidates = NeighborLists;
-    type Links = NeighborLists;
+    type Edges = NeighborLists;
     type BackEdges = BackEdges;
     type Updates = Vec<Updates>;
 
-    const SEARCHED_AT_ONCE: usize = SEARCHED_AT_ONCE;
+    const SEARCH_CHUNK: usize = SEARCH_CHUNK;
+
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(work)
+    }
 
     fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Result<NeighborLists, Infallible> {
         let rows: Vec<_> = batch.iter().map(|&vertex| graph.vectors().padded(vertex)).collect();
@@ -143,29 +161,59 @@ impl<T: Element> Linker<T> for CpuExecutor {
         let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
         Ok(NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
             let mut candidates = NeighborLists::default();
-            for vertices in vertices.chunks(TOGETHER) {
-                scratch.search(graph, vertices, &mut candidates);
+            for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
+                scratch.find_candidates(graph, vertices, &mut candidates);
             }
             candidates
         })))
     }
 
-    fn prune(&self, graph: &Graph<T>, candidates: NeighborLists) -> Result<NeighborLists, Infallible> {
-        let params = graph.params();
-        Ok(self.for_lists(candidates, |scratch, (vertex, found), links| {
-            let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
-            links.push(vertex, scratch.prune.keep(graph, found, &[], params.max_degree(), params.alpha()));
-            links.cost.prune_distances += scratch.prune.take_distances();
+    fn find_duplicates(
+        &self,
+        graph: &Graph<T>,
+        mut candidates: NeighborLists,
+    ) -> Result<NeighborLists, Infallible> {
+        candidates.remove_duplicates(|vertex, candidates| duplicate_of(graph, vertex, candidates));
+        Ok(candidates)
+    }
+
+    fn batch_candidates(
+        &self,
+        graph: &Graph<T>,
+        candidates: NeighborLists,
+        peers: PeerSampling,
+    ) -> Result<NeighborLists, Infallible> {
+        let batch = candidates.batch();
+        Ok(self.map_lists(candidates, |scratch, (vertex, found), lists| {
+            let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
+            let group = &batch[first..batch.len().min(first + peers.group)];
+            lists.cost.distances += scratch.add_peers(graph, vertex, group, peers, found);
+            lists.push(vertex, &scratch.candidates);
         }))
     }
 
-    fn publish_links(&self, graph: &mut Graph<T>, links: &NeighborLists) -> Result<(), Infallible> {
-        links.write(graph);
+    fn prune(
+        &self,
+        graph: &Graph<T>,
+        candidates: NeighborLists,
+    ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
+        let params = graph.params();
+        let mut edges = self.map_lists(candidates, |scratch, (vertex, found), edges| {
+            let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
+            edges.push(vertex, scratch.prune.keep(graph, found, &[], params.max_degree(), params.alpha()));
+            edges.cost.prune_distances += scratch.prune.take_distances();
+        });
+        let (duplicates, cost) = (std::mem::take(&mut edges.duplicates), edges.cost);
+        Ok(ChunkEdges { edges, duplicates, cost })
+    }
+
+    fn publish_edges(&self, graph: &mut Graph<T>, chunks: &[NeighborLists]) -> Result<(), Infallible> {
+        chunks.iter().for_each(|edges| edges.write(graph));
         Ok(())
     }
 
-    fn reverse_edges(&self, links: NeighborLists) -> Result<BackEdges, Infallible> {
-        Ok(self.pool.install(|| BackEdges::of(&links)))
+    fn reverse_edges(&self, chunks: Vec<NeighborLists>) -> Result<BackEdges, Infallible> {
+        Ok(self.pool.install(|| BackEdges::new(&chunks)))
     }
 
     fn merge(
@@ -173,7 +221,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
         graph: &Graph<T>,
         back_edges: &mut BackEdges,
     ) -> Result<Option<Vec<Updates>>, Infallible> {
-        let targets = back_edges.next(TARGETS_AT_ONCE);
+        let targets = back_edges.next(MERGE_CHUNK);
         let updates = self.for_chunks(&targets, |scratch, targets| {
             let mut updates = Updates::default();
             for edges in targets {
@@ -182,7 +230,7 @@ impl<T: Element> Linker<T> for CpuExecutor {
             updates
         });
         let merged = targets.into_iter().map(<[_]>::len).sum();
-        back_edges.take(merged);
+        back_edges.advance(merged);
         Ok((merged > 0).then_some(updates))
     }
 
@@ -194,91 +242,63 @@ impl<T: Element> Linker<T> for CpuExecutor {
         }
         Ok(cost)
     }
-}
-
-impl<T: Element> Executor<T> for CpuExecutor {
-    type Live = Graph<T>;
-
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.pool.install(work)
-    }
-
-    fn find_duplicates(
-        &self,
-        graph: &Graph<T>,
-        mut candidates: NeighborLists,
-    ) -> Result<NeighborLists, Infallible> {
-        candidates.find_duplicates(|vertex, found| identical(graph, vertex, found));
-        Ok(candidates)
-    }
-
-    fn batch_candidates(
-        &self,
-        graph: &Graph<T>,
-        candidates: NeighborLists,
-        peers: PeerSampling,
-    ) -> Result<NeighborLists, Infallible> {
-        let batch = candidates.batch();
-        Ok(self.for_lists(candidates, |scratch, (vertex, found), joined| {
-            let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
-            let group = &batch[first..batch.len().min(first + peers.group)];
-            joined.cost.distances += scratch.add_peers(graph, vertex, group, peers, found);
-            joined.push(vertex, &scratch.candidates);
-        }))
-    }
 
     fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
-        let leads_to_hidden = |&vertex: &VectorId| {
+        let has_tombstone = |&vertex: &VectorId| {
             graph.keys().is_live(vertex)
                 && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
         };
         let slots = (0..graph.slots()).into_par_iter().map(VectorId::from_index);
-        Ok(self.pool.install(|| slots.filter(leads_to_hidden).collect()))
+        Ok(self.pool.install(|| slots.filter(has_tombstone).collect()))
     }
 
     fn repair_rows(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
         Ok(self.for_chunks(vertices, |scratch, vertices| {
             let mut updates = Updates::default();
             for &vertex in vertices {
-                scratch.repair_rows(graph, vertex, &mut updates);
+                scratch.repair_row(graph, vertex, &mut updates);
             }
             updates
         }))
     }
 
     fn reachable(&self, graph: &Graph<T>, start: VectorId) -> Result<Reached, Infallible> {
-        Ok(self.pool.install(|| connectivity::from(graph, start)))
+        Ok(self.pool.install(|| connectivity::reachable(graph, start)))
     }
 
-    fn nearest_with_room(
+    fn nearest_not_full(
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
         reached: &Reached,
     ) -> Result<Vec<(VectorId, Neighbor)>, Infallible> {
-        let most = graph.params().max_degree();
-        let has_room = |near: &&Neighbor| {
-            reached.contains(near.id()) && graph.adjacency().neighbors(near.id()).len() < most
+        let is_allowed = |near: &&Neighbor| {
+            reached.contains(near.id())
+                && graph.adjacency().neighbors(near.id()).len() < graph.params().max_degree()
         };
         let nearest =
-            candidates.rows().filter_map(|(vertex, found)| Some((vertex, *found.iter().find(has_room)?)));
-        Ok(nearest.collect())
+            |(vertex, found): (VectorId, &[Neighbor])| Some((vertex, *found.iter().find(is_allowed)?));
+        Ok(candidates.iter().filter_map(nearest).collect())
     }
 
-    fn neighbors(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Infallible> {
+    fn rows(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Infallible> {
         Ok(vertices.iter().map(|&vertex| graph.adjacency().neighbors(vertex).to_vec()).collect())
     }
 
-    fn set_neighbors(
+    fn row_updates(
         &self,
-        graph: &mut Graph<T>,
+        _graph: &Graph<T>,
         vertices: &[VectorId],
-        neighbors: &[Vec<VectorId>],
-    ) -> Result<(), Infallible> {
-        vertices
-            .iter()
-            .zip(neighbors)
-            .for_each(|(&vertex, row)| graph.adjacency_mut().set_neighbors(vertex, row));
+        rows: &[Vec<VectorId>],
+    ) -> Result<Vec<Updates>, Infallible> {
+        let mut updates = Updates::default();
+        for (&vertex, row) in vertices.iter().zip(rows) {
+            updates.replace(vertex, row.iter().copied());
+        }
+        Ok(vec![updates])
+    }
+
+    fn read_edges(&self, _graph: &mut Graph<T>) -> Result<(), Infallible> {
         Ok(())
     }
 }
@@ -295,8 +315,9 @@ impl Scratch {
         }
     }
 
-    /// What searches for the rows of `vertices`, at most [`TOGETHER`], expand.
-    fn search<T: Element>(
+    /// Searches for the vectors of `vertices`, at most [`SEARCHES_PER_THREAD`]; their candidates are the expanded
+    /// vertices.
+    fn find_candidates<T: Element>(
         &mut self,
         graph: &Graph<T>,
         vertices: &[VectorId],
@@ -309,14 +330,14 @@ impl Scratch {
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
             candidates.cost += beam.cost();
             self.candidates.clear();
-            self.candidates.extend(beam.visited().iter().filter(|found| found.id() != vertex));
+            self.candidates.extend(beam.expanded().iter().filter(|found| found.id() != vertex));
             self.candidates.sort_unstable();
             candidates.push(vertex, &self.candidates);
         }
     }
 
-    /// What was found for a vertex, and the nearest of its group, of which those count that are linked. Gives the distances
-    /// that were worked out.
+    /// Sets the candidates to those `found` by a search and the nearest peers of the vertex; a group lists vertices and
+    /// whether they are linked. Returns the number of distances computed.
     fn add_peers<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -329,18 +350,18 @@ impl Scratch {
         let bound = found.get(max_degree - 1);
         let (mut near, mut distances) = (Vec::new(), 0);
         for round in 0..PeerSampling::ROUNDS {
-            if near.len() < PeerSampling::wanted(round, max_degree) {
+            if near.len() < PeerSampling::required(round, max_degree) {
                 break;
             }
-            let part = peers.places(round, group.len()).map(|place| group[place]);
-            let others = part.filter(|(id, is_linked)| *is_linked && *id != vertex);
+            let sample = peers.positions(round, group.len()).map(|position| group[position]);
+            let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
             self.score(graph, vertex, others.map(|(id, _)| id));
             distances += self.ids.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
         near.sort_unstable();
-        // More of its own batch than a row holds would crowd the prune: its cost grows with the square.
+        // At most a row of peers, because the cost of a prune grows with the square of the candidates.
         near.truncate(max_degree);
         self.candidates.clear();
         self.candidates.extend_from_slice(&near);
@@ -349,7 +370,8 @@ impl Scratch {
         distances
     }
 
-    /// The row of a target with the edges that are new to it.
+    /// Merges back edges into the row of their target: appends them where they fit, else prunes old and new edges
+    /// together.
     fn merge<T: Element>(&mut self, graph: &Graph<T>, edges: &[BackEdge], updates: &mut Updates) {
         let Some(&(target, _)) = edges.first() else { return };
         let (params, old) = (graph.params(), graph.adjacency().neighbors(target));
@@ -357,16 +379,15 @@ impl Scratch {
         let sources = edges.iter().map(|&(_, source)| source);
         self.candidates.extend(sources.filter(|source| !old.contains(&source.id())));
         if old.len() + self.candidates.len() <= params.max_degree() {
-            // Room for all: no prune, and the row keeps its order.
-            updates.append(target, &self.candidates);
+            updates.append(target, self.candidates.iter().map(|new| new.id()));
             return;
         }
         let new = self.candidates.len();
         self.score(graph, target, old.iter().copied());
         let row = &mut self.candidates[new..];
-        // What an earlier prune kept is not compared again; what it kept in its second round enters the second round.
-        let [first, pruned] = pruned_ends(row, params.alpha());
-        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+        // Edges that an earlier prune kept are not compared again. Those of its second round enter the second round.
+        let [first, pruned] = pruned_prefixes(row, params.alpha());
+        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
         self.deferred.clear();
         self.deferred.extend_from_slice(&row[first..pruned]);
         self.order_candidates();
@@ -376,68 +397,62 @@ impl Scratch {
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
         let kept = self.prune.keep(graph, candidates, deferred, params.max_degree(), params.alpha());
-        updates.replace(target, kept);
+        updates.replace(target, kept.iter().map(|kept| kept.id()));
         updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
 
-    /// The row of a live vertex without its deleted neighbors.
+    /// Replaces the tombstones in the row of a live vertex.
     ///
     /// ```text
-    /// stay         = live neighbors
-    /// replacements = live neighbors of the deleted ones, nearest first, that no neighbor occludes
-    /// row          = stay + replacements, until it is as long as it was or half full
+    /// live         = live neighbors
+    /// replacements = live neighbors of the tombstones, nearest first, that no neighbor occludes
+    /// row          = live + replacements, until it is as long as before or half full
     /// ```
     ///
-    /// FreshDiskANN (Algorithm 4) prunes both together, and so drops neighbors for replacements that are a little nearer.
-    /// Where a tenth was deleted, that left 0.006 to 0.013 less recall@10 than a fresh build at a frontier of 10, and
-    /// this 0.000 to 0.004, with fewer edges (12,000 vectors, R = 32 and 64). Replacements join the part of the row whose round
-    /// they were kept in, so that later prunes find it as they would find their own.
-    ///
-    /// They join until the row is as long as it was, or half full: else rows grow from one consolidation to the next, and
-    /// searches get slower for recall that nobody asked for (docs: experiments).
-    fn repair_rows<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
+    /// Deviations from FreshDiskANN (Algorithm 4), and why each is right:
+    /// 1. **Live neighbors are not pruned** with the replacements, which would drop neighbors for replacements that are
+    ///    a little nearer. After a tenth was deleted, that left 0.006 to 0.013 less recall@10 than a fresh build at a
+    ///    beam width of 10; this leaves 0.000 to 0.004 less, with fewer edges (12,000 vectors, max degree 32 and 64).
+    /// 2. **Rows do not grow** beyond their length or half of `max_degree`: else they would from one consolidation to
+    ///    the next, and searches would get slower for recall that was not asked for
+    ///    (docs/src/experiments.md#consolidation-row-length).
+    /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
+    ///    would find their own.
+    fn repair_row<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
+        let is_tombstone = |&id: &VectorId| graph.keys().is_tombstone(id);
         self.candidates.clear();
-        self.score(
-            graph,
-            vertex,
-            old.iter().copied().filter(|&neighbor| !graph.keys().is_tombstone(neighbor)),
-        );
-        let staying = self.candidates.len();
-        let beyond = old
-            .iter()
-            .filter(|&&n| graph.keys().is_tombstone(n))
-            .flat_map(|&deleted| graph.adjacency().neighbors(deleted));
-        let mut replacements: Vec<_> = beyond.copied().collect();
-        replacements.retain(|&candidate| {
-            candidate != vertex && graph.keys().is_live(candidate) && !old.contains(&candidate)
-        });
+        self.score(graph, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
+        let live_count = self.candidates.len();
+        let tombstones = old.iter().copied().filter(is_tombstone);
+        let mut replacements: Vec<_> =
+            tombstones.flat_map(|id| graph.adjacency().neighbors(id)).copied().collect();
+        replacements.retain(|&id| id != vertex && graph.keys().is_live(id) && !old.contains(&id));
         replacements.sort_unstable();
         replacements.dedup();
         self.score(graph, vertex, replacements.into_iter());
-        let (stay, replacements) = self.candidates.split_at_mut(staying);
-        let [first, pruned] = pruned_ends(stay, params.alpha());
-        stay.iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+        let (live, replacements) = self.candidates.split_at_mut(live_count);
+        let [first, pruned] = pruned_prefixes(live, params.alpha());
+        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
         replacements.sort_unstable();
         updates.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
-        let most = old.len().max(params.max_degree() / 2);
-        let kept = self.prune.keep(graph, &self.candidates, &[], most, params.alpha()).to_vec();
-        let (stay, replacements) = kept.split_at(staying);
-        let (first_replacements, second_replacements) =
-            replacements.split_at(self.prune.kept_first().max(staying) - staying);
-        let run = |stay: &[Neighbor], replacements: &[Neighbor]| {
-            let mut run = [stay, replacements].concat();
-            run.sort_unstable();
-            run
+        let max_len = old.len().max(params.max_degree() / 2);
+        let kept = self.prune.keep(graph, &self.candidates, &[], max_len, params.alpha()).to_vec();
+        let (live, replacements) = kept.split_at(live_count);
+        let (first_round, second_round) =
+            replacements.split_at(self.prune.kept_first().max(live_count) - live_count);
+        let merged = |live: &[Neighbor], replacements: &[Neighbor]| {
+            let mut merged = [live, replacements].concat();
+            merged.sort_unstable();
+            merged
         };
         let row = [
-            run(&stay[..first], first_replacements),
-            run(&stay[first..pruned], second_replacements),
-            stay[pruned..].to_vec(),
-        ]
-        .concat();
-        updates.replace(vertex, &row);
+            merged(&live[..first], first_round),
+            merged(&live[first..pruned], second_round),
+            live[pruned..].to_vec(),
+        ];
+        updates.replace(vertex, row.iter().flatten().map(|neighbor| neighbor.id()));
         updates.cost.prune_distances += self.prune.take_distances();
     }
 
@@ -451,7 +466,7 @@ impl Scratch {
         self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
     }
 
-    /// Candidates as a prune wants them: rising, distinct, not too many.
+    /// Sorts the candidates, removes repeated ones, and keeps as many as a prune takes.
     fn order_candidates(&mut self) {
         self.candidates.sort_unstable();
         self.candidates.dedup();
@@ -459,10 +474,10 @@ impl Scratch {
     }
 }
 
-/// The first of `candidates` whose row is that of `vertex`: as far away as the vertex is from itself.
-fn identical<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
+/// The first of `candidates` with the vector of `vertex`: it is as far away as the vertex is from itself.
+fn duplicate_of<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
     let own = Neighbor::new(graph.vectors().slot_scorer(vertex).score_one(vertex), vertex).distance();
-    let row = bytes_of(graph.vectors().padded(vertex));
+    let vector = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
-    ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.vectors().padded(id)) == row)
+    ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.vectors().padded(id)) == vector)
 }

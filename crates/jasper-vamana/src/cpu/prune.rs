@@ -9,28 +9,28 @@
 //! ```
 //!
 //! Deviations from the paper, and why each is right:
-//! 1. **Two rounds**, as DiskANN's code has them: with one round at alpha > 1, rows fill with near vertices where distances
-//!    differ little, and no edge leads away (docs: experiments).
+//! 1. **Two rounds**, as DiskANN's code has them: with one round at alpha > 1, rows fill with near vertices where
+//!    distances differ little, and no edge leads away (docs/src/experiments.md#alpha-in-high-dimensions).
 //! 2. **Candidates are tested against the kept**, instead of removing candidates after each choice: the same set, and a
-//!    candidate is dropped at its first occluder, [`COMPARED_AT_ONCE`] distances at a time.
+//!    candidate is dropped at its first occluder, [`COMPARE_CHUNK`] distances at a time.
 //! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
-//! 4. **Neighbors that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude each
-//!    other by construction. A full row that gets one more edge costs a tenth of the distances.
+//! 4. **Neighbors that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude
+//!    each other by construction. A full row that gets one more edge costs a tenth of the distances.
 //! 5. **What the first round compared is not compared again in the second**: each candidate remembers how far it got.
-//! 6. **Alpha applies to distances plus an origin** that makes them non-negative: alpha times a negated inner product below 0
-//!    would strengthen the rule where it should weaken it.
+//! 6. **Alpha applies to distances plus an origin** that makes them non-negative: alpha times a negated inner product
+//!    below 0 would strengthen the rule where it should weaken it.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
 
 /// Kept neighbors compared with a candidate at once: enough to hide memory latency, few enough to stop early.
-const COMPARED_AT_ONCE: usize = 8;
+const COMPARE_CHUNK: usize = 8;
 
 /// Alpha of the first round.
 const FIRST_ALPHA: f32 = 1.0;
 
-/// Whether a kept vertex occludes a candidate: `distance` is that of the candidate, `between` that of the two. With an alpha of
-/// 1 the distances are compared themselves, because adding an origin would round small ones away.
+/// Whether a kept vertex occludes a candidate: `distance` is that of the candidate, `between` that of the two. With an
+/// alpha of 1 the distances are compared themselves, because adding an origin would round small ones away.
 fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) -> bool {
     if alpha == FIRST_ALPHA {
         return between <= distance;
@@ -46,37 +46,38 @@ pub(crate) struct Prune {
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
     first: usize,
-    /// Ids of the kept neighbors: those already pruned, and the others.
-    by_standing: [Vec<VectorId>; 2],
+    /// Ids of the kept neighbors: [`ALREADY_PRUNED`], and [`OTHERS`].
+    kept_ids: [Vec<VectorId>; 2],
     /// Candidates of the second round.
     deferred: Vec<Candidate>,
     /// Distances computed between candidates.
     distances: u64,
 }
 
-/// A candidate, and with how many of the kept of either standing it has been compared.
+/// A candidate, and with how many of each of [`Prune::kept_ids`] it has been compared.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     neighbor: Neighbor,
     compared: [usize; 2],
 }
 
-/// Standing of a kept neighbor, as an index.
-const PRUNED: usize = 0;
-const OTHER: usize = 1;
+/// Indices of [`Prune::kept_ids`].
+const ALREADY_PRUNED: usize = 0;
+const OTHERS: usize = 1;
 
 /// The outcome of a round for a candidate.
-enum Fate {
+enum Outcome {
     Kept,
     Deferred,
     Dropped,
 }
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates`, which are distinct, without the vertex itself, and tested in the order given.
+    /// Keeps up to `max_degree` of `candidates`, which are distinct, without the vertex itself, and tested in the order
+    /// given.
     ///
-    /// Candidates marked visited are already pruned: an earlier prune kept them together. Those it kept in its second round
-    /// are passed as `deferred`, and tested in the second round only.
+    /// Candidates marked as expanded are already pruned: an earlier prune kept them together. Those it kept in its
+    /// second round are passed as `deferred`, and tested in the second round only.
     pub(crate) fn keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -86,7 +87,7 @@ impl Prune {
         alpha: f32,
     ) -> &[Neighbor] {
         self.kept.clear();
-        self.by_standing.iter_mut().for_each(Vec::clear);
+        self.kept_ids.iter_mut().for_each(Vec::clear);
         let fresh = |&neighbor: &Neighbor| Candidate { neighbor, compared: [0; 2] };
         let mut second_round = std::mem::take(&mut self.deferred);
         second_round.clear();
@@ -99,7 +100,7 @@ impl Prune {
                 jasper_core::distance::prefetch(graph.vectors().padded(next.id()));
             }
             let mut candidate = fresh(candidate);
-            if let Fate::Deferred = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
+            if let Outcome::Deferred = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
                 second_round.push(candidate);
             }
         }
@@ -115,42 +116,42 @@ impl Prune {
         &self.kept
     }
 
-    /// Keeps a candidate that no kept one occludes by the alpha of this `round`. One occluded by the alpha of the `last` round
-    /// is dropped at once: it would not be kept then either.
+    /// Keeps a candidate that no kept one occludes with the alpha of this `round`. One that is occluded with the alpha
+    /// of the `last` round too is dropped: it would not be kept then either.
     fn try_keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
         candidate: &mut Candidate,
         round: f32,
         last: f32,
-    ) -> Fate {
+    ) -> Outcome {
         let Candidate { neighbor, compared } = candidate;
-        let is_pruned = !neighbor.is_unvisited();
+        let is_pruned = !neighbor.is_unexpanded();
         let scorer = graph.vectors().slot_scorer(neighbor.id());
-        let mut distances = [0.0; COMPARED_AT_ONCE];
-        for standing in if is_pruned { OTHER..=OTHER } else { PRUNED..=OTHER } {
-            for kept in self.by_standing[standing][compared[standing]..].chunks(COMPARED_AT_ONCE) {
+        let mut distances = [0.0; COMPARE_CHUNK];
+        for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
+            for kept in self.kept_ids[set][compared[set]..].chunks(COMPARE_CHUNK) {
                 let distances = &mut distances[..kept.len()];
                 scorer.score(kept, distances);
-                compared[standing] += kept.len();
+                compared[set] += kept.len();
                 self.distances += kept.len() as u64;
                 let is_occluded = |alpha: f32| {
                     distances.iter().any(|&between| occludes(graph, alpha, between, neighbor.distance()))
                 };
                 if is_occluded(last) {
-                    return Fate::Dropped;
+                    return Outcome::Dropped;
                 }
                 if is_occluded(round) {
-                    return Fate::Deferred;
+                    return Outcome::Deferred;
                 }
             }
         }
         self.kept.push(*neighbor);
-        self.by_standing[if is_pruned { PRUNED } else { OTHER }].push(neighbor.id());
-        Fate::Kept
+        self.kept_ids[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.id());
+        Outcome::Kept
     }
 
-    /// How many the first round of the last prune kept.
+    /// How many neighbors the first round of the last prune kept.
     pub(crate) fn kept_first(&self) -> usize {
         self.first
     }
@@ -161,14 +162,15 @@ impl Prune {
     }
 }
 
-/// How much of a row the rounds of an earlier prune kept: the end of the first one's part, and of both.
+/// How many edges of a row the first round of an earlier prune kept, and how many both rounds.
 ///
-/// A prune writes what each of its rounds kept nearest first, and later edges are appended: so these are the two heads that
-/// rise. Now and then the first of the appended is farther still, and goes uncompared with them until it is crowded.
-pub(crate) fn pruned_ends(row: &[Neighbor], alpha: f32) -> [usize; 2] {
-    let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
-    let first = rising(row);
-    [first, first + if alpha > FIRST_ALPHA { rising(&row[first..]) } else { 0 }]
+/// A prune writes the edges of each round nearest first, and later edges are appended: so these are the two ascending
+/// runs at the start of the row. If the first appended edge is farther than the last of a run, it counts as kept too,
+/// and is not compared with the others until the row overflows again.
+pub(crate) fn pruned_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
+    let ascending = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
+    let first = ascending(row);
+    [first, first + if alpha > FIRST_ALPHA { ascending(&row[first..]) } else { 0 }]
 }
 
 #[cfg(test)]
@@ -217,13 +219,13 @@ mod tests {
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
-                // What one prune kept is already_pruned for the next: the same result with one more candidate that is far, for
-                // less.
+                // What one prune kept is already pruned for the next: the same result with one more candidate that is
+                // far, for less.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
                 let first = prune.keep(&graph, &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-                let already_pruned = |run: &[Neighbor]| run.iter().map(|n| n.visited()).collect::<Vec<_>>();
+                let already_pruned = |run: &[Neighbor]| run.iter().map(|n| n.expanded()).collect::<Vec<_>>();
                 let (again, deferred) = (already_pruned(&first[..len]), already_pruned(&first[len..]));
                 prune.take_distances();
                 let already_pruned =

@@ -1,13 +1,13 @@
-//! What is free on the host.
+//! Free memory of the host.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes that this process may still take: what Linux calls available, within what a container is given. Elsewhere no
-/// bound is known.
+/// Bytes that this process may still allocate: on Linux the available memory, within the limit of the control group;
+/// elsewhere unbounded.
 pub fn free_host_memory() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    let groups = GROUPS.iter().filter_map(|group| group.room(Path::new("/sys/fs/cgroup")));
+    let groups = GROUPS.iter().filter_map(|group| group.free(Path::new("/sys/fs/cgroup")));
     machine.into_iter().chain(groups).min().unwrap_or(u64::MAX)
 }
 
@@ -17,16 +17,16 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The files in which a control group tells its memory.
+/// The files that report the memory of a control group.
 struct Group {
     limit: &'static str,
     used: &'static str,
     stat: &'static str,
-    /// The line of `stat` with pages of files that go when memory is short.
+    /// The line of `stat` with reclaimable pages of files.
     cache: &'static str,
 }
 
-/// Of either version, as a container sees its own.
+/// Control groups of versions 2 and 1, as a container sees its own.
 const GROUPS: [Group; 2] = [
     Group { limit: "memory.max", used: "memory.current", stat: "memory.stat", cache: "inactive_file" },
     Group {
@@ -38,8 +38,8 @@ const GROUPS: [Group; 2] = [
 ];
 
 impl Group {
-    /// What is left of the limit; none if there is no limit.
-    fn room(&self, root: &Path) -> Option<u64> {
+    /// What is left of the limit; `None` without a limit.
+    fn free(&self, root: &Path) -> Option<u64> {
         let number = |file| fs::read_to_string(root.join(file)).ok()?.trim().parse::<u64>().ok();
         let (limit, used) = (number(self.limit)?, number(self.used)?);
         let stat = fs::read_to_string(root.join(self.stat)).unwrap_or_default();
@@ -53,31 +53,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linux_tells_what_is_available() {
+    fn available_memory_is_parsed() {
         assert_eq!(available("MemTotal: 9 kB\nMemAvailable:      12 kB\n"), Some(12 * 1024));
         assert_eq!(available("MemTotal: 9 kB\n"), None);
         assert!(free_host_memory() > 0);
     }
 
     #[test]
-    fn a_container_has_what_it_is_given() {
+    fn a_control_group_limits_memory() {
         let root = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
         let [new, old] = &GROUPS;
-        assert_eq!(new.room(root.path()), None);
+        assert_eq!(new.free(root.path()), None);
         write("memory.max", "max\n");
         write("memory.current", "700\n");
-        assert_eq!(new.room(root.path()), None);
+        assert_eq!(new.free(root.path()), None);
         write("memory.max", "1000\n");
-        assert_eq!(new.room(root.path()), Some(300));
+        assert_eq!(new.free(root.path()), Some(300));
         write("memory.stat", "anon 500\ninactive_file 200\nactive_file 100\n");
-        assert_eq!(new.room(root.path()), Some(500));
+        assert_eq!(new.free(root.path()), Some(500));
         write("memory.current", "2000\n");
-        assert_eq!(new.room(root.path()), Some(0));
+        assert_eq!(new.free(root.path()), Some(0));
         fs::create_dir(root.path().join("memory")).unwrap();
         write("memory/memory.limit_in_bytes", "1000\n");
         write("memory/memory.usage_in_bytes", "600\n");
         write("memory/memory.stat", "inactive_file 1\ntotal_inactive_file 50\n");
-        assert_eq!(old.room(root.path()), Some(450));
+        assert_eq!(old.free(root.path()), Some(450));
     }
 }

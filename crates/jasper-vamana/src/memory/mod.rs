@@ -1,4 +1,4 @@
-//! What a build takes, before it begins.
+//! Memory of a build, planned before it starts.
 
 mod free;
 mod plan;
@@ -6,7 +6,7 @@ mod plan;
 use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_len};
 use jasper_graph::{Graph, needs_norms};
 
-use crate::cpu::{SEARCHED_AT_ONCE, TARGETS_AT_ONCE};
+use crate::cpu::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::ingest::ingest_bytes;
 use crate::link_progress::largest_batch;
 use crate::quantized_linking::quantized_metric;
@@ -14,7 +14,7 @@ use crate::quantized_linking::quantized_metric;
 pub use free::free_host_memory;
 pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, VectorStorage};
 
-/// What a bulk build is to build: enough to say what it takes.
+/// The shape of a bulk build, which determines its memory.
 ///
 /// ```
 /// use jasper_vamana::{BuildShape, MemorySpace};
@@ -28,27 +28,27 @@ pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, Pl
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct BuildShape {
-    /// Vectors. Those that turn out to be identical take less.
+    /// Number of vectors. Identical ones take less memory than planned.
     pub rows: usize,
-    /// Coordinates of a vector.
+    /// Coordinates per vector.
     pub dimension: usize,
-    /// How near two vectors are.
+    /// The metric.
     pub metric: Metric,
-    /// How the graph is built.
+    /// The build parameters.
     pub params: BuildParams,
 }
 
-/// The part of a plan that a build does without where memory is short; the graph is the same.
+/// Name of the part of a plan that is optional: without it a build is slower, and the graph is the same.
 pub const SKETCHES: &str = "sketches";
-/// Part of the vectors and the graph that a build may take beside them.
+/// Memory that a build may use besides vectors and graph, as a share of these.
 const SPARE: f32 = 0.25;
-/// The part of that which sketches leave free: data differ, and so does what a build of them takes.
-const LEFT_FREE: f32 = 0.04;
-/// A test program of the library and a thousand rows; the command takes three million bytes more.
+/// The part of that share that sketches leave unused, because the memory of a build varies with the data.
+const MARGIN: f32 = 0.04;
+/// Measured with a test program and a thousand vectors; the command takes three million bytes more.
 const PROCESS_BYTES: usize = 7 << 20;
 
 impl BuildShape {
-    /// The shape of what `graph` has rows for.
+    /// The shape of a build of `graph`, with all its slots.
     pub fn of<T: Element>(graph: &Graph<T>) -> Self {
         Self {
             rows: graph.slots(),
@@ -58,63 +58,64 @@ impl BuildShape {
         }
     }
 
-    /// What a build on the processor takes at its peak, by part:
+    /// Peak memory of a build on the CPU, by part:
     ///
-    /// | part | what it is |
+    /// | part | contents |
     /// | --- | --- |
-    /// | vectors | padded to 16 bytes each, and their squared lengths where the metric needs them |
+    /// | vectors | padded to 16 bytes each, and their squared norms where the metric needs them |
     /// | graph | adjacency at full degree |
-    /// | keys | 8 bytes a row |
-    /// | scratch | the larger of the table that finds identical rows and the largest batch; given back |
-    /// | sketches | by which searches of the build rule rows out; given back |
-    /// | process | code, threads and stacks, and what huge pages round up |
+    /// | keys | 8 bytes per vector |
+    /// | scratch | the larger of the table that finds identical vectors and the largest batch; temporary |
+    /// | sketches | lower bounds of distances for the searches of the build; temporary |
+    /// | process | code, threads and stacks, and the rounding to huge pages |
     pub fn plan_on_host<T: Element>(&self) -> MemoryPlan {
         let plan = self.plan_index::<T>(self.linking_bytes());
         plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
-    /// What a build on a device takes of the host at its peak, as [`Self::plan_on_host`] but without batches and sketches.
-    pub fn plan_beside_device<T: Element>(&self) -> MemoryPlan {
+    /// Peak host memory of a build on a device: as [`Self::plan_on_host`], without batches and sketches.
+    pub fn plan_host_for_device<T: Element>(&self) -> MemoryPlan {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
-    /// The shape of the same graph over rows of bytes, by which [`quantized_linking`](crate::Ingested::quantize_vectors) links.
+    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::quantize_vectors)
+    /// links it.
     #[must_use]
     pub fn quantized(self) -> Self {
         Self { metric: quantized_metric(self.metric), ..self }
     }
 
-    /// Bytes of the vectors, padded, and of their squared lengths where the metric needs them.
+    /// Bytes of the vectors, padded, and of their squared norms where the metric needs them.
     pub fn vector_bytes<T: Element>(&self) -> usize {
         let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
         self.rows * (padded_len::<T>(self.dimension) * size_of::<T>() + norm)
     }
 
-    /// Whether rows have their squared lengths beside them.
+    /// Whether squared norms are stored with the vectors.
     pub fn has_norms<T: Element>(&self) -> bool {
         needs_norms(self.metric, T::EXACT)
     }
 
-    /// Rows that a build on the processor sketches, if it has the memory, and the bytes that their sketches take.
+    /// How many vectors a build on the CPU sketches, if it has the memory, and the bytes of their sketches.
     pub(crate) fn sketches<T: Element>(&self) -> (usize, usize) {
         let plan = self.plan_index::<T>(self.linking_bytes());
         let bytes = |name| plan.parts().iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
         let spare = |part: f32| (part * (bytes("vectors") + bytes("graph")) as f32) as u64;
-        let taken = plan.total(MemorySpace::Host) - bytes("vectors") - bytes("graph") + spare(LEFT_FREE);
+        let taken = plan.total(MemorySpace::Host) - bytes("vectors") - bytes("graph") + spare(MARGIN);
         self.sketches_within::<T>(spare(SPARE).saturating_sub(taken))
     }
 
-    /// Rows whose sketches fit into so many bytes, and what those take.
+    /// How many sketches fit into `bytes`, and the bytes they take.
     pub(crate) fn sketches_within<T: Element>(&self, bytes: u64) -> (usize, usize) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         jasper_graph::Vectors::<T>::sketches_within(bytes, self.rows, self.dimension)
     }
 
-    /// What the index takes, and a build that needs `linking` bytes while it links.
+    /// The index, and the temporary memory of a build that needs `linking` bytes while it links.
     fn plan_index<T: Element>(&self, linking: usize) -> MemoryPlan {
         let vectors = self.vector_bytes::<T>();
         let edges = self.params.max_degree() * size_of::<VectorId>() + size_of::<u16>();
-        // Pages of adjacency are touched when the first edges are written, when that is gone.
+        // Pages of the adjacency are touched when the first edges are written, when ingesting is over.
         let ingesting = ingest_bytes(self.rows, vectors).saturating_sub(self.rows * edges);
         let parts = [
             ("vectors", vectors),
@@ -124,20 +125,21 @@ impl BuildShape {
             ("process", PROCESS_BYTES),
         ];
         let plan = MemoryPlan::new("a build")
-            .way_out("build from f16 or bytes, with a lower max_degree, or where there is more");
+            .remedy("build from f16 or bytes, with a lower max_degree, or where there is more");
         parts.into_iter().fold(plan, |plan, (name, bytes)| plan.part(MemorySpace::Host, name, bytes as u64))
     }
 
-    /// The order of linking, and for the largest batch its candidates, links, back edges and new rows. Searches expand a
-    /// sixth more than their frontier holds, on data of middling difficulty; links are reckoned at full degree.
+    /// The order of linking, and for the largest batch its candidates, edges, back edges and new rows. Searches expand
+    /// a sixth more vertices than their frontier holds, on data of average difficulty; edges are counted at full
+    /// degree.
     fn linking_bytes(&self) -> usize {
         let params = &self.params;
         let batch = largest_batch(self.rows, params);
         let expanded = params.build_beam_width() * 7 / 6 + params.max_degree().min(16);
-        let candidates = batch.min(SEARCHED_AT_ONCE) * expanded * size_of::<Neighbor>();
+        let candidates = batch.min(SEARCH_CHUNK) * expanded * size_of::<Neighbor>();
         let edges = batch * params.max_degree();
-        let links = edges * (size_of::<Neighbor>() + size_of::<(VectorId, Neighbor)>());
-        let new_rows = edges.min(TARGETS_AT_ONCE) * params.max_degree() * size_of::<VectorId>();
-        self.rows * size_of::<VectorId>() + candidates + links + new_rows
+        let lists = edges * (size_of::<Neighbor>() + size_of::<(VectorId, Neighbor)>());
+        let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<VectorId>();
+        self.rows * size_of::<VectorId>() + candidates + lists + new_rows
     }
 }

@@ -1,10 +1,12 @@
-//! What a job takes, by part, before it is begun.
+//! Memory plans: the allocations of a job, checked before it starts.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A memory space: that of the process, or that of a device.
+/// A memory space: of the host, or of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum MemorySpace {
     /// Memory of the process.
     Host,
@@ -23,6 +25,8 @@ impl fmt::Display for MemorySpace {
 
 /// Where the vectors of an index on a device are stored: its adjacency and codes are always in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum VectorStorage {
     /// In device memory.
     Device,
@@ -77,14 +81,14 @@ impl Bytes {
     }
 }
 
-/// Everything that a job allocates, by name.
+/// The allocations of a job, by name.
 ///
 /// ```
 /// use jasper_vamana::{Bytes, MemoryPlan, MemorySpace};
 /// let plan = MemoryPlan::new("exact neighbors")
 ///     .part(MemorySpace::Device, "queries", 1 << 20)
-///     .part(MemorySpace::Host, "answers", 1 << 16);
-/// // As many rows at once as go beside the parts: each takes 512 bytes of the device.
+///     .part(MemorySpace::Host, "results", 1 << 16);
+/// // As many rows at once as fit besides the parts: each takes 512 bytes of the device.
 /// let row = Bytes { device: 512, host: 0 };
 /// let free = Bytes { device: 1 << 30, host: 1 << 30 };
 /// assert_eq!(plan.batch("row", row, free, 1_000_000)?, 1_000_000);
@@ -95,14 +99,16 @@ impl Bytes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     job: &'static str,
-    way_out: &'static str,
+    remedy: &'static str,
     parts: Vec<Part>,
 }
 
 /// One allocation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Part {
     /// Where it is.
+    #[cfg_attr(feature = "serde", serde(rename = "memory"))]
     pub space: MemorySpace,
     /// What it is.
     pub name: &'static str,
@@ -110,44 +116,44 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// A job takes more than there is.
+/// A job needs more memory than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} needs {needed} bytes of {space} memory ({}), {usable} can be used; {}",
-    .plan.job, Parts(.plan, *.space), .plan.way_out
+    .plan.job, Parts(.plan, *.space), .plan.remedy
 )]
 pub struct PlanError {
     /// The job's plan.
     pub plan: MemoryPlan,
     /// Where memory is short.
     pub space: MemorySpace,
-    /// Bytes the job takes there.
+    /// Bytes that the job needs there.
     pub needed: u64,
-    /// Bytes a job may use there, see [`MemoryPlan::usable`].
+    /// Bytes that a job may use there: see [`MemoryPlan::usable`].
     pub usable: u64,
 }
 
 impl MemoryPlan {
     /// A plan without parts; `job` is its name in errors.
     pub fn new(job: &'static str) -> Self {
-        Self { job, way_out: "ask for less at once", parts: Vec::new() }
+        Self { job, remedy: "use smaller batches", parts: Vec::new() }
     }
 
-    /// The plan with what errors tell who has less memory.
+    /// Sets the advice of errors to a user with less memory.
     #[must_use]
-    pub fn way_out(mut self, way_out: &'static str) -> Self {
-        self.way_out = way_out;
+    pub fn remedy(mut self, remedy: &'static str) -> Self {
+        self.remedy = remedy;
         self
     }
 
-    /// The plan with one allocation more.
+    /// Adds an allocation.
     #[must_use]
     pub fn part(mut self, space: MemorySpace, name: &'static str, bytes: u64) -> Self {
         self.parts.push(Part { space, name, bytes });
         self
     }
 
-    /// The plan without the allocations of this name.
+    /// Removes the allocations of this name.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.parts.retain(|part| part.name != name);
@@ -159,19 +165,19 @@ impl MemoryPlan {
         &self.parts
     }
 
-    /// Bytes of all parts in one space; as many as can be told, if they are more than that.
+    /// Bytes of all parts in one space; saturates.
     pub fn total(&self, space: MemorySpace) -> u64 {
         let here = self.parts.iter().filter(|part| part.space == space);
         here.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// What a job may use of `free` bytes: a thirty-second stays, for what drivers and allocators round up and for
-    /// whoever else is on the device.
+    /// What a job may use of `free` bytes. A thirty-second is left for the rounding of drivers and allocators, and for
+    /// other users of the device.
     pub fn usable(free: u64) -> u64 {
         free - free / 32
     }
 
-    /// Whether all parts fit into what is `free`.
+    /// Checks that all parts fit into the `free` memory.
     ///
     /// # Errors
     /// [`PlanError`], with the numbers.
@@ -185,7 +191,7 @@ impl MemoryPlan {
         Ok(())
     }
 
-    /// How many items, each named `name` and of `item` bytes, fit beside the parts: at least one, at most `most`.
+    /// How many items, each named `name` and of `item` bytes, fit besides the parts: at least one, at most `max_items`.
     ///
     /// # Errors
     /// [`PlanError`] if not even one fits.
@@ -194,17 +200,17 @@ impl MemoryPlan {
         name: &'static str,
         item: Bytes,
         free: Bytes,
-        most: usize,
+        max_items: usize,
     ) -> Result<usize, PlanError> {
         let spaces = [MemorySpace::Device, MemorySpace::Host];
         let with_one =
             spaces.iter().fold(self.clone(), |plan, &space| plan.part(space, name, item.at(space)));
         with_one.check(free)?;
         let fitting = spaces.map(|space| {
-            let beside = Self::usable(free.at(space)) - self.total(space);
-            beside.checked_div(item.at(space)).unwrap_or(u64::MAX)
+            let left = Self::usable(free.at(space)) - self.total(space);
+            left.checked_div(item.at(space)).unwrap_or(u64::MAX)
         });
-        Ok(usize::try_from(fitting[0].min(fitting[1])).unwrap_or(usize::MAX).clamp(1, most.max(1)))
+        Ok(usize::try_from(fitting[0].min(fitting[1])).unwrap_or(usize::MAX).clamp(1, max_items.max(1)))
     }
 }
 
@@ -244,10 +250,10 @@ mod tests {
         assert_eq!(exact.check(free), Ok(()));
         let error = exact.part(MemorySpace::Device, "more", 1).check(free).unwrap_err();
         assert_eq!((error.space, error.needed, error.usable), (MemorySpace::Device, usable + 1, usable));
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.starts_with(&format!("sort needs {} bytes of device memory (keys 8388608,", usable + 1)),
-            "{told}"
+            message.starts_with(&format!("sort needs {} bytes of device memory (keys 8388608,", usable + 1)),
+            "{message}"
         );
         let host = plan().part(MemorySpace::Host, "staging", 1);
         assert_eq!(host.check(free).unwrap_err().space, MemorySpace::Host);

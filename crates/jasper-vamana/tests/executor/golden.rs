@@ -10,7 +10,7 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildReport, CpuExecutor, Exclusive, Existing, Matches, SearchCost, SearchParams, bulk_build,
+    CpuExecutor, Exclusive, Existing, InsertReport, Matches, SearchCost, SearchParams, bulk_build,
     consolidate, insert,
 };
 
@@ -40,7 +40,7 @@ fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph<T
         let mut matches = Matches::new(queries.len(), 8).unwrap();
         let params = SearchParams::new(8).beam_width(beam_width);
         let SearchCost { hops, distances, .. } =
-            executor.answer(graph, queries, params, matches.as_mut()).unwrap().cost;
+            executor.search_batch(graph, queries, params, matches.as_mut()).unwrap().cost;
         writeln!(out, "  beam {beam_width}: {hops} hops, {distances} distances").unwrap();
         for keys in matches.keys().chunks_exact(8) {
             let keys: Vec<String> = keys.iter().map(u64::to_string).collect();
@@ -63,14 +63,14 @@ fn life<T: Element>(
     let params = BuildParams::builder().max_degree(12).build_beam_width(24).seed(7).build().unwrap();
     let (first, rest) = rows.split_at(rows.len() / d / 4 * 3 * d);
     let (first, rest) = (MatrixView::new(first, d).unwrap(), MatrixView::new(rest, d).unwrap());
-    let (mut graph, BuildReport { cost, .. }) =
+    let (mut graph, InsertReport { cost, .. }) =
         bulk_build(&executor, &first, None, metric, params, &mut no_progress).unwrap();
     writeln!(out, "{name}, {} {metric}", T::KIND).unwrap();
     describe(out, "built", &graph, cost);
     answers(out, &executor, &graph, queries);
     let keys: Vec<u64> = (0..rest.len() as u64).map(|key| 10_000 + key).collect();
-    let cell = &mut Exclusive(&mut graph);
-    let cost = insert(&executor, cell, &rest, &keys, Existing::Refuse, &mut no_progress).unwrap().cost;
+    let lock = &mut Exclusive(&mut graph);
+    let cost = insert(&executor, lock, &rest, &keys, Existing::Refuse, &mut no_progress).unwrap().cost;
     describe(out, "inserted", &graph, cost);
     for key in (0..first.len() as u64).step_by(5) {
         graph.keys_mut().delete(key).unwrap();

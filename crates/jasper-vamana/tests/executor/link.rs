@@ -6,7 +6,7 @@ use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, VectorId};
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::{LinkMode, link_batch};
-use jasper_vamana::{CpuExecutor, Exclusive, Executor, Linker, Links, PeerSampling};
+use jasper_vamana::{CpuExecutor, Exclusive, Executor, PeerSampling};
 use proptest::prelude::*;
 use rand::RngExt;
 

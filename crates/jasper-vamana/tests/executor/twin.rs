@@ -45,7 +45,8 @@ pub struct Walk {
     pub met: usize,
 }
 
-/// Of all that was met, the nearest `beam_width` are kept; the nearest of these that was not expanded is, until all are.
+/// Of all that was met, the nearest `beam_width` are kept; the nearest of these that was not expanded is, until all
+/// are.
 pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Walk {
     let mut met: BTreeSet<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
     let mut found = sorted(scored(scorer, met.iter().copied()));
@@ -69,8 +70,8 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
     all
 }
 
-/// Keeps every candidate that nothing kept leads towards, first by an alpha of 1; then by that of the graph, of those not
-/// kept and those `waiting`. Two that are both `settled` do not lead to each other. Gives what each round kept.
+/// Keeps every candidate that nothing kept leads towards, first by an alpha of 1; then by that of the graph, of those
+/// not kept and those `waiting`. Two that are both `settled` do not lead to each other. Gives what each round kept.
 pub fn robust_prune<T: Element>(
     graph: &Graph<T>,
     candidates: Vec<Near>,
@@ -129,9 +130,9 @@ pub struct Linked {
     pub identical: BTreeMap<u32, u32>,
 }
 
-/// Searches for every vertex of a batch on the graph as it is, prunes what was expanded, and adds the edges turned around
-/// to their targets, pruning those that overflow. Peers in the batch are candidates of each other, if they are nearer than
-/// what was expanded and would fill a row.
+/// Searches for every vertex of a batch on the graph as it is, prunes what was expanded, and adds the edges turned
+/// around to their targets, pruning those that overflow. Peers in the batch are candidates of each other, if they are
+/// nearer than what was expanded and would fill a row.
 pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampling>) -> Linked {
     let params = graph.params();
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
@@ -160,10 +161,10 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
         if let Some(peers) = peers {
             let group = in_order.chunks(peers.group).find(|group| group.contains(&vertex)).unwrap();
             for round in 0..PeerSampling::ROUNDS {
-                if all.len() < PeerSampling::wanted(round, params.max_degree()) {
+                if all.len() < PeerSampling::required(round, params.max_degree()) {
                     break;
                 }
-                let part = peers.places(round, group.len()).map(|place| group[place]);
+                let part = peers.positions(round, group.len()).map(|position| group[position]);
                 let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
                 let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
                 all.extend(scored(&scorer, linked).into_iter().filter(nearer));

@@ -1,23 +1,24 @@
 //! An index on a CUDA device.
 
+use std::error::Error;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn};
+use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceGraph, DeviceLinker, KernelPreload, MutableDeviceGraph, PoolRetention,
+    Context, DeviceBatch, DeviceExecutor, DeviceGraph, KernelPreload, MutableDeviceGraph, PoolRetention,
     SearchContexts, Stream,
 };
-use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, GraphLock, Hit, Ingested, Linked, MatchesMut,
-    MemoryPlan, MutableGraph, SearchCost, SearchError, SearchParams, SearchReport, UpdateError,
-    VectorStorage,
+    BuildShape, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock, Hit,
+    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MutableGraph, SearchCost, SearchError,
+    SearchParams, SearchReport, UpdateError, VectorStorage, consolidate, insert, transaction,
 };
 
-use crate::DeviceError;
+use super::{Backend, without_edges};
 use crate::bench::DevicePeaks;
+use crate::{Device, DeviceError};
 
 fn failed(device: usize) -> impl Fn(jasper_cuda::Error) -> DeviceError {
     move |error| match error.is_unavailable() {
@@ -26,37 +27,60 @@ fn failed(device: usize) -> impl Fn(jasper_cuda::Error) -> DeviceError {
     }
 }
 
-/// Whether the device is there.
-pub(crate) fn find(ordinal: usize) -> Result<(), DeviceError> {
+/// Turns the [`jasper_cuda::Error`] of a search or an update into a [`DeviceError`], which names the device.
+fn named(device: usize, source: Box<dyn Error + Send + Sync>) -> Box<dyn Error + Send + Sync> {
+    match source.downcast() {
+        Ok(error) => Box::new(failed(device)(*error)),
+        Err(source) => source,
+    }
+}
+
+fn search_failed(device: usize) -> impl Fn(SearchError) -> SearchError {
+    move |error| match error {
+        SearchError::Device(source) => SearchError::Device(named(device, source)),
+        error => error,
+    }
+}
+
+fn update_failed(device: usize) -> impl Fn(UpdateError) -> UpdateError {
+    move |error| match error {
+        UpdateError::Device(source) => UpdateError::Device(named(device, source)),
+        error => error,
+    }
+}
+
+/// Checks that the device exists.
+pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     jasper_cuda::Device::get(ordinal).map(drop).map_err(failed(ordinal))
 }
 
-/// Numbers of the devices that are there.
-pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
+/// Numbers of the devices.
+pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
     let devices = jasper_cuda::Device::list().map_err(failed(0))?;
     Ok(devices.into_iter().map(|device| device.ordinal).collect())
 }
 
-/// What a build takes of a device that need not be there.
+/// Memory of a build on a device, which need not exist.
 pub(crate) fn plan_build<T: Element>(shape: &BuildShape, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
     jasper_cuda::plan_build::<T>(shape).map_err(failed(ordinal))
 }
 
-/// What an index takes of a device that need not be there.
+/// Memory of an index on a device, which need not exist.
 pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: VectorStorage) -> Option<MemoryPlan> {
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// A copy of a graph in device memory, before the graph itself is handed over.
-pub(crate) struct CudaGraph<T: Element> {
+/// The copy of a graph on a device, before it is combined with the graph itself.
+pub(crate) struct Upload<T: Element> {
     stream: Stream,
-    graph: DeviceGraph<T>,
+    copy: DeviceGraph<T>,
 }
 
-impl<T: Element> CudaGraph<T> {
-    pub(crate) fn upload(
+impl<T: Element> Upload<T> {
+    /// Copies a graph to a device.
+    pub(crate) fn new(
         graph: &Graph<T>,
-        pool: &ThreadPool,
+        executor: &CpuExecutor,
         ordinal: usize,
         storage: Option<VectorStorage>,
     ) -> Result<Self, DeviceError> {
@@ -64,41 +88,40 @@ impl<T: Element> CudaGraph<T> {
             let context = Context::open(ordinal)?;
             let (storage, _) = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?)?;
             let stream = Stream::new(&context)?;
-            let copy = pool.install(|| DeviceGraph::upload(&stream, graph, storage))?;
+            let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
             copy.check_search(&context)?;
             context.synchronize()?;
-            Ok(Self { stream, graph: copy })
+            Ok(Self { stream, copy })
         };
         upload().map_err(failed(ordinal))
     }
+
+    /// Combines the copy with its graph.
+    pub(crate) fn into_backend(self, graph: Graph<T>, executor: Arc<CpuExecutor>) -> Box<dyn Backend<T>> {
+        let Self { stream, copy } = self;
+        let searches = SearchContexts::new(stream.context());
+        let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
+        let graph = RwLock::new(MutableDeviceGraph::new(stream, graph, copy));
+        Box::new(CudaBackend { graph, searches, device_executor, executor })
+    }
 }
 
-/// A graph on a device, with what searches and changes it there.
+/// A graph on a device, with what searches and changes it there. Vectors, keys and tombstones are on the host too.
 #[derive(Debug)]
 pub(crate) struct CudaBackend<T: Element> {
     graph: RwLock<MutableDeviceGraph<T>>,
     searches: SearchContexts<T>,
-    linker: DeviceLinker<T>,
+    device_executor: DeviceExecutor<T>,
+    executor: Arc<CpuExecutor>,
 }
 
 impl<T: Element> CudaBackend<T> {
-    pub(crate) fn new(graph: Graph<T>, copy: CudaGraph<T>, executor: &Arc<CpuExecutor>) -> Self {
-        let CudaGraph { stream, graph: copy } = copy;
-        let searches = SearchContexts::new(stream.context());
-        let linker = DeviceLinker::new(stream.clone(), &graph).with_threads_of(executor.clone());
-        Self { graph: RwLock::new(MutableDeviceGraph::new(stream, graph, copy)), searches, linker }
+    fn ordinal(&self) -> usize {
+        self.searches.context().device().ordinal
     }
 
-    pub(crate) fn executor(&self) -> &DeviceLinker<T> {
-        &self.linker
-    }
-
-    pub(crate) fn graph(&self) -> &RwLock<MutableDeviceGraph<T>> {
-        &self.graph
-    }
-
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
-        GraphLock::read(&&self.graph, |graph| read(graph.host()))
+    fn read<R>(&self, read: impl FnOnce(&MutableDeviceGraph<T>) -> R) -> R {
+        GraphLock::read(&&self.graph, read)
     }
 
     fn write<R>(
@@ -108,108 +131,142 @@ impl<T: Element> CudaBackend<T> {
         GraphLock::write(&mut &self.graph, write).map_err(failed(self.ordinal()))
     }
 
-    pub(crate) fn read_edges(&self, pool: &ThreadPool) -> Result<(), DeviceError> {
-        self.write(|graph| graph.read_links(pool))
-    }
-
-    pub(crate) fn into_graph(self) -> Graph<T> {
-        self.graph.into_inner().unwrap_or_else(PoisonError::into_inner).into_host()
-    }
-
-    pub(crate) fn ordinal(&self) -> usize {
-        self.searches.context().device().ordinal
-    }
-
-    pub(crate) fn device_name(&self) -> String {
-        self.searches.context().device().name.clone()
-    }
-
-    pub(crate) fn max_beam_width(&self) -> usize {
-        jasper_cuda::MAX_BEAM_WIDTH as usize
-    }
-
-    pub(crate) fn vector_storage(&self) -> VectorStorage {
-        GraphLock::read(&&self.graph, |graph| graph.copy().vectors())
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        GraphLock::read(&&self.graph, |graph| graph.copy().bytes())
-    }
-
-    pub(crate) fn check_updates(&self) -> Result<(), DeviceError> {
-        GraphLock::read(&&self.graph, MutableDeviceGraph::check_updates).map_err(failed(self.ordinal()))
+    /// Checks that the device can insert and consolidate: kernels take a maximum of build parameters and dimensions.
+    fn check_updates(&self) -> Result<(), DeviceError> {
+        self.read(MutableDeviceGraph::check_updates).map_err(failed(self.ordinal()))
     }
 
     /// Keeps freed memory in the device's pool for the allocations of one change.
-    pub(crate) fn pin_memory(&self) -> Result<PoolRetention, DeviceError> {
+    fn retain_pool(&self) -> Result<PoolRetention, DeviceError> {
         PoolRetention::new(self.searches.context()).map_err(failed(self.ordinal()))
-    }
-
-    pub(crate) fn compact(&self) -> Result<CompactReport, DeviceError> {
-        self.write(MutableDeviceGraph::compact)
-    }
-
-    pub(crate) fn search(
-        &self,
-        pool: &ThreadPool,
-        query: &[T],
-        params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        GraphLock::read(&&self.graph, |graph| self.searches.answer_one(graph.view()?, pool, query, params))
-    }
-
-    pub(crate) fn search_batch(
-        &self,
-        pool: &ThreadPool,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        GraphLock::read(&&self.graph, |graph| {
-            self.searches.answer(graph.view()?, pool, queries, params, matches)
-        })
     }
 
     /// Queues a search of queries in device memory.
     pub(crate) fn launch(
         &self,
-        pool: &ThreadPool,
         stream: &Stream,
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        GraphLock::read(&&self.graph, |graph| {
-            self.searches.launch(graph.view()?, pool, stream, params, arrays)
-        })
+        let pool = self.executor.pool();
+        self.read(|graph| self.searches.launch(graph.view()?, pool, stream, params, arrays))
+            .map_err(search_failed(self.ordinal()))
+    }
+}
+
+impl<T: Element> Backend<T> for CudaBackend<T> {
+    fn device(&self) -> Device {
+        Device::Cuda(self.ordinal())
     }
 
-    /// Time of the launch alone, and the cost of each query.
-    pub(crate) fn profile(
+    fn device_name(&self) -> String {
+        self.searches.context().device().name.clone()
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.read(|graph| graph.on_device().bytes())
+    }
+
+    fn vector_storage(&self) -> VectorStorage {
+        self.read(|graph| graph.on_device().vectors())
+    }
+
+    fn max_beam_width(&self) -> usize {
+        jasper_cuda::MAX_BEAM_WIDTH as usize
+    }
+
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+        self.read(|graph| read(graph.host()));
+    }
+
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+        let _retention = self.retain_pool()?;
+        let failed = failed(self.ordinal());
+        transaction(&mut &self.graph, &failed, |graph| graph.change(change).map_err(&failed))
+    }
+
+    fn read_edges(&self) -> Result<(), DeviceError> {
+        let read = MutableDeviceGraph::read_edges_while_searched(&mut &self.graph, self.executor.pool());
+        read.map_err(failed(self.ordinal()))
+    }
+
+    fn into_graph(self: Box<Self>) -> Graph<T> {
+        self.graph.into_inner().unwrap_or_else(PoisonError::into_inner).into_host()
+    }
+
+    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.read(|graph| self.searches.search_one(graph.view()?, self.executor.pool(), query, params))
+            .map_err(search_failed(self.ordinal()))
+    }
+
+    fn search_batch(
         &self,
-        pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-        GraphLock::read(&&self.graph, |graph| {
-            let profile = self.searches.profile(graph.view()?, pool, queries, params)?;
-            Ok((profile.time, profile.costs))
-        })
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        let pool = self.executor.pool();
+        self.read(|graph| self.searches.search(graph.view()?, pool, queries, params, matches))
+            .map_err(search_failed(self.ordinal()))
     }
 
-    pub(crate) fn peaks(&self) -> Result<DevicePeaks, DeviceError> {
+    fn insert(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        existing: Existing,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        self.check_updates()?;
+        let _retention = self.retain_pool()?;
+        insert(&self.device_executor, &mut &self.graph, vectors, keys, existing, progress)
+            .map_err(update_failed(self.ordinal()))
+    }
+
+    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+        self.check_updates()?;
+        let _retention = self.retain_pool()?;
+        consolidate(&self.device_executor, &mut &self.graph, progress).map_err(update_failed(self.ordinal()))
+    }
+
+    fn compact(&self) -> Result<CompactReport, UpdateError> {
+        Ok(self.write(MutableDeviceGraph::compact)?)
+    }
+
+    fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        let _retention = self.retain_pool()?;
+        without_edges(&self.device_executor, &mut &self.graph, vertices, work).map_err(failed(self.ordinal()))
+    }
+
+    fn profile(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+        let profile =
+            self.read(|graph| self.searches.profile(graph.view()?, self.executor.pool(), queries, params));
+        let profile = profile.map_err(search_failed(self.ordinal()))?;
+        Ok(Some((profile.time, profile.costs)))
+    }
+
+    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         let context = self.searches.context();
-        let bandwidth = || jasper_cuda::copy_bandwidth(&Stream::new(context)?);
-        Ok(DevicePeaks {
-            bytes_per_second: bandwidth().map_err(failed(self.ordinal()))?,
+        let bandwidth = Stream::new(context).and_then(|stream| jasper_cuda::copy_bandwidth(&stream));
+        Ok(Some(DevicePeaks {
+            bytes_per_second: bandwidth.map_err(failed(self.ordinal()))?,
             operations_per_second: context.device().peak_f32(),
-        })
+        }))
+    }
+
+    fn as_cuda(&self) -> Option<&Self> {
+        Some(self)
     }
 }
 
 /// A device that is about to build.
-pub(crate) struct CudaBuilder(Context);
+pub(crate) struct BuildDevice(Context);
 
-impl CudaBuilder {
+impl BuildDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Self, DeviceError> {
         Context::open(ordinal).map(Self).map_err(failed(ordinal))
     }
@@ -234,11 +291,12 @@ impl CudaBuilder {
     /// Links the vertices of a bulk build.
     pub(crate) fn link<T: Element>(
         &self,
-        executor: &CpuExecutor,
+        executor: &Arc<CpuExecutor>,
         ingested: Ingested<T>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        jasper_cuda::link_on_device(&self.0, executor.pool(), ingested, checkpoints, progress)
+        jasper_cuda::link_on_device(&self.0, executor, ingested, checkpoints, progress)
+            .map_err(update_failed(self.ordinal()))
     }
 }

@@ -1,28 +1,22 @@
-//! What stands for CUDA where this crate is compiled without it: types that have no values.
-
-#![allow(clippy::unused_self, reason = "no value is there to be used")]
+//! CUDA devices where this crate is compiled without the feature `cuda`: there are none.
 
 use std::convert::Infallible;
-use std::marker::PhantomData;
-use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use jasper_core::{Element, MatrixView, ProgressFn};
-use jasper_data::ThreadPool;
+use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, CpuExecutor, Hit, Ingested, Linked, MatchesMut,
-    MemoryPlan, SearchCost, SearchError, SearchParams, SearchReport, UpdateError, VectorStorage,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, UpdateError, VectorStorage,
 };
 
+use super::Backend;
 use crate::DeviceError;
-use crate::bench::DevicePeaks;
 
-pub(crate) fn find(ordinal: usize) -> Result<(), DeviceError> {
+pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
-pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
+pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
     Ok(Vec::new())
 }
 
@@ -35,115 +29,26 @@ pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: VectorStorage) -> Option<M
     None
 }
 
-pub(crate) struct CudaGraph<T>(Infallible, PhantomData<T>);
+pub(crate) struct Upload(Infallible);
 
-#[derive(Debug)]
-pub(crate) struct CudaBackend<T>(Infallible, PhantomData<T>);
-
-pub(crate) struct CudaBuilder(Infallible);
-
-impl<T: Element> CudaGraph<T> {
-    pub(crate) fn upload(
+impl Upload {
+    pub(crate) fn new<T: Element>(
         _: &Graph<T>,
-        _: &ThreadPool,
+        _: &CpuExecutor,
         ordinal: usize,
         _: Option<VectorStorage>,
     ) -> Result<Self, DeviceError> {
         Err(DeviceError::NotCompiled(ordinal))
     }
-}
 
-impl<T: Element> CudaBackend<T> {
-    pub(crate) fn new(_: Graph<T>, copy: CudaGraph<T>, _: &Arc<CpuExecutor>) -> Self {
-        match copy.0 {}
-    }
-
-    pub(crate) fn executor(&self) -> &CpuExecutor {
-        match self.0 {}
-    }
-
-    pub(crate) fn graph(&self) -> &RwLock<Graph<T>> {
-        match self.0 {}
-    }
-
-    pub(crate) fn read<R>(&self, _: impl FnOnce(&Graph<T>) -> R) -> R {
-        match self.0 {}
-    }
-
-    pub(crate) fn read_edges(&self, _: &ThreadPool) -> Result<(), DeviceError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn into_graph(self) -> Graph<T> {
-        match self.0 {}
-    }
-
-    pub(crate) fn ordinal(&self) -> usize {
-        match self.0 {}
-    }
-
-    pub(crate) fn device_name(&self) -> String {
-        match self.0 {}
-    }
-
-    pub(crate) fn max_beam_width(&self) -> usize {
-        match self.0 {}
-    }
-
-    pub(crate) fn vector_storage(&self) -> VectorStorage {
-        match self.0 {}
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        match self.0 {}
-    }
-
-    pub(crate) fn check_updates(&self) -> Result<(), DeviceError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn pin_memory(&self) -> Result<(), DeviceError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn compact(&self) -> Result<CompactReport, DeviceError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn search(
-        &self,
-        _: &ThreadPool,
-        _: &[T],
-        _: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn search_batch(
-        &self,
-        _: &ThreadPool,
-        _: MatrixView<'_, T>,
-        _: SearchParams<'_>,
-        _: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn profile(
-        &self,
-        _: &ThreadPool,
-        _: MatrixView<'_, T>,
-        _: SearchParams<'_>,
-    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-        match self.0 {}
-    }
-
-    pub(crate) fn peaks(&self) -> Result<DevicePeaks, DeviceError> {
+    pub(crate) fn into_backend<T: Element>(self, _: Graph<T>, _: Arc<CpuExecutor>) -> Box<dyn Backend<T>> {
         match self.0 {}
     }
 }
 
-impl CudaBuilder {
+pub(crate) struct BuildDevice(Infallible);
+
+impl BuildDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Self, DeviceError> {
         Err(DeviceError::NotCompiled(ordinal))
     }
@@ -167,7 +72,7 @@ impl CudaBuilder {
 
     pub(crate) fn link<T: Element>(
         &self,
-        _: &CpuExecutor,
+        _: &Arc<CpuExecutor>,
         _: Ingested<T>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,

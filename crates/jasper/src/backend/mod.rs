@@ -5,189 +5,142 @@ mod cuda;
 #[cfg(not(feature = "cuda"))]
 #[path = "cuda_stub.rs"]
 mod cuda;
+mod host;
 
-use std::sync::{PoisonError, RwLock};
+use std::fmt::Debug;
+use std::time::Duration;
 
-use jasper_core::{Element, MatrixView};
+use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, CpuExecutor, GraphLock, Hit, MatchesMut, SearchError, SearchParams, SearchReport,
-    VectorStorage, compact,
+    CompactReport, ConsolidateReport, Executor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
+    SearchCost, SearchError, SearchParams, SearchReport, VectorStorage, rolled_back,
 };
 
-use crate::{Device, DeviceError, UpdateError, cpu_name};
-pub(crate) use cuda::{CudaBackend, CudaBuilder, CudaGraph, find, ordinals, plan_build, plan_graph};
+use crate::bench::DevicePeaks;
+use crate::{Device, DeviceError, UpdateError};
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::CudaBackend;
+pub(crate) use cuda::{BuildDevice, Upload, check_device, plan_build, plan_graph};
+pub(crate) use host::HostBackend;
 
-/// The graph of an index, and what searches and changes it.
-#[derive(Debug)]
-pub(crate) enum Backend<T: Element> {
-    Cpu(Box<RwLock<Graph<T>>>),
-    /// The vectors, keys and tombstones are on the host too; the edges are on the device.
-    Cuda(Box<CudaBackend<T>>),
-}
-
-/// Evaluates an expression on the executor and the locked graph of an index, in either place.
-macro_rules! on_backend {
-    ($index:expr, |$executor:ident, $graph:ident| $body:expr) => {
-        match &$index.backend {
-            $crate::backend::Backend::Cpu(graph) => {
-                #[allow(unused_variables, unused_mut, reason = "not every expression uses both")]
-                let ($executor, mut $graph) = (&*$index.executor, &**graph);
-                $body
-            }
-            $crate::backend::Backend::Cuda(cuda) => {
-                let _memory = cuda.pin_memory()?;
-                #[allow(unused_variables, unused_mut, reason = "not every expression uses both")]
-                let ($executor, mut $graph) = (cuda.executor(), cuda.graph());
-                $body
-            }
-        }
-    };
-}
-pub(crate) use on_backend;
-
-impl<T: Element> Backend<T> {
-    pub(crate) fn cpu(graph: Graph<T>) -> Self {
-        Self::Cpu(Box::new(RwLock::new(graph)))
-    }
-
-    /// Copies a graph to a device; none where [`Device::Auto`] finds no device with room for it, and on the CPU.
-    ///
-    /// # Errors
-    /// [`DeviceError`].
-    pub(crate) fn upload(
-        graph: &Graph<T>,
-        executor: &CpuExecutor,
-        device: Device,
-        storage: Option<VectorStorage>,
-    ) -> Result<Option<CudaGraph<T>>, DeviceError> {
-        let upload = |ordinal| CudaGraph::upload(graph, executor.pool(), ordinal, storage);
-        match device {
-            Device::Cpu => Ok(None),
-            Device::Cuda(ordinal) => upload(ordinal).map(Some),
-            Device::Auto => first_available(|ordinal| upload(ordinal).map(Some)),
-        }
-    }
-
-    /// Reads the host's graph. Its edges are as old as the last [`Self::read_edges`].
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
-        match self {
-            Self::Cpu(graph) => GraphLock::read(&&**graph, read),
-            Self::Cuda(cuda) => cuda.read(read),
-        }
-    }
-
-    /// Copies edges from the device to the host's graph, unless they are there already. The caller holds the writer lock.
-    ///
-    /// # Errors
-    /// [`DeviceError`]; the index is as it was.
-    pub(crate) fn read_edges(&self, executor: &CpuExecutor) -> Result<(), DeviceError> {
-        match self {
-            Self::Cpu(_) => Ok(()),
-            Self::Cuda(cuda) => cuda.read_edges(executor.pool()),
-        }
-    }
-
-    /// The graph, whose edges were [read](Self::read_edges) before.
-    pub(crate) fn into_graph(self) -> Graph<T> {
-        match self {
-            Self::Cpu(graph) => graph.into_inner().unwrap_or_else(PoisonError::into_inner),
-            Self::Cuda(cuda) => cuda.into_graph(),
-        }
-    }
-
+/// The graph of an index, and what searches and changes it. Callers of methods that change it hold the writer lock.
+pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].
-    pub(crate) fn device(&self) -> Device {
-        match self {
-            Self::Cpu(_) => Device::Cpu,
-            Self::Cuda(cuda) => Device::Cuda(cuda.ordinal()),
-        }
-    }
+    fn device(&self) -> Device;
 
-    pub(crate) fn device_name(&self) -> String {
-        match self {
-            Self::Cpu(_) => cpu_name(),
-            Self::Cuda(cuda) => cuda.device_name(),
-        }
-    }
+    /// Name of the CPU or GPU.
+    fn device_name(&self) -> String;
 
-    /// The widest beam of its searches.
-    pub(crate) fn max_beam_width(&self) -> usize {
-        match self {
-            Self::Cpu(_) => usize::MAX,
-            Self::Cuda(cuda) => cuda.max_beam_width(),
-        }
+    /// Bytes of device memory; 0 on the CPU.
+    fn device_bytes(&self) -> u64 {
+        0
     }
 
     /// Where searches read vectors.
-    pub(crate) fn vector_storage(&self) -> VectorStorage {
-        match self {
-            Self::Cpu(_) => VectorStorage::Host,
-            Self::Cuda(cuda) => cuda.vector_storage(),
-        }
-    }
+    fn vector_storage(&self) -> VectorStorage;
 
-    pub(crate) fn device_bytes(&self) -> u64 {
-        match self {
-            Self::Cpu(_) => 0,
-            Self::Cuda(cuda) => cuda.bytes(),
-        }
-    }
+    /// The widest beam of its searches.
+    fn max_beam_width(&self) -> usize;
 
-    /// Whether the executor can insert and consolidate.
+    /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::read_edges`].
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
+
+    /// Calls `change` once, to change vectors, keys or codes on the host, and updates the device.
     ///
     /// # Errors
-    /// [`DeviceError`]: build parameters or vectors are beyond what kernels take.
-    pub(crate) fn check_updates(&self) -> Result<(), DeviceError> {
-        match self {
-            Self::Cpu(_) => Ok(()),
-            Self::Cuda(cuda) => cuda.check_updates(),
-        }
+    /// [`DeviceError`]; the change is undone.
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError>;
+
+    /// Copies edges from the device to the host's graph, unless they are there already.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; the index is unchanged.
+    fn read_edges(&self) -> Result<(), DeviceError> {
+        Ok(())
     }
 
-    pub(crate) fn compact(&self) -> Result<CompactReport, UpdateError> {
-        match self {
-            Self::Cpu(graph) => Ok(compact(&mut graph.write().unwrap_or_else(PoisonError::into_inner))?),
-            Self::Cuda(cuda) => Ok(cuda.compact()?),
-        }
-    }
+    /// The graph, whose edges were [read](Self::read_edges) before.
+    fn into_graph(self: Box<Self>) -> Graph<T>;
 
-    pub(crate) fn search(
+    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+
+    fn search_batch(
         &self,
-        executor: &CpuExecutor,
-        query: &[T],
-        params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        match self {
-            Self::Cpu(graph) => GraphLock::read(&&**graph, |graph| executor.answer_one(graph, query, params)),
-            Self::Cuda(cuda) => cuda.search(executor.pool(), query, params),
-        }
-    }
-
-    pub(crate) fn search_batch(
-        &self,
-        executor: &CpuExecutor,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        match self {
-            Self::Cpu(graph) => {
-                GraphLock::read(&&**graph, |graph| executor.answer(graph, queries, params, matches))
-            }
-            Self::Cuda(cuda) => cuda.search_batch(executor.pool(), queries, params, matches),
-        }
+    ) -> Result<SearchReport, SearchError>;
+
+    fn insert(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        existing: Existing,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError>;
+
+    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
+
+    fn compact(&self) -> Result<CompactReport, UpdateError>;
+
+    /// Calls `work` while some vertices have no out-edges, and restores these.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; `work` may then not have been called.
+    fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
+
+    /// On a CUDA device, the time of one launch without transfers, and the cost of each query. `None` on the CPU.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    fn profile(
+        &self,
+        _queries: MatrixView<'_, T>,
+        _params: SearchParams<'_>,
+    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+        Ok(None)
+    }
+
+    /// Measured peaks of the CUDA device; `None` on the CPU.
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        Ok(None)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&self) -> Option<&CudaBackend<T>> {
+        None
     }
 }
 
-/// What the first CUDA device gives that is there and has room; none where no device does. A device that fails is an error.
+impl<T: Element> dyn Backend<T> {
+    /// [`Self::read_graph`] with a result.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
+        let (mut read, mut result) = (Some(read), None);
+        self.read_graph(&mut |graph| result = read.take().map(|read| read(graph)));
+        result.expect("the backend has a graph")
+    }
+
+    /// [`Self::change_graph`] with a result.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
+        let (mut change, mut result) = (Some(change), None);
+        self.change_graph(&mut |graph| result = change.take().map(|change| change(graph)))?;
+        Ok(result.expect("the backend makes the change"))
+    }
+}
+
+/// The first CUDA device for which `try_device` returns something. A device that is absent or full is passed over; one
+/// that fails is an error.
 ///
 /// # Errors
 /// [`DeviceError`].
 pub(crate) fn first_available<R>(
     mut try_device: impl FnMut(usize) -> Result<Option<R>, DeviceError>,
 ) -> Result<Option<R>, DeviceError> {
-    for ordinal in unless_unavailable(ordinals())?.unwrap_or_default() {
+    for ordinal in unless_unavailable(cuda::ordinals())?.unwrap_or_default() {
         if let Some(found) = unless_unavailable(try_device(ordinal))?.flatten() {
             return Ok(Some(found));
         }
@@ -200,6 +153,22 @@ fn unless_unavailable<R>(result: Result<R, DeviceError>) -> Result<Option<R>, De
         Err(DeviceError::Unavailable { .. }) => Ok(None),
         result => result.map(Some),
     }
+}
+
+/// [`Backend::without_edges`] on any graph.
+fn without_edges<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphLock<E::Graph>,
+    vertices: &[VectorId],
+    work: &mut dyn FnMut(),
+) -> Result<(), E::Error> {
+    let no_edges = vec![Vec::new(); vertices.len()];
+    rolled_back(graph, |graph| {
+        let updates = graph.read(|graph| executor.row_updates(graph, vertices, &no_edges))?;
+        graph.write(|graph| executor.publish(graph, updates))?;
+        work();
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -4,5 +4,6 @@ mod profile;
 pub mod recall;
 pub mod runbook;
 
+pub use crate::device::cpu_name;
 pub use jasper_core::synthetic;
 pub use profile::{DevicePeaks, Profile, device_peaks, device_time, profile};

@@ -1,15 +1,15 @@
-//! Searches measured: the cost of each query, the time of a batch, and the peaks of a device.
+//! Profiles of searches: the cost of each query, the time of a batch, and the peaks of a device.
 
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Metric, padded_len};
 use jasper_vamana::{Distances, Matches, SearchCost, SearchError, SearchParams};
 
-use crate::backend::Backend;
 use crate::{DeviceError, Index};
 
 /// What a batch of searches cost.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Profile {
     /// Time of the batch: on a CUDA device, that of the launch alone, without transfers.
     pub time: Duration,
@@ -25,6 +25,7 @@ pub struct Profile {
 
 /// The peak throughput of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DevicePeaks {
     /// Bytes per second of a copy within device memory, reads and writes counted.
     pub bytes_per_second: f64,
@@ -50,8 +51,8 @@ impl Profile {
     }
 }
 
-/// Profiles a batch of searches with exact distances: the cost of each query, and the time of all. On a CPU, sketches
-/// rule most vectors out, and fewer bytes are read than are counted.
+/// Profiles a batch of searches with exact distances: the cost of each query, and the time of all. On a CPU,
+/// sketches rule most vectors out, so that fewer bytes are read than counted.
 ///
 /// # Errors
 /// [`SearchError`].
@@ -78,8 +79,8 @@ fn measure<T: Element>(
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
 ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-    if let Backend::Cuda(cuda) = &index.backend {
-        return cuda.profile(index.executor.pool(), queries, params);
+    if let Some(profile) = index.backend.profile(queries, params)? {
+        return Ok(profile);
     }
     let mut matches = Matches::new(queries.len(), params.k)?;
     index.search_to(queries, params, matches.as_mut())?;
@@ -93,8 +94,8 @@ fn measure<T: Element>(
     Ok((time, costs.collect::<Result<_, SearchError>>()?))
 }
 
-/// The time that a GPU takes to search for queries in its memory, without transfers: the median of several launches. `None`
-/// on the CPU.
+/// The time that a GPU takes to search for queries in its memory, without transfers: the median of several launches.
+/// `None` on the CPU.
 ///
 /// # Errors
 /// [`SearchError`].
@@ -103,19 +104,13 @@ pub fn device_time<T: Element>(
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
 ) -> Result<Option<Duration>, SearchError> {
-    match &index.backend {
-        Backend::Cpu(_) => Ok(None),
-        Backend::Cuda(cuda) => Ok(Some(cuda.profile(index.executor.pool(), queries, params)?.0)),
-    }
+    Ok(index.backend.profile(queries, params)?.map(|(time, _)| time))
 }
 
-/// Measures the peaks of the GPU that an index is on. `None` on the CPU, whose caches make a copy say little.
+/// Measures the peaks of the GPU that an index is on. `None` on the CPU, where caches make a copy meaningless.
 ///
 /// # Errors
 /// [`DeviceError`].
 pub fn device_peaks<T: Element>(index: &Index<T>) -> Result<Option<DevicePeaks>, DeviceError> {
-    match &index.backend {
-        Backend::Cpu(_) => Ok(None),
-        Backend::Cuda(cuda) => cuda.peaks().map(Some),
-    }
+    index.backend.peaks()
 }

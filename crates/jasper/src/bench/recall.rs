@@ -3,8 +3,8 @@
 pub use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Key, NO_KEY};
 
-/// Mean recall@k of a batch: `keys` are those of [`Matches`](crate::Matches), `k` per query, and `truth` returns the true
-/// neighbors of a query; see [`recall_at`].
+/// Mean recall@k of a batch: `keys` are those of [`Matches`](crate::Matches), `k` per query, and `truth` returns the
+/// true neighbors of a query; see [`recall_at`].
 ///
 /// # Panics
 /// If `k` is 0.

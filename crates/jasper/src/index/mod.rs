@@ -1,5 +1,6 @@
 //! The index.
 
+mod open;
 mod quantize;
 mod search;
 mod update;
@@ -10,108 +11,93 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
-use jasper_vamana::{CpuExecutor, MemoryPlan, PoolError, TunedSearch, VectorStorage};
+use jasper_vamana::{CpuExecutor, MemoryPlan, PoolError, VectorStorage};
 
-use crate::backend::{Backend, CudaBackend, plan_graph};
-use crate::{CheckReport, Device, DeviceError, IndexStats, MoveError};
+use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
+use crate::check::{CheckError, CheckReport};
+use crate::{Device, DeviceError, IndexStats, MoveError};
+pub use open::OpenOptions;
 
-/// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA device](Self::to_device).
+/// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
+/// device](Self::to_device).
 ///
-/// Every method but [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread. Searches run at
-/// the same time as each other and as changes, and wait only while a change writes its results; changes wait for one another.
-/// An insert or delete is visible to every search that starts after the call returned; the vectors of one call become visible
-/// together. A call that fails or is cancelled leaves the index as it was.
+/// Every method but [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread. Searches
+/// run at the same time as each other and as changes, and wait only while a change writes its results. A write waits
+/// for the searches that have begun, and later ones wait for the write: a long [`Self::search_batch`] may delay them.
+/// Changes wait for one another.
+///
+/// An insert or delete is visible to every search that starts after the call returned; the vectors of one call become
+/// visible together. A call that fails or is cancelled leaves the index as it was, with two exceptions:
+/// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
+/// or undoes a change leaves its copy unusable: later calls return the error.
+///
+/// Inserts, upserts, consolidation, compaction, quantizing, tuning, checking and saving have a variant
+/// `_with_progress`, with one more argument: a [callback](ProgressFn) that receives progress reports and may cancel
+/// the call. Searches and the other methods have none, of which [`Self::to_device`], [`Self::to_host`], [`Self::check_codes`]
+/// and [`Self::sketch`] may take long.
 ///
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
 pub struct Index<T: Element> {
-    pub(crate) backend: Backend<T>,
+    pub(crate) backend: Box<dyn Backend<T>>,
     pub(crate) executor: Arc<CpuExecutor>,
-    /// Held by whoever changes the graph, from the first look to the last write.
+    /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
     /// Where vectors are to be stored on a CUDA device; decided by what fits if `None`.
     storage: Mutex<Option<VectorStorage>>,
 }
 
 impl<T: Element> Index<T> {
-    /// Reads an index file into memory and verifies its checksums.
+    /// Reads an index file into memory and verifies its checksums. [`OpenOptions`] has more ways to open it.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::open_with(path, 0, &mut no_progress)
+        OpenOptions::new().open(path)
     }
 
-    /// [`Self::open`] with `threads` threads for the index (0: one per CPU) and a progress callback.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn open_with(
-        path: impl AsRef<Path>,
-        threads: usize,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Self, FileError> {
-        let path = path.as_ref();
-        Self::from_file(path, Graph::open(path, progress)?, threads)
-    }
-
-    /// Maps an index file into memory: returns at once, and pages are read when searches touch them.
-    ///
-    /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn open_mapped(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let path = path.as_ref();
-        Self::from_file(path, Graph::map(path)?, 0)
-    }
-
-    fn from_file(path: &Path, graph: Graph<T>, threads: usize) -> Result<Self, FileError> {
-        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
-        let index = Self::from_graph(graph, threads);
-        index.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))
-    }
-
-    /// An index over a graph, for example one that [`crate::interop`] read, with `threads` threads (0: one per CPU).
+    /// An index over a graph, for example one that [`crate::graph::interop`] read, with one thread per CPU.
     ///
     /// # Errors
     /// [`PoolError`]: the threads cannot be started.
-    pub fn from_graph(graph: Graph<T>, threads: usize) -> Result<Self, PoolError> {
-        Ok(Self::new(graph, Arc::new(CpuExecutor::new(threads)?)))
+    pub fn from_graph(graph: Graph<T>) -> Result<Self, PoolError> {
+        Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?)))
     }
 
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
-        Self { backend: Backend::cpu(graph), executor, writer: Mutex::default(), storage: Mutex::default() }
+        let backend = Box::new(HostBackend::new(graph, Arc::clone(&executor)));
+        Self { backend, executor, writer: Mutex::default(), storage: Mutex::default() }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete.
     ///
-    /// Changes wait meanwhile; searches wait only while a CUDA device's edges are copied to the host.
+    /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a
+    /// time.
     ///
     /// # Errors
-    /// [`FileError`]; the old file is as it was.
+    /// [`FileError`]; the old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
-        self.save_with(path, &mut no_progress)
+        self.save_with_progress(path, &mut no_progress)
     }
 
     /// [`Self::save`] with a progress callback.
     ///
     /// # Errors
     /// [`FileError`].
-    pub fn save_with(
+    pub fn save_with_progress(
         &self,
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<SaveStats, FileError> {
         let path = path.as_ref();
         let _writer = self.lock_writer();
-        let read = self.backend.read_edges(&self.executor);
+        let read = self.backend.read_edges();
         read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
         self.backend.read(|graph| graph.save(path, progress))
     }
 
-    /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, and the CPU where there is
-    /// none.
+    /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, and the CPU where there
+    /// is none.
     ///
     /// Cost: one copy of the index over the bus. Vectors and keys stay in host memory as well.
     ///
@@ -121,21 +107,27 @@ impl<T: Element> Index<T> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
         }
-        if let Err(error) = device.find() {
+        if let Err(error) = device.check() {
             return Err(MoveError::new(self, error));
         }
-        let mut index = self.to_host()?;
-        let storage = index.vector_storage_wanted();
-        let uploaded = index.backend.read(|graph| Backend::upload(graph, &index.executor, device, storage));
+        let index = self.to_host()?;
+        let storage = *index.storage.lock().unwrap_or_else(PoisonError::into_inner);
+        let uploaded = index.backend.read(|graph| {
+            let upload = |ordinal| Upload::new(graph, &index.executor, ordinal, storage).map(Some);
+            match device {
+                Device::Cpu => Ok(None),
+                Device::Cuda(ordinal) => upload(ordinal),
+                Device::Auto => first_available(upload),
+            }
+        });
         match uploaded {
-            Err(error) => return Err(MoveError::new(index, error)),
-            Ok(None) => {}
+            Err(error) => Err(MoveError::new(index, error)),
+            Ok(None) => Ok(index),
             Ok(Some(copy)) => {
-                let cuda = CudaBackend::new(index.backend.into_graph(), copy, &index.executor);
-                index.backend = Backend::Cuda(Box::new(cuda));
+                let backend = copy.into_backend(index.backend.into_graph(), Arc::clone(&index.executor));
+                Ok(Self { backend, ..index })
             }
         }
-        Ok(index)
     }
 
     /// Moves the index back to host memory; device memory is freed.
@@ -145,19 +137,23 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`MoveError`], which [gives the index back](MoveError::into_index): the device failed.
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
-        match self.backend.read_edges(&self.executor) {
-            Err(error) => Err(MoveError::new(self, error)),
-            Ok(()) => Ok(Self { backend: Backend::cpu(self.backend.into_graph()), ..self }),
+        if self.device() == Device::Cpu {
+            return Ok(self);
         }
+        if let Err(error) = self.backend.read_edges() {
+            return Err(MoveError::new(self, error));
+        }
+        let backend = Box::new(HostBackend::new(self.backend.into_graph(), Arc::clone(&self.executor)));
+        Ok(Self { backend, ..self })
     }
 
-    /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in pinned
-    /// host memory, where kernels read them over the bus. Without this, they go to the device if all of the index fits
-    /// there, else to the host if the index is [quantized](Self::quantize). Not saved.
+    /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in
+    /// pinned host memory, where kernels read them over the bus. Without this, they go to the device if all of the
+    /// index fits there, else to the host if the index is [quantized](Self::quantize). Not saved.
     ///
-    /// Host storage is for quantized indexes: searches read over the bus only the vectors that are reranked. Exact searches,
-    /// inserts and consolidation read all their vectors so, at a fraction of the speed. An index that is on a device keeps
-    /// its storage until it moves there again.
+    /// Host storage is for quantized indexes: searches read over the bus only the vectors that are reranked. Exact
+    /// searches, inserts and consolidation read all their vectors so, at a fraction of the speed. An index that is on a
+    /// device keeps its storage until it moves there again.
     ///
     /// ```
     /// use jasper::bench::synthetic::Clusters;
@@ -176,34 +172,47 @@ impl<T: Element> Index<T> {
         *self.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
     }
 
-    fn vector_storage_wanted(&self) -> Option<VectorStorage> {
-        *self.storage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What the index would take of a CUDA device and of the host, with its vectors stored there; the device need not
     /// exist. `None` without the feature `cuda`.
-    pub fn plan_on_device(&self, storage: VectorStorage) -> Option<MemoryPlan> {
+    pub fn memory_plan_on_device(&self, storage: VectorStorage) -> Option<MemoryPlan> {
         self.backend.read(|graph| plan_graph(graph, storage))
     }
 
     /// Verifies every vector, edge and key, and that every vector can be reached.
     ///
-    /// Cost: one pass over vectors and edges, and one traversal of the graph. Searches go on meanwhile.
+    /// Cost: one pass over vectors and edges, and one traversal of the graph. Searches and changes meanwhile are
+    /// as for [`Self::read_graph`].
     ///
     /// # Errors
-    /// [`DeviceError`]: the device failed.
-    pub fn check(&self) -> Result<CheckReport, DeviceError> {
-        self.read_graph(|graph| self.executor.pool().install(|| CheckReport::new(graph)))
+    /// [`CheckError`]: the device failed.
+    pub fn check(&self) -> Result<CheckReport, CheckError> {
+        self.check_with_progress(&mut no_progress)
     }
 
-    /// Runs `read` on the graph: vectors, edges, keys. Searches go on meanwhile. On a CUDA device, edges are copied to the
-    /// host first, and changes wait.
+    /// [`Self::check`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`CheckError`]: the device failed, or the call was cancelled.
+    pub fn check_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
+        Ok(self.read_graph(|graph| CheckReport::new(graph, self.executor.pool(), progress))??)
+    }
+
+    /// Runs `read` on the graph: vectors, edges, keys. Searches go on meanwhile; changes wait, so `read` must not make
+    /// one.
+    ///
+    /// On the CPU this does not wait for a change that is under way: `read` sees the graph between two of its writes,
+    /// and the next write waits for `read`, as do searches behind it. On a CUDA device it waits for the change, then
+    /// copies the edges to the host.
     ///
     /// # Errors
     /// [`DeviceError`]: the device failed.
     pub fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
-        let _writer = (self.device() != Device::Cpu).then(|| self.lock_writer());
-        self.backend.read_edges(&self.executor)?;
+        // Under the lock, changes wait before they lock the graph: a waiting write would hold up searches.
+        let _writer = match self.device() {
+            Device::Cpu => self.writer.try_lock().ok(),
+            _ => Some(self.lock_writer()),
+        };
+        self.backend.read_edges()?;
         Ok(self.backend.read(read))
     }
 
@@ -211,7 +220,11 @@ impl<T: Element> Index<T> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts and sizes. On a CUDA device, the mean degree is that of the last [`Self::save`] or [`Self::check`].
+    /// Counts and sizes. On a CUDA device, the mean degree is that of the edges when they were last copied to the host,
+    /// by
+    /// [`Self::save`], [`Self::check`] or [`Self::read_graph`]; 0 after a [`Self::compact`] until then.
+    ///
+    /// Cost: the degree of every vertex is read.
     pub fn stats(&self) -> IndexStats {
         let storage = self.backend.vector_storage();
         self.backend.read(|graph| IndexStats::new(graph, storage))
@@ -229,12 +242,12 @@ impl<T: Element> Index<T> {
 
     /// Number of coordinates of a vector.
     pub fn dimension(&self) -> usize {
-        self.backend.read(Graph::dimension)
+        self.backend.read(|graph| graph.dimension())
     }
 
     /// The distance between vectors.
     pub fn metric(&self) -> Metric {
-        self.backend.read(Graph::metric)
+        self.backend.read(|graph| graph.metric())
     }
 
     /// The parameters that the graph was built with.
@@ -247,8 +260,8 @@ impl<T: Element> Index<T> {
         self.backend.read(|graph| graph.keys().slot_of(key).is_some())
     }
 
-    /// The vector of a key as it is stored: at unit length for cosine distances of floats. `None` if there is no such key,
-    /// or vectors were [dropped](Self::drop_vectors).
+    /// The vector of a key as it is stored: at unit length for cosine distances of floats. `None` if there is no such
+    /// key, or vectors were [dropped](Self::drop_vectors).
     pub fn vector(&self, key: Key) -> Option<Vec<T>> {
         self.backend.read(|graph| {
             let slot = graph.keys().slot_of(key).filter(|_| graph.has_vectors())?;

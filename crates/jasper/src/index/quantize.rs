@@ -1,32 +1,49 @@
-//! Codes beside the vectors, or in place of them.
+//! Quantized codes next to the vectors, or instead of them.
 
-use jasper_core::Element;
+use jasper_core::{Element, ProgressFn, no_progress};
 use jasper_graph::VectorError;
 use jasper_quant::Quantization;
-use jasper_vamana::{CodeReport, UpdateError, code_report, quantize};
+use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
 
 use crate::Index;
 
 impl<T: Element> Index<T> {
-    /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances, at
-    /// a fraction of the memory traffic, and compute exact ones for what they find; see [`crate::Distances`].
+    /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances,
+    /// at a fraction of the memory traffic, and rerank what they find with exact ones; see [`crate::Distances`].
     ///
-    /// Codes are updated with every change, and saved. The quantizer is trained on the vectors of now: if the data drifts,
-    /// call this again (see [`Self::check_codes`]).
+    /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
+    /// drifts, call this again (see [`Self::check_codes`]).
     ///
-    /// Cost: seconds of training on the CPU, and about one search per vector; [`crate::IndexStats::code_bytes`] of memory, and on a
-    /// CUDA device a copy of them. Searches wait meanwhile.
+    /// Cost: seconds of training on the CPU, and about one search per vector; [`crate::IndexStats::code_bytes`] of
+    /// memory, and on a CUDA device a copy of them. Searches go on meanwhile, with the existing codes; changes wait.
     ///
     /// # Errors
-    /// [`UpdateError`]; the index is as it was, but has no codes if the device had no room for them.
+    /// [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
     pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
-        let _writer = self.lock_writer();
-        self.quantize_locked(quantization)
+        self.quantize_with_progress(quantization, &mut no_progress)
     }
 
-    /// [`Self::quantize`] under the writer lock.
-    pub(crate) fn quantize_locked(&self, quantization: Quantization) -> Result<(), UpdateError> {
-        self.change_host(|graph| quantize(&self.executor, graph, quantization))?
+    /// [`Self::quantize`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    pub fn quantize_with_progress(
+        &self,
+        quantization: Quantization,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), UpdateError> {
+        let _writer = self.lock_writer();
+        self.quantize_locked(quantization, progress)
+    }
+
+    /// [`Self::quantize_with_progress`] under the writer lock.
+    pub(crate) fn quantize_locked(
+        &self,
+        quantization: Quantization,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), UpdateError> {
+        let codes = self.backend.read(|graph| encode(&self.executor, graph, quantization, progress))?;
+        Ok(self.backend.change(|graph| graph.set_codes(codes))?)
     }
 
     /// Drops the codes; searches are exact again.
@@ -36,24 +53,24 @@ impl<T: Element> Index<T> {
     pub fn clear_codes(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         self.backend.read(|graph| graph.require_vectors())?;
-        Ok(self.change_host(|graph| graph.clear_codes())?)
+        Ok(self.backend.change(|graph| graph.clear_codes())?)
     }
 
-    /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return estimated
-    /// distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
+    /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return
+    /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// [`UpdateError::NoCodes`]; the index is as it was.
+    /// [`UpdateError::NoCodes`]; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         if self.backend.read(|graph| graph.vectors().codes().is_none()) {
             return Err(UpdateError::NoCodes);
         }
-        Ok(self.change_host(|graph| graph.drop_vectors())?)
+        Ok(self.backend.change(|graph| graph.drop_vectors())?)
     }
 
-    /// The error of the codes on the vectors of now, and that of newly trained ones. `None` if there are no codes or no
-    /// vectors.
+    /// The error of the codes on the current vectors, and that of newly trained ones. `None` if there are no codes or
+    /// no vectors.
     ///
     /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
     ///
@@ -63,15 +80,15 @@ impl<T: Element> Index<T> {
         self.read_graph(|graph| code_report(&self.executor, graph))?
     }
 
-    /// Speeds up exact searches of f32 vectors on the CPU, with the same results: stores each vector a second time at one
-    /// byte per coordinate, by which most vectors are ruled out without being read. Takes a quarter of the vectors' memory.
-    /// Updated with every change, not saved. Does nothing for other elements, or for searches on a CUDA device.
+    /// Speeds up exact searches of f32 vectors on the CPU, with the same results: stores each vector a second time at
+    /// one byte per coordinate, which rules most vectors out without reading them. Takes a quarter of the vectors'
+    /// memory. Updated with every change, not saved. Does nothing for other elements, or for searches on a CUDA device.
     ///
     /// # Errors
     /// [`UpdateError`]: there is no memory for it.
     pub fn sketch(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
-        let sketched = self.change_host(|graph| graph.vectors_mut().build_sketches(None))?;
+        let sketched = self.backend.change(|graph| graph.vectors_mut().build_sketches(None))?;
         Ok(sketched.map_err(VectorError::from)?)
     }
 }

@@ -12,7 +12,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.backend.search(&self.executor, query, params)
+        self.backend.search(query, params)
     }
 
     /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`.
@@ -50,7 +50,7 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.backend.search_batch(&self.executor, queries, params, matches)
+        self.backend.search_batch(queries, params, matches)
     }
 
     /// The nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are hits, at
@@ -68,9 +68,7 @@ impl<T: Element> Index<T> {
         let (k, beam_width) = (params.k.saturating_add(1), params.beam_width.saturating_add(1));
         let one_more = match params.k {
             0 => params,
-            _ => {
-                SearchParams { k, beam_width: beam_width.min(self.backend.max_beam_width().max(k)), ..params }
-            }
+            _ => params.k(k).beam_width(beam_width.min(self.backend.max_beam_width().max(k))),
         };
         let mut hits = self.search(&vector, one_more)?;
         hits.retain(|hit| hit.key != key);
@@ -79,14 +77,16 @@ impl<T: Element> Index<T> {
     }
 
     /// The keys within `radius` of a vector, nearest first: all whose distance, in the metric of the index, is at most
-    /// `radius` and that the beam search finds.
+    /// `radius` and that the beam search finds. L2 distances are squared: give the square of the radius.
     ///
-    /// Starts with `params` and doubles `k` and the beam width until the farthest hit is beyond the radius, or every key is a
-    /// hit. Each hit is within the radius; one may be missed, as by any approximate search, and less likely with a wider
-    /// beam. On a CUDA device a beam has at most 1024 entries, and so many keys can be found.
+    /// Starts with `params` and doubles `k` and the beam width until the farthest hit is beyond the radius, or every
+    /// key is a hit. Each hit is within the radius; one may be missed, as by any approximate search, and less likely
+    /// with a wider beam. On a CUDA device at most 1024 keys can be found, the
+    /// widest beam there.
     ///
     /// # Errors
-    /// [`SearchError`]; [`SearchError::Widest`] if a CUDA device would have to find more keys than its widest beam holds.
+    /// [`SearchError`]; [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its widest
+    /// beam holds.
     pub fn search_within(
         &self,
         query: &[T],
@@ -104,7 +104,7 @@ impl<T: Element> Index<T> {
             let wider = |width: usize| width.saturating_mul(2).min(widest).max(width);
             // At the widest beam, one hit more is asked for and refused.
             let k = if params.k < widest { wider(params.k) } else { params.k.saturating_add(1) };
-            params = SearchParams { k, beam_width: wider(params.beam_width).max(k), ..params };
+            params = params.k(k).beam_width(wider(params.beam_width).max(k));
         }
     }
 }
@@ -117,7 +117,7 @@ impl<T: Element> Index<T> {
     /// ```no_run
     /// use jasper::bench::synthetic::Clusters;
     /// use jasper::cuda::prelude::*;
-    /// use jasper::cuda::{Context, DeviceBatch, Stream, hit_from_answer};
+    /// use jasper::cuda::{Context, DeviceBatch, Stream, hit_from_device};
     /// use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
     ///
     /// let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
@@ -127,10 +127,10 @@ impl<T: Element> Index<T> {
     ///
     /// let stream = Stream::new(&Context::open(0)?)?;
     /// let on_device = stream.upload(&index.prepare_queries(queries)?)?;
-    /// let (mut answers, mut work) = (stream.allocate(100 * 10)?, stream.allocate(100 * 2)?);
-    /// let arrays = DeviceBatch { queries: &on_device, answers: &mut answers, work: &mut work };
+    /// let (mut results, mut costs) = (stream.allocate(100 * 10)?, stream.allocate(100 * 2)?);
+    /// let arrays = DeviceBatch { queries: &on_device, results: &mut results, costs: &mut costs };
     /// index.search_on_device(&stream, SearchParams::new(10), arrays)?;
-    /// assert_eq!(hit_from_answer(stream.download(&answers)?[0]).key, 0);
+    /// assert_eq!(hit_from_device(stream.download(&results)?[0]).key, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -147,10 +147,8 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        match &self.backend {
-            crate::backend::Backend::Cpu(_) => Err(crate::DeviceError::OnCpu.into()),
-            crate::backend::Backend::Cuda(cuda) => cuda.launch(self.executor.pool(), stream, params, arrays),
-        }
+        let cuda = self.backend.as_cuda().ok_or(crate::DeviceError::OnCpu)?;
+        cuda.launch(stream, params, arrays)
     }
 
     /// Queries as [`Self::search_on_device`] takes them: padded, and at unit length for cosine distances of floats.

@@ -2,15 +2,13 @@
 
 use std::collections::HashSet;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorSource, no_progress};
-use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
-use jasper_vamana::{
-    CompactReport, ConsolidateReport, Existing, GraphLock, InsertReport, MutableGraph, UpdateError,
-    consolidate, insert,
+use jasper_core::{
+    Element, Key, MatrixView, Progress, ProgressFn, Stage, VectorId, VectorSource, no_progress,
 };
+use jasper_graph::{KeyError, KeyMap, VectorError};
+use jasper_vamana::{CompactReport, ConsolidateReport, Existing, InsertReport, UpdateError};
 
-use crate::backend::on_backend;
-use crate::{DeviceError, Index};
+use crate::Index;
 
 impl<T: Element> Index<T> {
     /// Adds vectors, each under the key at the same position.
@@ -21,21 +19,21 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`UpdateError`].
     pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.insert_with(vectors, keys, &mut no_progress)
+        self.insert_with_progress(vectors, keys, &mut no_progress)
     }
 
     /// [`Self::insert`] with a progress callback.
     ///
     /// # Errors
     /// [`UpdateError`].
-    pub fn insert_with(
+    pub fn insert_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _writer = self.lock_writer();
-        self.add(vectors, keys, Existing::Refuse, progress)
+        self.backend.insert(vectors, keys, Existing::Refuse, progress)
     }
 
     /// Adds one vector.
@@ -46,30 +44,29 @@ impl<T: Element> Index<T> {
         self.insert(&single(vector)?, &[key])
     }
 
-    /// Adds vectors under new keys, which follow the largest key ever used; returns the first of them.
+    /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
     ///
     /// # Errors
     /// [`UpdateError`].
-    pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<Key, UpdateError> {
-        self.insert_auto_with(vectors, &mut no_progress)
+    pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
+        self.insert_auto_with_progress(vectors, &mut no_progress)
     }
 
     /// [`Self::insert_auto`] with a progress callback.
     ///
     /// # Errors
     /// [`UpdateError`].
-    pub fn insert_auto_with(
+    pub fn insert_auto_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Key, UpdateError> {
+    ) -> Result<(Key, InsertReport), UpdateError> {
         let _writer = self.lock_writer();
         let first = self.backend.read(|graph| graph.keys().next_key());
         // The last key there could be is NO_KEY, which is reserved.
         let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
         let keys: Vec<Key> = (first..end).collect();
-        self.add(vectors, &keys, Existing::Refuse, progress)?;
-        Ok(first)
+        Ok((first, self.backend.insert(vectors, &keys, Existing::Refuse, progress)?))
     }
 
     /// Adds vectors under keys; a key that is in the index gets the new vector in place of its old one.
@@ -77,32 +74,29 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`UpdateError`].
     pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.upsert_with(vectors, keys, &mut no_progress)
+        self.upsert_with_progress(vectors, keys, &mut no_progress)
     }
 
     /// [`Self::upsert`] with a progress callback.
     ///
     /// # Errors
     /// [`UpdateError`].
-    pub fn upsert_with(
+    pub fn upsert_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _writer = self.lock_writer();
-        self.add(vectors, keys, Existing::Replace, progress)
+        self.backend.insert(vectors, keys, Existing::Replace, progress)
     }
 
-    fn add(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        existing: Existing,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        self.backend.check_updates()?;
-        on_backend!(self, |executor, graph| insert(executor, &mut graph, vectors, keys, existing, progress))
+    /// Adds one vector under a key; if the key is in the index, it gets the new vector in place of its old one.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    pub fn upsert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
+        self.upsert(&single(vector)?, &[key])
     }
 
     /// Deletes keys: searches no longer return them. Their vectors stay in the graph, and can be restored, until
@@ -111,7 +105,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
     pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(keys, KeyMap::check_live, KeyMap::delete)
+        self.change_keys(keys, KeyMap::live_slot, KeyMap::delete)
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
@@ -119,14 +113,14 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`UpdateError`] if a key cannot be restored; none is restored then.
     pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(keys, KeyMap::check_restorable, KeyMap::restore)
+        self.change_keys(keys, KeyMap::restorable_slot, KeyMap::restore)
     }
 
     /// Changes all keys, if all of them pass the check.
     fn change_keys(
         &self,
         keys: &[Key],
-        check: impl Fn(&KeyMap, Key) -> Result<(), KeyError>,
+        check: impl Fn(&KeyMap, Key) -> Result<VectorId, KeyError>,
         change: impl Fn(&mut KeyMap, Key) -> Result<(), KeyError>,
     ) -> Result<(), UpdateError> {
         let mut seen = HashSet::with_capacity(keys.len());
@@ -134,17 +128,8 @@ impl<T: Element> Index<T> {
             return Err(UpdateError::RepeatedKey(key));
         }
         let _writer = self.lock_writer();
-        self.backend.read(|graph| keys.iter().try_for_each(|&key| check(graph.keys(), key)))?;
-        Ok(self.change_host(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
-    }
-
-    /// Changes vectors, keys or codes on the host, and on the device what follows from that. The caller holds the writer
-    /// lock.
-    pub(crate) fn change_host<R>(&self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
-        on_backend!(self, |_executor, graph| {
-            let changed = GraphLock::write(&mut graph, |graph| graph.change(change));
-            changed.map_err(|error| DeviceError::failed(self.device(), error))
-        })
+        self.backend.read(|graph| keys.iter().try_for_each(|&key| check(graph.keys(), key).map(drop)))?;
+        Ok(self.backend.change(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
     }
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
@@ -154,17 +139,19 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`UpdateError`]: the device failed, or vectors were [dropped](Self::drop_vectors).
     pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
-        self.consolidate_with(&mut no_progress)
+        self.consolidate_with_progress(&mut no_progress)
     }
 
     /// [`Self::consolidate`] with a progress callback.
     ///
     /// # Errors
     /// [`UpdateError`].
-    pub fn consolidate_with(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+    pub fn consolidate_with_progress(
+        &self,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<ConsolidateReport, UpdateError> {
         let _writer = self.lock_writer();
-        self.backend.check_updates()?;
-        on_backend!(self, |executor, graph| consolidate(executor, &mut graph, progress))
+        self.backend.consolidate(progress)
     }
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
@@ -172,9 +159,19 @@ impl<T: Element> Index<T> {
     /// Searches wait meanwhile. Cost: a copy of what moves; on a CUDA device, memory is kept for later inserts.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
+        self.compact_with_progress(&mut no_progress)
+    }
+
+    /// [`Self::compact`] with a progress callback, which can cancel the call until vectors begin to move.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    pub fn compact_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CompactReport, UpdateError> {
         let _writer = self.lock_writer();
+        let total = self.backend.read(|graph| graph.keys().free());
+        Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
         self.backend.compact()
     }
 }

@@ -1,4 +1,4 @@
-//! Queries whose true neighbors are known: half to choose with, half to confirm.
+//! Queries with known true neighbors: half for selection, half for validation.
 
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
@@ -11,20 +11,21 @@ use crate::Index;
 
 /// Queries to tune a search with, and their true neighbors.
 pub(crate) struct HeldOut<T> {
-    pub(super) chooses: Half<T>,
-    pub(super) confirms: Half<T>,
-    /// True neighbors known of each query.
+    pub(super) selection: Half<T>,
+    pub(super) validation: Half<T>,
+    /// True neighbors per query.
     depth: usize,
 }
 
 /// Half of the queries.
+#[derive(Default)]
 pub(crate) struct Half<T> {
     dimension: usize,
-    /// The queries, one behind the other.
+    /// The queries, one after another.
     rows: Vec<T>,
     truths: Vec<Neighbors>,
-    /// The key of each query, if it is a row of the index, and then no answer to itself.
-    own: Option<Vec<Key>>,
+    /// The key of each query if they are vectors of the index: no hit of its own search. Else empty.
+    own: Vec<Key>,
 }
 
 /// The true neighbors of a query, nearest first.
@@ -33,11 +34,11 @@ struct Neighbors {
     distances: Option<Vec<f32>>,
 }
 
-/// Of so many rows one may be held out: the graph must stay nearly what it is.
-const ROWS_A_SAMPLE: usize = 32;
+/// Vectors of the index per sampled vector, at least: the graph has to stay nearly the same.
+const VECTORS_PER_SAMPLE: usize = 32;
 
 impl<T: Element> HeldOut<T> {
-    /// Queries with the truth about them: those in even places choose, those in odd ones confirm.
+    /// Queries with their true neighbors: those at even positions for selection, those at odd ones for validation.
     pub(super) fn given(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self, TuneError> {
         if truth.len() != queries.len() {
             return Err(TuneError::Truths { queries: queries.len(), truths: truth.len() });
@@ -50,8 +51,8 @@ impl<T: Element> HeldOut<T> {
         Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k())
     }
 
-    /// A sample of the index's vectors as queries, and their true neighbors among all others. Also the vertices of the
-    /// sample, which must have no edges while it is searched for.
+    /// A sample of the index's vectors as queries, and their true neighbors among all others. Also returns the vertices
+    /// of the sample, which must have no edges while it is searched for.
     pub(crate) fn sampled(
         index: &Index<T>,
         count: usize,
@@ -71,20 +72,20 @@ impl<T: Element> HeldOut<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Self, Vec<VectorId>), TuneError> {
         graph.require_vectors().map_err(SearchError::from)?;
-        // Rows that stand for several keys are not taken, and not where searches begin: nothing would be found at all.
-        let alone = |slot: VectorId| {
+        // Not vertices of several keys, and not start points: without edges of these, a search finds nothing.
+        let single_key = |slot: VectorId| {
             let mut keys =
                 graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
             keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
         };
-        let alone: Vec<(VectorId, Key)> = graph.keys().live_slots().filter_map(alone).collect();
-        let order = synthetic::permutation(alone.len(), seed).into_iter();
+        let eligible: Vec<(VectorId, Key)> = graph.keys().live_slots().filter_map(single_key).collect();
+        let order = synthetic::permutation(eligible.len(), seed).into_iter();
         let sample: Vec<_> = order
-            .take(count.min(graph.keys().live() / ROWS_A_SAMPLE))
-            .map(|place| alone[place as usize])
+            .take(count.min(graph.keys().live() / VECTORS_PER_SAMPLE))
+            .map(|i| eligible[i as usize])
             .collect();
         let rows: Vec<T> = sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
-        // Deeper than k, so that rows as far away as the k-th are seen; there are no more than all the others.
+        // Deeper than k, so that ties with the k-th are recognized.
         let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
         let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
         let nearest = executor.nearest(graph, queries, depth + 1, progress)?;
@@ -108,23 +109,23 @@ impl<T: Element> HeldOut<T> {
         queries: impl Iterator<Item = (&'a [T], Neighbors, Option<Key>)>,
         depth: usize,
     ) -> Result<Self, TuneError> {
-        let mut halves = [Half::new(), Half::new()];
+        let mut halves = [Half::default(), Half::default()];
         for (i, (row, truth, own)) in queries.enumerate() {
             halves[i % 2].push(row, truth, own);
         }
-        let [chooses, confirms] = halves;
-        let held_out = Self { chooses, confirms, depth };
+        let [selection, validation] = halves;
+        let held_out = Self { selection, validation, depth };
         if held_out.len() < 2 { Err(TuneError::Queries(held_out.len())) } else { Ok(held_out) }
     }
 
-    /// Queries there are, in both halves.
+    /// Number of queries, in both halves.
     pub(crate) fn len(&self) -> usize {
-        self.chooses.truths.len() + self.confirms.truths.len()
+        self.selection.truths.len() + self.validation.truths.len()
     }
 
     /// Both halves.
     pub(crate) fn halves(&self) -> [&Half<T>; 2] {
-        [&self.chooses, &self.confirms]
+        [&self.selection, &self.validation]
     }
 
     pub(super) fn check_depth(&self, k: usize) -> Result<(), TuneError> {
@@ -133,26 +134,20 @@ impl<T: Element> HeldOut<T> {
 }
 
 impl<T: Element> Half<T> {
-    fn new() -> Self {
-        Self { dimension: 0, rows: Vec::new(), truths: Vec::new(), own: None }
-    }
-
     fn push(&mut self, row: &[T], truth: Neighbors, own: Option<Key>) {
         self.dimension = row.len();
         self.rows.extend_from_slice(row);
         self.truths.push(truth);
-        if let Some(key) = own {
-            self.own.get_or_insert_default().push(key);
-        }
+        self.own.extend(own);
     }
 
-    /// The queries over and over: a batch of so many, or all of them where they are more.
+    /// The queries, repeated to at least `batch`.
     pub(super) fn at_least(&self, batch: usize) -> Vec<T> {
         let count = batch.max(self.truths.len());
         self.rows.iter().copied().cycle().take(count * self.dimension).collect()
     }
 
-    /// The mean recall@k of a search with a frontier of `beam_width`.
+    /// The mean recall@k of a search with this beam width.
     pub(crate) fn recall(
         &self,
         k: usize,
@@ -163,14 +158,14 @@ impl<T: Element> Half<T> {
             MatchesMut<'_>,
         ) -> Result<SearchReport, SearchError>,
     ) -> Result<f64, TuneError> {
-        // A row of the index is met by its own search, and takes a place of the frontier and of the answers.
-        let itself = usize::from(self.own.is_some());
-        let params = SearchParams::new(k + itself).beam_width(beam_width + itself);
+        // A vector of the index is a hit of its own search, and takes an entry of the frontier and of the results.
+        let own = usize::from(!self.own.is_empty());
+        let params = SearchParams::new(k + own).beam_width(beam_width + own);
         let queries = MatrixView::new(&self.rows, self.dimension).expect("rows are pushed whole");
         let mut matches = Matches::new(queries.len(), params.k)?;
         search(queries, params, matches.as_mut())?;
         let recalls = matches.iter().zip(&self.truths).enumerate().map(|(query, (hits, truth))| {
-            let own = self.own.as_ref().map(|own| own[query]);
+            let own = self.own.get(query).copied();
             let found: Vec<Key> = hits.map(|hit| hit.key).filter(|&key| Some(key) != own).take(k).collect();
             recall_at(k, &found, Truth { ids: &truth.keys, distances: truth.distances.as_deref() })
         });

@@ -1,4 +1,4 @@
-//! The tuned searches that an index keeps.
+//! The tuned searches stored with an index.
 
 use jasper_core::Element;
 use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
@@ -6,13 +6,13 @@ use jasper_vamana::{SearchParams, TunedLaunch, TunedSearch};
 use super::Goal;
 use crate::{Device, Index};
 
-/// Recalls that differ by less are the same.
+/// Recalls that differ by less are equal.
 const SAME: f64 = 1e-9;
 
 impl Goal {
     /// A search for it.
     pub(super) fn params(self, beam_width: usize, launch: Option<TunedLaunch>) -> SearchParams<'static> {
-        SearchParams { launch, ..SearchParams::new(self.k).beam_width(beam_width) }
+        SearchParams::new(self.k).beam_width(beam_width).launch(launch)
     }
 }
 
@@ -23,8 +23,8 @@ fn suits_cpu(search: &TunedSearch) -> bool {
 }
 
 impl<T: Element> Index<T> {
-    /// The search [tuned](Self::tune) for `goal`, or for the next higher recall, in calls of about `queries` queries. `None`
-    /// if there is none. A search tuned on another device is used if there is none of this one.
+    /// The search [tuned](Self::tune) for `goal`, or for the next higher recall, in calls of about `queries` queries.
+    /// `None` if there is none. A search tuned on another device is used if there is none of this one.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
         let is_on_cpu = self.device() == Device::Cpu;
         let widest = self.backend.max_beam_width();
@@ -37,13 +37,13 @@ impl<T: Element> Index<T> {
         })
     }
 
-    /// All searches that tuning found and the index keeps.
+    /// All tuned searches stored with the index.
     pub fn tuned_searches(&self) -> Vec<TunedSearch> {
         self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default())
     }
 }
 
-/// [`Index::tuned`], on a device of this name that takes some searches.
+/// [`Index::tuned`] on a device of this name, among the searches that it `takes`.
 fn lookup(
     tuned: &[TunedSearch],
     device: &str,
@@ -53,7 +53,7 @@ fn lookup(
 ) -> Option<SearchParams<'static>> {
     let serves =
         |search: &&TunedSearch| search.k == goal.k && search.target >= goal.recall - SAME && takes(search);
-    // How many times as large the one batch is as the other.
+    // The ratio of the batch sizes, as a logarithm.
     let ratio = |search: &TunedSearch| (search.batch as f64 / queries.max(1) as f64).ln().abs();
     let best = tuned.iter().filter(serves).min_by(|a, b| {
         let is_other = |search: &TunedSearch| search.device != device;

@@ -35,7 +35,7 @@ impl<T: Element> Subject<'_, T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>, TuneError> {
         let launches = if self.index.device() == Device::Cpu { vec![None] } else { launches() };
-        // What expands as much in one step finds the same.
+        // Launches with the same number of expansions have the same recall.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
         let total = groups.len() + launches.len() * BATCHES.len();
         let mut done = 0;
@@ -49,7 +49,7 @@ impl<T: Element> Subject<'_, T> {
             step()?;
             let (beam_width, recall) = match self.reach(goal, held_out, group[0]) {
                 Ok(reached) => reached,
-                // More expansions at once may still reach it.
+                // More expansions per step may still reach it.
                 Err(error @ TuneError::Unreached { .. }) => {
                     unreached = Some(error);
                     continue;
@@ -57,7 +57,7 @@ impl<T: Element> Subject<'_, T> {
                 Err(error) => return Err(error),
             };
             for (fastest, batch) in fastest.iter_mut().zip(BATCHES) {
-                let queries = held_out.chooses.at_least(batch);
+                let queries = held_out.selection.at_least(batch);
                 for &launch in group {
                     step()?;
                     let queries_per_second = self.rate(&queries, batch, goal.params(beam_width, launch))?;
@@ -85,7 +85,7 @@ impl<T: Element> Subject<'_, T> {
         }
     }
 
-    /// The least beam width whose recall both halves find, and that of the half which did not choose it.
+    /// The smallest beam width whose recall is reached on both halves, and its recall on the validation half.
     fn reach(
         &self,
         goal: Goal,
@@ -93,21 +93,21 @@ impl<T: Element> Subject<'_, T> {
         launch: Option<TunedLaunch>,
     ) -> Result<(usize, f64), TuneError> {
         let vertices = self.index.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
-        // A row of the index takes a place of its own.
+        // A sampled query takes one entry of the frontier itself.
         let widest = (self.index.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.index.search_to(queries, SearchParams { launch, ..params }, matches)
+                self.index.search_to(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
         };
         let mut first = goal.k;
         while let Some(width) = least_width(first, widest, |width| {
-            Ok::<_, TuneError>(recall(&held_out.chooses, width)? >= goal.recall)
+            Ok::<_, TuneError>(recall(&held_out.selection, width)? >= goal.recall)
         })? {
-            let confirmed = recall(&held_out.confirms, width)?;
+            let confirmed = recall(&held_out.validation, width)?;
             if confirmed >= goal.recall {
                 return Ok((width, confirmed));
             }
@@ -119,7 +119,7 @@ impl<T: Element> Subject<'_, T> {
         Err(TuneError::Unreached { k: goal.k, recall: goal.recall, found: best, beam_width: widest })
     }
 
-    /// Queries answered a second in calls of `batch`, each of others of the `queries`: by the median call.
+    /// Queries per second in calls of `batch` queries, by the median call.
     fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64, TuneError> {
         let queries = MatrixView::new(queries, self.index.dimension()).expect("queries are whole rows");
         let mut matches = Matches::new(batch, params.k)?;
@@ -139,13 +139,14 @@ impl<T: Element> Subject<'_, T> {
     }
 }
 
-/// The ways of a GPU to share work out that are tried, those that expand as much in one step beside each other.
+/// The launch parameters to try, those with the same number of expansions next to each other.
 fn launches() -> Vec<Option<TunedLaunch>> {
-    let ways = WARPS.into_iter().flat_map(|warps| VISITED_SLOTS.map(|visited_slots| (warps, visited_slots)));
+    let shapes =
+        WARPS.into_iter().flat_map(|warps| VISITED_SLOTS.map(|visited_slots| (warps, visited_slots)));
     let launch = |expansions, (warps, visited_slots)| Some(TunedLaunch { warps, expansions, visited_slots });
     EXPANSIONS
         .into_iter()
-        .flat_map(|expansions| ways.clone().map(move |way| launch(expansions, way)))
+        .flat_map(|expansions| shapes.clone().map(move |shape| launch(expansions, shape)))
         .collect()
 }
 
@@ -157,9 +158,9 @@ fn expansions(launch: &Option<TunedLaunch>) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A group is searched for its recall once, by its first.
+    /// The recall of a group is measured once, with its first launch.
     #[test]
-    fn what_expands_as_much_is_one_group() {
+    fn launches_are_grouped_by_expansions() {
         let launches = launches();
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
         assert_eq!(

@@ -1,15 +1,15 @@
 //! Finds the smallest sufficient beam width.
 
-/// The least width from `first` to `widest` that `reaches`, taken to be true from some width on; `None` if the widest
+/// The smallest width from `first` to `widest` that `reaches`, which is true from some width on; `None` if the widest
 /// does not.
 ///
-/// Asks in rising steps of a half, then halves what is between.
+/// Widens by half until it is reached, then bisects.
 pub(crate) fn least_width<E>(
     first: usize,
     widest: usize,
     mut reaches: impl FnMut(usize) -> Result<bool, E>,
 ) -> Result<Option<usize>, E> {
-    // Below `low` nothing reaches.
+    // No width below `low` reaches.
     let (mut low, mut width) = (first, first.min(widest));
     while !reaches(width)? {
         if width == widest {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::{ControlFlow, Range};
 
+use jasper::error::CheckError;
 use jasper::{
-    BuildError, Element, Index, IndexBuilder, Key, Metric, Progress, Stage, UpdateError, VectorSource,
-    bench::synthetic::Clusters, f16,
+    BuildError, Element, Index, IndexBuilder, Key, Metric, Progress, Quantization, Stage, UpdateError,
+    VectorSource, bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{SearchHits, bytes_of, everything, view};
@@ -107,7 +108,7 @@ fn stops<T: Element>(metric: Metric) {
 
     let inserted = stop_everywhere(
         &mut index,
-        |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.insert_with_progress(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert_eq!(inserted, ["linking", "reading", "reconnecting"].map(String::from).into());
@@ -123,7 +124,7 @@ fn stops<T: Element>(metric: Metric) {
     untouched.delete(&gone).unwrap();
     let consolidated = stop_everywhere(
         &mut index,
-        |index, stopper| index.consolidate_with(&mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.consolidate_with_progress(&mut |p| stopper.report(p)).map(|_| ()),
         |_| true,
     );
     assert_eq!(consolidated, ["consolidating", "reconnecting"].map(String::from).into());
@@ -141,6 +142,35 @@ fn a_call_stopped_at_any_report_has_done_nothing() {
 }
 
 #[test]
+fn quantizing_compacting_and_checking_stop_at_any_report() {
+    let mut index = used::<f32>(Metric::L2);
+    let is_cancel = |error: &UpdateError| matches!(error, UpdateError::Cancelled(_));
+    let quantized = stop_everywhere(
+        &mut index,
+        |index, stopper| {
+            index.quantize_with_progress(Quantization::Rabitq { bits: 2 }, &mut |p| stopper.report(p))
+        },
+        is_cancel,
+    );
+    assert_eq!(quantized, ["quantizing".to_owned()].into());
+    assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 2 }));
+    let free = index.stats().free_slots;
+    let compacted = stop_everywhere(
+        &mut index,
+        |index, stopper| index.compact_with_progress(&mut |p| stopper.report(p)).map(|_| ()),
+        is_cancel,
+    );
+    assert_eq!(compacted, ["compacting".to_owned()].into());
+    assert!(free > 0 && index.stats().free_slots == 0);
+    let checked = stop_everywhere(
+        &mut index,
+        |index, stopper| index.check_with_progress(&mut |p| stopper.report(p)).map(|_| ()),
+        |error| matches!(error, CheckError::Cancelled(_)),
+    );
+    assert_eq!(checked, ["checking".to_owned()].into());
+}
+
+#[test]
 fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
     let rows: Vec<f32> = Clusters::new(DIMENSION, 32).rows(1500, 0);
     let rows = view(&rows, DIMENSION);
@@ -148,7 +178,7 @@ fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
     let mut index = IndexBuilder::new(Metric::L2).threads(2).empty::<f32>(DIMENSION).unwrap();
     let stages = stop_everywhere(
         &mut index,
-        |index, stopper| index.insert_with(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.insert_with_progress(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert!(stages.contains("reading") && stages.contains("linking"));
@@ -164,13 +194,13 @@ fn a_build_can_be_stopped_at_any_report() {
     let mut stages = BTreeSet::new();
     for stop in 0.. {
         let mut stopper = Stopper::at(stop);
-        match builder.build_with(&rows, &mut |p| stopper.report(p)) {
+        match builder.build_with_progress(&rows, &mut |p| stopper.report(p)) {
             Ok((index, report)) => {
                 assert!(report.reconnected > 0, "the set is such that some vertices are lost");
                 assert!(bytes_of(&index) == expected);
                 break;
             }
-            Err(BuildError::Update(UpdateError::Cancelled(cancelled))) => {
+            Err(BuildError::Cancelled(cancelled)) => {
                 assert_eq!(Some(cancelled.stage), stopper.stopped);
                 stages.insert(cancelled.stage.to_string());
             }

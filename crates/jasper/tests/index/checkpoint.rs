@@ -23,7 +23,7 @@ fn builder(metric: Metric) -> IndexBuilder<'static> {
     IndexBuilder::new(metric).max_degree(10).build_beam_width(20).seed(3).threads(2)
 }
 
-/// Stops a build when so many vertices are linked.
+/// Stops a build when the given number of vertices are linked.
 fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
     move |progress| match progress.stage {
         Stage::Linking if progress.done >= linked => ControlFlow::Break(()),
@@ -34,8 +34,8 @@ fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
 /// Stops the build at `linked`, which leaves a checkpoint at `path`.
 fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
     let builder = builder.checkpoint(path, every);
-    let error = builder.build_with(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
-    assert!(matches!(error, BuildError::Update(jasper::UpdateError::Cancelled(_))), "{error}");
+    let error = builder.build_with_progress(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
+    assert!(matches!(error, BuildError::Cancelled(_)), "{error}");
     assert!(path.exists());
 }
 
@@ -45,7 +45,7 @@ fn goes_on<T: Element>() {
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
         let (index, whole) =
-            builder(metric).build_with(&view(&rows, DIMENSION), &mut jasper::no_progress).unwrap();
+            builder(metric).build_with_progress(&view(&rows, DIMENSION), &mut jasper::no_progress).unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);
@@ -54,7 +54,7 @@ fn goes_on<T: Element>() {
             let (found, report) = builder(metric)
                 .threads(1)
                 .checkpoint(&path, every)
-                .build_with(&view(&rows, DIMENSION), &mut |progress| {
+                .build_with_progress(&view(&rows, DIMENSION), &mut |progress| {
                     if progress.stage == Stage::Linking {
                         first.get_or_insert(progress.done);
                     }
@@ -81,13 +81,13 @@ fn refusal(builder: IndexBuilder<'_>, rows: &[f32], path: &Path) -> String {
     let builder = builder.checkpoint(path, Duration::MAX);
     let error = builder.build(&view(rows, DIMENSION)).unwrap_err();
     assert!(fs::read(path).unwrap() == content);
-    let mut told = error.to_string();
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        told = format!("{told}: {error}");
+        message = format!("{message}: {error}");
         cause = error.source();
     }
-    told
+    message
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn a_checkpoint_of_another_build_is_refused() {
     let path = folder.path().join("checkpoint");
     let ours = rows::<f32>(2);
     stopped(builder(Metric::L2), &ours, &path, 500, Duration::MAX);
-    let told = refusal(builder(Metric::L2).max_degree(12), &ours, &path);
-    let way_out = "where 12 is asked for; ask for 10, or remove the file to build from the start";
-    assert!(told.contains("whose max_degree is 10") && told.contains(way_out), "{told}");
-    let told = refusal(builder(Metric::Cosine), &ours, &path);
-    assert!(told.contains("whose metric is l2, where cosine is asked for"), "{told}");
+    let message = refusal(builder(Metric::L2).max_degree(12), &ours, &path);
+    let remedy = "not 12; build with 10, or remove the file to build from the start";
+    assert!(message.contains("whose max_degree is 10") && message.contains(remedy), "{message}");
+    let message = refusal(builder(Metric::Cosine), &ours, &path);
+    assert!(message.contains("whose metric is l2, not cosine"), "{message}");
     for (other, name) in [
         (builder(Metric::L2).build_beam_width(21), "build_beam_width"),
         (builder(Metric::L2).alpha(1.3), "alpha"),
@@ -108,21 +108,24 @@ fn a_checkpoint_of_another_build_is_refused() {
         (builder(Metric::L2).max_batch_share(0.03), "max_batch_share"),
         (builder(Metric::L2).quantized_linking(), "element"),
     ] {
-        let told = refusal(other, &ours, &path);
-        assert!(told.contains(&format!("whose {name} is")), "{told}");
+        let message = refusal(other, &ours, &path);
+        assert!(message.contains(&format!("whose {name} is")), "{message}");
     }
     let mut theirs = ours.clone();
     *theirs.last_mut().unwrap() += 1.0;
     for theirs in [&theirs[..], &ours[DIMENSION..]] {
-        let told = refusal(builder(Metric::L2), theirs, &path);
-        assert!(told.contains("is the checkpoint of a build of other vectors; build from those"), "{told}");
+        let message = refusal(builder(Metric::L2), theirs, &path);
+        assert!(
+            message.contains("is the checkpoint of a build of other vectors; build from those"),
+            "{message}"
+        );
     }
     let error = Index::<f32>::open(&path).unwrap_err().to_string();
     assert!(error.contains("is the checkpoint of a build, not an index"), "{error}");
     let index = builder(Metric::L2).build(&view(&ours, DIMENSION)).unwrap();
     index.save(&path).unwrap();
-    let told = refusal(builder(Metric::L2), &ours, &path);
-    assert!(told.contains("lacks section `checkpoint`"), "{told}");
+    let message = refusal(builder(Metric::L2), &ours, &path);
+    assert!(message.contains("lacks section `checkpoint`"), "{message}");
 }
 
 #[test]
@@ -139,18 +142,18 @@ fn a_damaged_checkpoint_is_refused_and_its_section_named() {
         (4096 + 10, "section `params` is damaged"),
         (2 * 4096 + 10, "section `checkpoint` is damaged"),
         (3 * 4096 + 100, "section `degrees` is damaged"),
-        (4 * 4096 + 100, "section `links`"),
-        (whole.len() - 1, "section `links` is damaged"),
+        (4 * 4096 + 100, "section `edges`"),
+        (whole.len() - 1, "section `edges` is damaged"),
     ] {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
         fs::write(&path, &damaged).unwrap();
-        let told = refusal(builder(Metric::L2), &rows, &path);
-        assert!(told.contains(named) && told.contains("remove it to start over"), "{told}");
+        let message = refusal(builder(Metric::L2), &rows, &path);
+        assert!(message.contains(named) && message.contains("remove it to start over"), "{message}");
     }
     fs::write(&path, &whole[..whole.len() - 4096]).unwrap();
-    let told = refusal(builder(Metric::L2), &rows, &path);
-    assert!(told.contains("expected"), "{told}");
+    let message = refusal(builder(Metric::L2), &rows, &path);
+    assert!(message.contains("expected"), "{message}");
     fs::write(&path, &whole).unwrap();
     builder(Metric::L2).checkpoint(&path, Duration::MAX).build(&view(&rows, DIMENSION)).unwrap();
 }
@@ -164,7 +167,7 @@ fn what_a_kill_left_of_a_checkpoint_is_overwritten_and_removed() {
     stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
-    let checkpoints = jasper::Checkpoints::new(&path, Duration::MAX);
+    let checkpoints = jasper::file::Checkpoints::new(&path, Duration::MAX);
     checkpoints.remove().unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     checkpoints.remove().unwrap();

@@ -12,7 +12,7 @@ use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, no_pro
 pub struct Churn {
     /// Vectors in the index, of those there are; the others come in their place.
     pub live: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
     /// Share of the vectors that a round replaces.
     pub share: f64,
@@ -68,7 +68,9 @@ impl Churn {
             order[..replaced].iter().zip(&come).for_each(|(&i, &key)| inside[i as usize] = key);
             outside.extend(gone);
             let stats = index.stats();
-            if stats.deleted as f64 >= self.consolidate_at * stats.vertices as f64 || number == self.rounds {
+            if stats.deleted_vertices as f64 >= self.consolidate_at * stats.vertices as f64
+                || number == self.rounds
+            {
                 index.consolidate()?;
             }
             report(self.measure(&index, number, rows, queries, &inside)?);
@@ -89,7 +91,7 @@ impl Churn {
         Ok(Round {
             number,
             recall,
-            deleted: index.stats().deleted,
+            deleted: index.stats().deleted_vertices,
             unreachable: index.check()?.unreachable.len(),
         })
     }

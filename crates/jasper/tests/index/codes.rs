@@ -1,8 +1,10 @@
 //! Codes: searches by estimates find what exact ones do, and codes follow every change.
 
+use jasper::graph::Graph;
 use jasper::{
-    BuildError, Distances, Element, Filter, Graph, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
-    Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16, no_progress,
+    BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
+    OpenOptions, Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16,
+    no_progress,
 };
 
 use crate::common::{SearchHits, bytes_of, view};
@@ -176,7 +178,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let index =
         IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
-    let trial = index.auto_quantize_with(&mut no_progress).unwrap();
+    let trial = index.auto_quantize_with_progress(&mut no_progress).unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
     let bytes =
         |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().reached.unwrap().1;
@@ -214,7 +216,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
     let index = builder.build(&rows).unwrap();
-    let trial = index.auto_quantize_with(&mut no_progress).unwrap();
+    let trial = index.auto_quantize_with_progress(&mut no_progress).unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
     let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
     let (width, _) = chosen.reached.unwrap();
@@ -247,27 +249,27 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("codes.jasper");
     index.save(&path).unwrap();
-    for index in [Index::<f32>::open(&path).unwrap(), Index::open_mapped(&path).unwrap()] {
+    for index in [Index::<f32>::open(&path).unwrap(), OpenOptions::new().mapped(true).open(&path).unwrap()] {
         assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
         assert!(index.check().unwrap().is_sound() && index.vector(7).is_none());
         index.delete(&[before[0].key]).unwrap();
         let after = index.search_hits(queries, SearchParams::new(K)).unwrap();
         assert_eq!(after[0], before[1]);
         let few: KeyFilter = [5, 6].into_iter().collect();
-        let hits = index.search(queries.row(0), SearchParams::new(2).filter(Filter::Keys(&few))).unwrap();
+        let hits = index.search(queries.row(0), SearchParams::new(2).filter(&few)).unwrap();
         assert_eq!(hits.iter().map(|hit| hit.key).collect::<std::collections::BTreeSet<_>>(), [5, 6].into());
-        let told = |error: &dyn std::error::Error| {
+        let message = |error: &dyn std::error::Error| {
             assert!(error.to_string().contains("stores codes only"), "{error}");
         };
-        told(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
-        told(&index.consolidate().unwrap_err());
-        told(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
-        told(&index.auto_quantize_with(&mut no_progress).unwrap_err());
-        told(&index.clear_codes().unwrap_err());
-        told(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
+        message(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
+        message(&index.consolidate().unwrap_err());
+        message(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
+        message(&index.auto_quantize_with_progress(&mut no_progress).unwrap_err());
+        message(&index.clear_codes().unwrap_err());
+        message(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
         let sampled = jasper::tune::TuneQueries::sampled();
-        told(&index.tune_with(goal, sampled, &mut no_progress).unwrap_err());
+        message(&index.tune(goal, sampled).unwrap_err());
         assert_eq!(index.check_codes().unwrap(), None);
         index.undelete(&[before[0].key]).unwrap();
         assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
@@ -300,7 +302,7 @@ fn a_trial_that_cannot_begin_leaves_codes() {
     let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
     let index = index(Metric::L2, &rows);
     index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
-    assert!(index.auto_quantize_with(&mut no_progress).is_err(), "one row is no sample");
+    assert!(index.auto_quantize_with_progress(&mut no_progress).is_err(), "one row is no sample");
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 4 }));
 }
 
@@ -331,13 +333,11 @@ fn a_build_makes_codes_and_plans_for_them() {
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let with = builder.quantize(Quantization::Rabitq { bits: 4 });
     let index = with.build(&view(&rows, D)).unwrap();
-    assert!(builder.quantize(Quantization::Rabitq { bits: 64 }).estimate_memory::<f32>(10, D).is_err());
-    let plan = with.estimate_memory::<f32>(1000, D).unwrap();
+    assert!(builder.quantize(Quantization::Rabitq { bits: 64 }).memory_plan::<f32>(10, D).is_err());
+    let plan = with.memory_plan::<f32>(1000, D).unwrap();
     let codes = plan.parts().iter().find(|part| part.name == "codes").unwrap();
     assert_eq!(codes.bytes, index.stats().code_bytes as u64);
-    assert!(
-        !builder.estimate_memory::<f32>(1000, D).unwrap().parts().iter().any(|part| part.name == "codes")
-    );
+    assert!(!builder.memory_plan::<f32>(1000, D).unwrap().parts().iter().any(|part| part.name == "codes"));
     for code in [
         Quantization::Rabitq { bits: 1 },
         Quantization::Rabitq { bits: 7 },
@@ -359,7 +359,7 @@ fn a_build_makes_codes_and_plans_for_them() {
 
 /// What a build plans for codes, and for what makes them.
 fn planned(builder: IndexBuilder<'_>) -> Vec<u64> {
-    let plan = builder.estimate_memory::<f32>(1000, D).unwrap();
+    let plan = builder.memory_plan::<f32>(1000, D).unwrap();
     let of = |name| plan.parts().iter().find(|part| part.name == name).map(|part| part.bytes);
     ["codes", "quantizer"].into_iter().filter_map(of).collect()
 }
@@ -370,7 +370,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let rows = set.rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let behind = builder.build(&view(&rows, D)).unwrap();
-    let trial = behind.auto_quantize_with(&mut no_progress).unwrap();
+    let trial = behind.auto_quantize_with_progress(&mut no_progress).unwrap();
     let index = builder.auto_quantize().build(&view(&rows, D)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();

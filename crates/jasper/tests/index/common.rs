@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper::{
-    Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams,
-    SearchReport,
-};
+use jasper::report::SearchReport;
+use jasper::{Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams};
 
 /// Calls a generic function of one element type, and any arguments, for all four.
 macro_rules! for_each_element {
@@ -101,7 +99,7 @@ pub fn exact<'a, T: Element>(
 
 /// Every answer there is, with a frontier that holds all of the index.
 pub fn everything<T: Element>(index: &Index<T>, query: &[T]) -> Vec<Hit> {
-    let wide = (index.stats().vertices + index.stats().deleted).max(index.len()).max(1);
+    let wide = (index.stats().vertices + index.stats().deleted_vertices).max(index.len()).max(1);
     index.search(query, SearchParams::new(wide).beam_width(wide)).expect("a valid query")
 }
 

@@ -1,7 +1,11 @@
 //! Sets that are odd, and input that is wrong.
 
+use std::path::Path;
+use std::time::Duration;
+
+use jasper::graph::Graph;
 use jasper::{
-    BuildError, Element, Filter, Graph, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError,
+    BuildError, Element, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, Quantization, SearchError,
     SearchParams, UpdateError, bench::synthetic::Clusters, error::KeyError, error::MatrixError,
     error::VectorError, f16, no_progress,
 };
@@ -32,6 +36,30 @@ fn few_rows<T: Element>() {
             check_all(&grown, &rows, 5);
         }
     }
+}
+
+#[test]
+fn an_empty_index_refuses_options_that_need_vectors() {
+    let builder = IndexBuilder::new(Metric::L2);
+    let path = Path::new("empty.checkpoint");
+    for (builder, option) in [
+        (builder.keys(&[1]), "keys"),
+        (builder.checkpoint(path, Duration::MAX), "checkpoint"),
+        (builder.quantize(Quantization::Rabitq { bits: 1 }), "quantize"),
+        (builder.auto_quantize(), "quantize"),
+        (builder.quantized_linking(), "quantized_linking"),
+    ] {
+        let error = builder.empty::<f32>(3).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");
+    }
+}
+
+#[test]
+fn no_threads_are_too_few() {
+    let rows = view(&[0_u8; 8], 4);
+    let error = IndexBuilder::new(Metric::L2).threads(0).build(&rows).unwrap_err();
+    assert_eq!(error.to_string(), "threads (0) must be at least 1; leave it out for one per CPU");
+    assert_eq!(IndexBuilder::new(Metric::L2).threads(None).build(&rows).unwrap().len(), 2);
 }
 
 #[test]
@@ -199,7 +227,7 @@ fn searches_refuse_what_cannot_be_answered() {
     let index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
     let query = &rows[..4];
     let refuse = |params| index.search(query, params).unwrap_err();
-    assert!(matches!(refuse(SearchParams::new(0)), SearchError::NoAnswers));
+    assert!(matches!(refuse(SearchParams::new(0)), SearchError::ZeroK));
     let error = refuse(SearchParams::new(10).beam_width(9));
     assert_eq!(error.to_string(), "beam_width (9) must be at least k (10); raise beam_width or lower k");
     for wrong in [&rows[..3], &rows[..5], &[]] {
@@ -265,14 +293,14 @@ fn keys_that_cannot_be_are_refused() {
     let index = small(Metric::L2).build(&rows).unwrap();
     let before = bytes_of(&index);
     let fresh = |last: Key| [20, 21, 22, 23, 24, 25, 26, 27, 28, last];
-    for (keys, told) in [
+    for (keys, message) in [
         (&fresh(5)[..], "key 5 is in the index already; use upsert to replace its vector"),
         (&fresh(21), "key 21 is given twice"),
         (&fresh(NO_KEY), "is reserved for missing results; use any other"),
         (&[1, 2, 3], "3 keys for 10 vectors; give one key per vector"),
     ] {
         let error = index.insert(&rows, keys).unwrap_err().to_string();
-        assert!(error.ends_with(told), "{error}");
+        assert!(error.ends_with(message), "{error}");
     }
     assert!(matches!(index.upsert(&rows, &fresh(NO_KEY)), Err(UpdateError::Key(KeyError::Reserved))));
     assert!(matches!(index.upsert(&rows, &fresh(20)), Err(UpdateError::RepeatedKey(20))));
@@ -300,12 +328,12 @@ fn the_largest_key_is_a_key() {
     let rows: Vec<f32> = Clusters::new(4, 8).rows(3, 0);
     let index = small(Metric::L2).keys(&[NO_KEY - 3, 7, 9]).build(&view(&rows, 4)).unwrap();
     let more = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-    assert_eq!(index.insert_auto(&view(&more, 4)).unwrap(), NO_KEY - 2, "two keys are left");
+    assert_eq!(index.insert_auto(&view(&more, 4)).unwrap().0, NO_KEY - 2, "two keys are left");
     let before = bytes_of(&index);
     assert!(matches!(index.insert_auto(&view(&[9.0; 4], 4)), Err(UpdateError::Key(KeyError::Reserved))));
     assert!(bytes_of(&index) == before);
     assert!(index.contains(NO_KEY - 1));
-    assert_eq!(index.insert_auto(&view::<f32>(&[], 4)).unwrap(), NO_KEY, "no rows need no key");
+    assert_eq!(index.insert_auto(&view::<f32>(&[], 4)).unwrap().0, NO_KEY, "no rows need no key");
 }
 
 fn empty_and_back<T: Element>() {
@@ -316,13 +344,13 @@ fn empty_and_back<T: Element>() {
         index.delete(&all).unwrap();
         assert!(index.is_empty() && index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
         let filter = |_| true;
-        let filtered = SearchParams::new(5).filter(Filter::Predicate(&filter));
+        let filtered = SearchParams::new(5).filter(&filter);
         assert!(index.search(&rows[..4], filtered).unwrap().is_empty());
         index.undelete(&all[..50]).unwrap();
         assert_eq!(everything(&index, &rows[..4]).len(), 50);
         index.delete(&all[..50]).unwrap();
         // Rows that are there, under keys that were: into a graph of nothing but the deleted.
-        let report = index.insert_with(&view(&rows[..40], 4), &all[..10], &mut no_progress).unwrap();
+        let report = index.insert_with_progress(&view(&rows[..40], 4), &all[..10], &mut no_progress).unwrap();
         // A search by inner product for a short row leads past it.
         assert!(report.identical >= if metric == Metric::InnerProduct { 3 } else { 10 });
         assert_eq!(keys(&everything(&index, &rows[..4])).len(), 10);
@@ -334,14 +362,14 @@ fn empty_and_back<T: Element>() {
         let keys: Vec<Key> = (0..120).collect();
         index.insert(&view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
-        assert_eq!((index.stats().free, index.stats().deleted), (0, 0));
+        assert_eq!((index.stats().free_slots, index.stats().deleted_vertices), (0, 0));
         index.delete(&keys).unwrap();
         index.consolidate().unwrap();
         index.compact().unwrap();
-        assert_eq!((index.stats().free, index.read_graph(Graph::slots).unwrap()), (0, 0));
+        assert_eq!((index.stats().free_slots, index.read_graph(Graph::slots).unwrap()), (0, 0));
         index.insert(&view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
-        assert_eq!(index.insert_auto(&view::<T>(&[], 4)).unwrap(), 120, "a key is never given out again");
+        assert_eq!(index.insert_auto(&view::<T>(&[], 4)).unwrap().0, 120, "a key is never given out again");
     }
 }
 
@@ -412,7 +440,7 @@ fn calls_about_nothing_change_nothing() {
     let before = bytes_of(&index);
     assert_eq!(index.insert(&view::<f32>(&[], 4), &[]).unwrap().keys, 0);
     assert_eq!(index.upsert(&view::<f32>(&[], 4), &[]).unwrap().keys, 0);
-    assert_eq!(index.insert_auto(&view::<f32>(&[], 4)).unwrap(), 20);
+    assert_eq!(index.insert_auto(&view::<f32>(&[], 4)).unwrap().0, 20);
     index.delete(&[]).unwrap();
     index.undelete(&[]).unwrap();
     assert_eq!(index.consolidate().unwrap().freed, 0);

@@ -25,7 +25,11 @@ fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
 }
 
 /// Answers and report for all queries.
-fn answers(index: &Index<i8>, queries: &[i8], params: SearchParams<'_>) -> (Vec<Hit>, jasper::SearchReport) {
+fn answers(
+    index: &Index<i8>,
+    queries: &[i8],
+    params: SearchParams<'_>,
+) -> (Vec<Hit>, jasper::report::SearchReport) {
     let mut hits = vec![Hit::NONE; queries.len() / DIMENSION * params.k];
     let report = index.search_hits_into(view(queries, DIMENSION), params, &mut hits).unwrap();
     (hits, report)
@@ -62,11 +66,8 @@ fn a_filter_that_few_pass_is_answered_exactly() {
                 let matches = |key: Key| key % modulus == 3;
                 let chosen: KeyFilter = (0..ROWS as Key).filter(|&key| matches(key)).collect();
                 let params = SearchParams::new(20).beam_width(40);
-                let (hits, report) = answers(&index, &queries, params.filter(Filter::Predicate(&matches)));
-                assert_eq!(
-                    (&hits, report),
-                    (&answers(&index, &queries, params.filter(Filter::Keys(&chosen))).0, report)
-                );
+                let (hits, report) = answers(&index, &queries, params.filter(&matches));
+                assert_eq!((&hits, report), (&answers(&index, &queries, params.filter(&chosen)).0, report));
                 assert_eq!(report.scanned, queries.len() / DIMENSION);
                 for (query, hits) in queries.chunks_exact(DIMENSION).zip(hits.chunks_exact(20)) {
                     let found: Vec<Hit> = hits.iter().copied().filter(|hit| *hit != Hit::NONE).collect();
@@ -83,7 +84,7 @@ fn a_filter_that_few_pass_is_answered_exactly() {
     }
 }
 
-/// How many pass is told from a sample, which must not beat in time with what keys have in common.
+/// How many pass is message from a sample, which must not beat in time with what keys have in common.
 #[test]
 fn a_filter_by_residues_is_seen_for_what_it_is() {
     let (index, rows, queries) = set(Metric::L2);
@@ -91,7 +92,7 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
     for modulus in 2..=6 {
         for residue in 0..modulus {
             let matches = |key: Key| key % modulus == residue;
-            let params = SearchParams::new(1).beam_width(beam_width).filter(Filter::Predicate(&matches));
+            let params = SearchParams::new(1).beam_width(beam_width).filter(&matches);
             let (hits, report) = answers(&index, &queries, params);
             let name = format!("keys that leave {residue} divided by {modulus}");
             assert_eq!(report.scanned, 0, "{name}: so many pass that the graph is cheaper");
@@ -114,7 +115,7 @@ fn a_filter_chooses_among_the_keys_of_one_vertex() {
     let query = &rows[7 * DIMENSION..8 * DIMENSION];
     assert_eq!(query, &rows[4992 * DIMENSION..4993 * DIMENSION]);
     let late = |key| key >= 4000;
-    let params = SearchParams::new(1).filter(Filter::Predicate(&late));
+    let params = SearchParams::new(1).filter(&late);
     assert_eq!(keys(&index.search(query, params).unwrap()), [4992]);
     index.delete(&[4992]).unwrap();
     assert_ne!(keys(&index.search(query, params).unwrap()), [4992]);

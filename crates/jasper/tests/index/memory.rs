@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use jasper::data::{VectorFile, write_vectors};
-use jasper::{Element, IndexBuilder, MemorySpace, Metric, bench::synthetic::Clusters};
+use jasper::memory::MemorySpace;
+use jasper::{Element, IndexBuilder, Metric, bench::synthetic::Clusters};
 
 use crate::common::view;
 
@@ -13,7 +14,7 @@ const CHILD: &str = "JASPER_TEST_BUILD_FROM";
 
 /// A build of the set in `file`, and what the operating system says it took at its peak, beside what was estimated.
 fn measure<T: Element>(builder: IndexBuilder<'_>, file: &VectorFile) {
-    let estimate = builder.estimate_memory::<T>(file.len(), file.dimension()).unwrap();
+    let estimate = builder.memory_plan::<T>(file.len(), file.dimension()).unwrap();
     let index = builder.build::<T>(file).unwrap();
     println!("peak {} estimate {} {:?}", peak_bytes(), estimate.total(MemorySpace::Host), estimate.parts());
     assert_eq!(index.len(), file.len());

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper::{Element, Graph, Index, IndexBuilder, Key, Metric, UpdateError, error::KeyError};
+use jasper::graph::Graph;
+use jasper::{Element, Index, IndexBuilder, Key, Metric, OpenOptions, UpdateError, error::KeyError};
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, view};
@@ -95,7 +96,7 @@ impl<T: Element> Subject<T> {
             Step::Upsert(pairs) => self.put(&pairs, true),
             Step::InsertNext(rows) => {
                 let next = self.model.next;
-                assert_eq!(self.index.insert_auto(&view(&stored::<T>(&rows), DIMENSION)).unwrap(), next);
+                assert_eq!(self.index.insert_auto(&view(&stored::<T>(&rows), DIMENSION)).unwrap().0, next);
                 (next..).zip(rows).for_each(|(key, row)| self.model.hold(key, row));
             }
             Step::Delete(keys) => self.delete(keys),
@@ -104,14 +105,17 @@ impl<T: Element> Subject<T> {
             Step::Sketch => self.index.sketch().unwrap(),
             Step::Compact => {
                 self.index.compact().unwrap();
-                assert_eq!(self.index.stats().free, 0);
+                assert_eq!(self.index.stats().free_slots, 0);
             }
             Step::Reopen | Step::Map => {
                 let path = self.folder.path().join("model.jasper");
                 self.index.save(&path).unwrap();
                 let mapped = matches!(step, Step::Map);
-                self.index =
-                    if mapped { Index::open_mapped(&path).unwrap() } else { Index::open(&path).unwrap() };
+                self.index = if mapped {
+                    OpenOptions::new().mapped(true).open(&path).unwrap()
+                } else {
+                    Index::open(&path).unwrap()
+                };
             }
         }
     }
@@ -194,9 +198,9 @@ impl<T: Element> Subject<T> {
     }
 
     fn consolidate(&mut self) {
-        let hidden = self.index.stats().deleted;
+        let hidden = self.index.stats().deleted_vertices;
         assert_eq!(self.index.consolidate().unwrap().freed, hidden);
-        assert_eq!(self.index.stats().deleted, 0);
+        assert_eq!(self.index.stats().deleted_vertices, 0);
         // What can still be restored is what shares its vertex with a live key.
         let restorable: BTreeSet<Key> = deleted_keys(&self.index);
         for key in &restorable {

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BuildError, Device, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, Metric,
-    Quantization, SearchError, SearchParams, VectorStorage, bench::synthetic::Clusters,
+    BuildError, Device, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, Metric, Quantization,
+    SearchError, SearchParams, VectorStorage, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -48,9 +48,9 @@ fn answers<T: Element>() {
             compare(&host, &index, &queries, SearchParams::new(10));
             compare(&host, &index, &queries, SearchParams::new(200).beam_width(300));
             let few: KeyFilter = [1, 5, 300, 301].into_iter().collect();
-            compare(&host, &index, &queries, SearchParams::new(5).filter(Filter::Keys(&few)));
+            compare(&host, &index, &queries, SearchParams::new(5).filter(&few));
             let half = |key| key % 2 == 0;
-            compare(&host, &index, &queries, SearchParams::new(5).filter(Filter::Predicate(&half)));
+            compare(&host, &index, &queries, SearchParams::new(5).filter(&half));
             assert!(matches!(
                 index.search(&queries[1..DIMENSION], SearchParams::new(1)),
                 Err(SearchError::Vector(_))
@@ -92,7 +92,8 @@ fn changes_do_not_depend_on_the_device() {
     let device = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
-        assert_eq!(host.insert_auto(&part(from, to)).unwrap(), device.insert_auto(&part(from, to)).unwrap());
+        let first = |index: &Index<u8>| index.insert_auto(&part(from, to)).unwrap().0;
+        assert_eq!(first(&host), first(&device));
         let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
         host.delete(&keys).unwrap();
         device.delete(&keys).unwrap();
@@ -122,7 +123,7 @@ fn changes_do_not_depend_on_the_device() {
 #[test]
 fn a_large_batch_does_not_depend_on_the_device() {
     // It takes a processor a while to build so much.
-    if Device::Cuda(0).find().is_err() {
+    if Device::Cuda(0).check().is_err() {
         return;
     }
     let set = Clusters::new(DIMENSION, 41);
@@ -165,8 +166,8 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
             compare(&host, &apart, &queries, params);
         }
         let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
-        let first = apart.insert_auto(&part).unwrap();
-        assert_eq!([host.insert_auto(&part), there.insert_auto(&part)].map(Result::unwrap), [first; 2]);
+        let (first, _) = apart.insert_auto(&part).unwrap();
+        assert_eq!([&host, &there].map(|index| index.insert_auto(&part).unwrap().0), [first; 2]);
         let gone: Vec<u64> = (first..first + 40).collect();
         host.delete(&gone).unwrap();
         apart.delete(&gone).unwrap();
@@ -224,7 +225,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let index = index::<f32>(Metric::L2);
     let bytes = |index: &Index<f32>, vectors| {
-        index.plan_on_device(vectors).unwrap().total(jasper::MemorySpace::Device)
+        index.memory_plan_on_device(vectors).unwrap().total(jasper::memory::MemorySpace::Device)
     };
     // 12 coordinates are whole pieces of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
@@ -232,13 +233,13 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
     let bare = bytes(&index, VectorStorage::Device);
     assert_eq!(bytes(&index, VectorStorage::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = index.plan_on_device(VectorStorage::Device).unwrap();
+    let plan = index.memory_plan_on_device(VectorStorage::Device).unwrap();
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);
-    // The centre, a matrix of 12 columns at least, and what belongs to each dimension.
+    // The center, a matrix of 12 columns at least, and what belongs to each dimension.
     assert!((12 * (1 + 12 + 4) * 4..4096).contains(&quantizer), "{quantizer}");
-    assert_eq!(plan.total(jasper::MemorySpace::Device), bare + codes + quantizer);
+    assert_eq!(plan.total(jasper::memory::MemorySpace::Device), bare + codes + quantizer);
     index.drop_vectors().unwrap();
     assert_eq!(bytes(&index, VectorStorage::Host), bare - rows + codes + quantizer);
     assert_eq!(bytes(&index, VectorStorage::Device), bytes(&index, VectorStorage::Host));
@@ -260,7 +261,7 @@ fn searches_go_on_while_the_index_changes() {
             });
         }
         for chunk in rows.chunks(300 * DIMENSION) {
-            let first = index.insert_auto(&view(chunk, DIMENSION)).unwrap();
+            let (first, _) = index.insert_auto(&view(chunk, DIMENSION)).unwrap();
             index.delete(&[first, first + 1]).unwrap();
             index.consolidate().unwrap();
         }
@@ -307,7 +308,7 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     assert!(bytes_of(&device) == bytes_of(&host));
 
     let goal = jasper::tune::Goal { k: 10, recall: 0.8 };
-    let report = device.tune(goal).unwrap();
+    let report = device.tune(goal, jasper::tune::TuneQueries::sampled()).unwrap();
     assert!(report.searches.iter().all(|search| search.recall >= 0.8));
     assert_eq!(device.tuned_searches().len(), report.searches.len());
     assert!(device.tuned(goal, 1).is_some() && device.check().unwrap().is_sound());

@@ -175,7 +175,7 @@ fn every_element_finds_its_neighbors() {
         quantised::<u8>(metric, 0.97);
         quantised::<i8>(metric, 0.97);
     }
-    // Rows at unit length in ten bits of mantissa: neighbors closer than that are not told apart.
+    // Rows at unit length in ten bits of mantissa: neighbors closer than that are not message apart.
     quantised::<f16>(Metric::L2, 0.97);
     quantised::<f16>(Metric::InnerProduct, 0.97);
     quantised::<f16>(Metric::Cosine, 0.95);

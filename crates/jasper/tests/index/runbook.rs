@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use jasper::bench::runbook::{Event, Moment, PlayError, Player};
+use jasper::bench::runbook::{Event, PlayError, Player, StepReport};
 use jasper::bench::synthetic::Clusters;
 use jasper::data::{GroundTruth, Operation, Runbook};
 use jasper::{Element, Index, Key, Metric, no_progress};
@@ -50,7 +50,7 @@ fn empty<T: Element>(metric: Metric) -> Index<T> {
     small(metric).empty(DIMENSION).unwrap()
 }
 
-fn played<T: Element>(player: &Player<'_, T>, index: &Index<T>) -> Vec<Moment> {
+fn played<T: Element>(player: &Player<'_, T>, index: &Index<T>) -> Vec<StepReport> {
     let mut moments = Vec::new();
     player.play(index, &mut no_progress, &mut |moment| moments.push(moment)).unwrap();
     moments
@@ -94,7 +94,7 @@ fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
     let player = Player::new(&runbook, view(&rows, DIMENSION), view(&queries, DIMENSION)).search(20, 400);
     let index = empty::<i8>(Metric::L2);
     let moments = played(&player, &index);
-    let told = |moment: &Moment| {
+    let message = |moment: &StepReport| {
         let (recall, cost) = match moment.event {
             Event::Search { recall, cost, .. } => (Some(recall), Some(cost)),
             _ => (None, None),
@@ -102,7 +102,10 @@ fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
         (moment.step, moment.count, moment.stats, recall, cost)
     };
     let again = played(&player, &empty(Metric::L2));
-    assert_eq!(moments.iter().map(told).collect::<Vec<_>>(), again.iter().map(told).collect::<Vec<_>>());
+    assert_eq!(
+        moments.iter().map(message).collect::<Vec<_>>(),
+        again.iter().map(message).collect::<Vec<_>>()
+    );
 
     let counts: Vec<_> =
         moments.iter().map(|moment| (moment.step, moment.count, moment.stats.keys)).collect();
@@ -139,7 +142,7 @@ fn the_graph_is_mended_when_it_was_said() {
     let tombstones = |share| {
         let moments = played(&player.consolidate_at(share), &empty(Metric::L2));
         let searches = moments.iter().filter(|moment| matches!(moment.event, Event::Search { .. }));
-        searches.map(|moment| moment.stats.deleted).collect::<Vec<_>>()
+        searches.map(|moment| moment.stats.deleted_vertices).collect::<Vec<_>>()
     };
     assert_eq!(tombstones(0.0), [0; 11]);
     assert_eq!(tombstones(1.1), [0, 30, 60, 90, 120, 150, 180, 210, 240, 270, 300]);

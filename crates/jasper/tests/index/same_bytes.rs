@@ -1,7 +1,7 @@
 //! The same calls give the same file: on any number of threads, and however the index came to where it is.
 
 use jasper::{
-    Element, Index, IndexBuilder, Key, Metric, VectorSource, bench::synthetic::Clusters, no_progress,
+    Element, Index, IndexBuilder, Key, Metric, OpenOptions, VectorSource, bench::synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -71,11 +71,11 @@ fn reopened<T: Element>() {
         let through = life::<T>(metric, 2, |index| index);
         let open = |index: Index<T>| {
             index.save(&path).unwrap();
-            Index::open_with(&path, 2, &mut no_progress).unwrap()
+            OpenOptions::new().threads(2).open(&path).unwrap()
         };
         let map = |index: Index<T>| {
             index.save(&path).unwrap();
-            Index::open_mapped(&path).unwrap()
+            OpenOptions::new().mapped(true).open(&path).unwrap()
         };
         assert!(through == life(metric, 2, open), "{} {metric}: opened", T::KIND);
         assert!(through == life(metric, 2, map), "{} {metric}: mapped", T::KIND);

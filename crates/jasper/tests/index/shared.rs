@@ -250,6 +250,23 @@ fn an_upsert_moves_a_key_in_one_step() {
 }
 
 #[test]
+fn searches_go_on_while_a_change_waits_for_a_reader() {
+    let rows = base(1_000);
+    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    thread::scope(|scope| {
+        index
+            .read_graph(|graph| {
+                let change = scope.spawn(|| index.delete(&[0]));
+                thread::sleep(Duration::from_millis(50)); // The change waits by now.
+                in_time("a search", || index.search(&rows[..DIMENSION], SearchParams::new(1)).unwrap());
+                assert!(!change.is_finished() && graph.keys().slot_of(0).is_some());
+            })
+            .unwrap();
+    });
+    assert!(!index.contains(0));
+}
+
+#[test]
 fn an_index_may_be_sent_and_shared() {
     fn is_sent_and_shared<T: Send + Sync>() {}
     is_sent_and_shared::<Index<f32>>();

@@ -2,11 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use jasper::tune::{BATCHES, Goal, TuneError, TuneQueries};
+use jasper::error::TuneError;
+use jasper::tune::{BATCHES, Goal, TuneQueries};
 
 use crate::common::SearchHits;
+use jasper::graph::Graph;
+use jasper::tune::TunedSearch;
 use jasper::{
-    Element, Graph, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, Stage, TunedSearch,
+    Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, Stage,
     bench::synthetic::Clusters, no_progress,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
@@ -29,7 +32,7 @@ fn tuned<T: Element>(
     goal: Goal,
     queries: TuneQueries<'_, MatrixView<'_, T>>,
 ) -> TunedSearch {
-    let found = index.tune_with(goal, queries, &mut no_progress).unwrap().searches;
+    let found = index.tune(goal, queries).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
     assert!(found.iter().all(|search| search.beam_width == found[0].beam_width));
@@ -120,7 +123,7 @@ fn rows_that_are_many_times_there_are_answers_many_times() {
     let half = &rows[..2000 * DIMENSION];
     let many: Vec<f32> = [&rows[..], half, half].concat();
     let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
-    let report = index.tune_with(Goal { k: 10, recall: 0.999 }, sampled(10_000), &mut no_progress).unwrap();
+    let report = index.tune(Goal { k: 10, recall: 0.999 }, sampled(10_000)).unwrap();
     assert_eq!(report.queries, 4000 / 32);
     assert!(report.searches[0].recall >= 0.999);
 }
@@ -134,8 +137,7 @@ fn what_cannot_be_tuned_is_told() {
         truth,
     };
     let before = edges(&index);
-    let refused =
-        |k, recall, queries| index.tune_with(Goal { k, recall }, queries, &mut no_progress).unwrap_err();
+    let refused = |k, recall, queries| index.tune(Goal { k, recall }, queries).unwrap_err();
     let short = refused(10, 0.9, given(299, &truth));
     assert!(matches!(short, TuneError::Truths { queries: 299, truths: 300 }), "{short}");
     let alone = GroundTruth::new(1, vec![0], None).unwrap();
@@ -144,7 +146,7 @@ fn what_cannot_be_tuned_is_told() {
     for recall in [0.0, -1.0, 1.5, f64::NAN] {
         assert!(matches!(refused(10, recall, given(300, &truth)), TuneError::Recall(_)));
     }
-    assert!(matches!(refused(0, 0.9, sampled(100)), TuneError::Search(SearchError::NoAnswers)));
+    assert!(matches!(refused(0, 0.9, sampled(100)), TuneError::Search(SearchError::ZeroK)));
     assert!(matches!(refused(11, 0.9, given(300, &truth)), TuneError::Depth { k: 11, depth: 10 }));
     for k in [2000, usize::MAX] {
         let error = refused(k, 0.9, sampled(100));
@@ -160,9 +162,9 @@ fn what_cannot_be_tuned_is_told() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        let stopped = index.tune_with(Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
+        let stopped = index.tune_with_progress(Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
         let expected = match stopped {
-            Err(TuneError::Search(SearchError::Cancelled(at)) | TuneError::Cancelled(at)) => at.stage,
+            Err(TuneError::Cancelled(at)) => at.stage,
             other => panic!("{other:?}"),
         };
         assert_eq!(expected, stage);
@@ -173,6 +175,6 @@ fn what_cannot_be_tuned_is_told() {
     let few = IndexBuilder::new(Metric::L2)
         .build(&MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
         .unwrap();
-    let error = few.tune_with(Goal { k: 1, recall: 0.9 }, sampled(100), &mut no_progress).unwrap_err();
+    let error = few.tune(Goal { k: 1, recall: 0.9 }, sampled(100)).unwrap_err();
     assert!(matches!(error, TuneError::Queries(1)), "{error}");
 }

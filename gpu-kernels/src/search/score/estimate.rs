@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 use crate::DevicePtr;
 use crate::codes::QueryTerms;
 
-/// Factors of codes whose last one is what the first lost to f16.
+/// The number of factors of codes whose last factor is the rounding error of the first, which is stored as f16.
 const WITH_LOW: u32 = 4;
 /// What the fourth factor is in units of the first.
 const LOW: f32 = 1.0 / 2048.0;
@@ -20,11 +20,11 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// From the last two words of a row, of which the factors are the last `halves` halves.
+    /// From the last two words of a row, of which the factors are the last `factors_len` halves.
     #[inline(always)]
-    pub(super) fn from_words(last: [u32; 2], halves: u32) -> Self {
+    pub(super) fn from_words(last: [u32; 2], factors_len: u32) -> Self {
         let (pair, low) =
-            if halves == WITH_LOW { (last[0], half2_to_f32(last[1]).1) } else { (last[1], 0.0) };
+            if factors_len == WITH_LOW { (last[0], half2_to_f32(last[1]).1) } else { (last[1], 0.0) };
         let (add, rescale) = half2_to_f32(pair);
         Self { add: add + low * LOW, rescale }
     }
@@ -53,11 +53,11 @@ impl Terms {
         Self { add, add_unit, scale: pair(2), offset: pair(3) }
     }
 
-    /// What the sum of a limb adds to the product.
+    /// What the sum over one byte of the levels adds to the product.
     #[inline(always)]
-    pub(super) fn product(&self, limb: u32, sum: i32) -> f32 {
+    pub(super) fn product(&self, byte: u32, sum: i32) -> f32 {
         let (scale, offset) =
-            if limb == 0 { (self.scale[0], self.offset[0]) } else { (self.scale[1], self.offset[1]) };
+            if byte == 0 { (self.scale[0], self.offset[0]) } else { (self.scale[1], self.offset[1]) };
         scale * (sum as f32 + offset)
     }
 

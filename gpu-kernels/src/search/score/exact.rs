@@ -7,12 +7,13 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::{NO_KEY, WARP};
+use super::super::frontier::NO_ENTRY;
 use super::{Scorer, query_row};
 use crate::DevicePtr;
+use crate::WARP_SIZE;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::DistanceForm;
-use crate::neighbor::key;
+use crate::neighbor::entry;
 use crate::tile::{Tile, Unit};
 
 /// Bytes of a line of the cache.
@@ -47,25 +48,23 @@ where
     E: Coordinates,
     T: Term,
 {
-    type Args = ();
+    type Args = SearchArgs;
     type Fetched = ();
 
-    const PER_ROUND: u32 = WARP / WIDTH;
+    const PER_ROUND: u32 = WARP_SIZE / WIDTH;
 
     #[inline(always)]
-    unsafe fn new(
-        args: &SearchArgs,
-        (): &(),
-        number: u32,
-        memory: Shared<u8>,
-        thread: u32,
-        threads: u32,
-    ) -> Self {
+    fn query_bytes(args: &SearchArgs) -> u32 {
+        if Self::KEEPS_QUERY { 0 } else { args.graph.row_bytes }
+    }
+
+    #[inline(always)]
+    unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
         let tile = Tile::new(args.graph.row_bytes);
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
-            let own = tile.kept(query);
+            let own = tile.load_if_in_registers(query);
             if !Self::KEEPS_QUERY {
                 let mut at = thread * 16;
                 while at < args.graph.row_bytes {
@@ -90,7 +89,7 @@ where
         }
     }
 
-    /// Nothing: the registers are full of the loads of [`Scorer::keys`].
+    /// Nothing: the registers are full of the loads of [`Scorer::entries`].
     #[inline(always)]
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
 
@@ -107,12 +106,12 @@ where
                 let row = self.rows.add(ids.add(at / lines).load() as usize * row_bytes);
                 global::prefetch_l2(row.at((at % lines) as usize * LINE));
             }
-            at += WARP;
+            at += WARP_SIZE;
         }
     }
 
     #[inline(always)]
-    unsafe fn keys(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
         let lane = warp::lane_id();
         let (tile, own) = (lane / WIDTH, lane % WIDTH);
         let row_bytes = self.tile.row_bytes();
@@ -138,7 +137,7 @@ where
             let place = own * Self::PER_ROUND + tile;
             let id = ids.add(place.min(count - 1)).load();
             let distance = self.finish(E::to_f32(sum), id);
-            if place < count { key(distance, id) } else { NO_KEY }
+            if place < count { entry(distance, id) } else { NO_ENTRY }
         }
     }
 }
@@ -150,7 +149,7 @@ where
     T: Term,
 {
     /// Whether the query stays in registers: rows are one round of few steps.
-    pub(in crate::search) const KEEPS_QUERY: bool = Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::KEEPS;
+    const KEEPS_QUERY: bool = Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::IN_REGISTERS;
 
     /// This lane's unit of the query in a step.
     ///
@@ -162,7 +161,7 @@ where
             return self.own[step as usize];
         }
         // SAFETY: the offset is within the query.
-        self.tile.keep(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)
+        self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)
     }
 
     /// The distance that a sum stands for: the steps of the CPU's scorer.
@@ -189,8 +188,8 @@ unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f3
         // SAFETY: within the row.
         let word = unsafe { global::load_readonly(row.at(at as usize).cast::<u32>()) };
         sum = E::product(sum, word, word);
-        at += WARP * 4;
+        at += WARP_SIZE * 4;
     }
     // SAFETY: the whole warp comes here.
-    E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP) })
+    E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP_SIZE) })
 }

@@ -1,8 +1,9 @@
-//! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of the
-//! next 32 while these are scored.
+//! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of
+//! the next 32 while these are scored.
 //!
-//! Levels of the query are broadcast from shared memory. The planes of such a code have no weights of their own: sums are
-//! kept by shift, whatever plane they come from.
+//! Levels of the query are broadcast from shared memory. Bits of a code are used where they lie in a
+//! word: sums are kept per position, and shifted once at the end. The planes of such a code have no further weights
+//! ([`PlaneShape::shift`](crate::codes::PlaneShape::shift) is 0).
 //!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
@@ -10,13 +11,14 @@
 
 use cuda_std::prelude::*;
 
-use super::super::SearchArgs;
-use super::super::frontier::{NO_KEY, WARP};
+use super::super::QuantizedSearchArgs;
+use super::super::frontier::NO_ENTRY;
+use super::super::quantized::lane_per_row_query_bytes;
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
 use crate::DevicePtr;
-use crate::codes::CodeArgs;
-use crate::neighbor::key;
+use crate::WARP_SIZE;
+use crate::neighbor::entry;
 
 /// Estimates from rows of `CHUNKS` times 16 bytes.
 pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
@@ -26,25 +28,29 @@ pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
     terms: Terms,
     /// The first words after the planes of 4, 2 and 1 bits.
     ends: [u32; 3],
-    halves: u32,
+    factors_len: u32,
 }
 
 impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
-    type Args = CodeArgs;
+    type Args = QuantizedSearchArgs;
     type Fetched = [[u32; 4]; CHUNKS];
 
-    const PER_ROUND: u32 = WARP;
+    const PER_ROUND: u32 = WARP_SIZE;
+
+    #[inline(always)]
+    fn query_bytes(args: &QuantizedSearchArgs) -> u32 {
+        lane_per_row_query_bytes(&args.codes)
+    }
 
     #[inline(always)]
     unsafe fn new(
-        args: &SearchArgs,
-        scorer_args: &CodeArgs,
+        args: &QuantizedSearchArgs,
         number: u32,
         memory: Shared<u8>,
         thread: u32,
         threads: u32,
     ) -> Self {
-        let shape = &scorer_args.shape;
+        let shape = &args.codes.shape;
         let four = shape.four.dimensions / 8;
         let two = four + shape.two.dimensions / 16;
         let one = two + shape.one.dimensions / 32;
@@ -53,15 +59,21 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         let query = memory.cast().add(2 * (four % 2));
         // SAFETY: reads within the query; the plan has room for it and two words.
         unsafe {
-            let row = query_row(args, number);
-            let levels = scorer_args.levels.add(row * words as usize);
+            let row = query_row(&args.search, number);
+            let levels = args.codes.levels.add(row * words as usize);
             let mut at = thread;
             while at < words {
                 query.add(at).store(global::load_readonly(levels.at(at as usize)));
                 at += threads;
             }
-            let terms = Terms::read(scorer_args.terms, row);
-            Self { rows: scorer_args.rows, query, terms, ends: [four, two, one], halves: shape.halves }
+            let terms = Terms::read(args.codes.terms, row);
+            Self {
+                rows: args.codes.rows,
+                query,
+                terms,
+                ends: [four, two, one],
+                factors_len: shape.factors_len,
+            }
         }
     }
 
@@ -80,14 +92,14 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     }
 
     #[inline(always)]
-    unsafe fn keys(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn entries(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64 {
         let lane = warp::lane_id();
         // SAFETY: the caller's promise.
         let (sum, id) = unsafe { (self.sum(fetched), ids.add(lane.min(count - 1)).load()) };
         let last = fetched[CHUNKS - 1];
-        let factors = Factors::from_words([last[2], last[3]], self.halves);
+        let factors = Factors::from_words([last[2], last[3]], self.factors_len);
         let product = 0.0 + self.terms.product(0, sum);
-        if lane < count { key(self.terms.estimate(factors, product), id) } else { NO_KEY }
+        if lane < count { entry(self.terms.estimate(factors, product), id) } else { NO_ENTRY }
     }
 }
 

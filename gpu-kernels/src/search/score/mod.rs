@@ -21,47 +21,45 @@ pub(super) use tile_per_row::TilePerRow;
 
 /// Computes the distances of one query to rows named by ids.
 pub(super) trait Scorer: Sized {
-    /// Arguments beside those of the search.
-    type Args: Copy;
+    /// The arguments of the kernel.
+    type Args: AsRef<SearchArgs>;
     /// Rows that are being loaded.
     type Fetched: Copy;
 
-    /// Rows that are scored at the cost of one.
+    /// Rows that one load round of a warp covers: to score fewer takes as long.
     const PER_ROUND: u32;
 
-    /// Reads query `number`. `memory` has room for what the plan says. The threads of its team come, and a barrier of
+    /// Bytes of shared memory for the query: a multiple of 16, 0 if it stays in registers.
+    fn query_bytes(args: &Self::Args) -> u32;
+
+    /// Reads query `number`. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a barrier of
     /// theirs must follow.
     ///
     /// # Safety
     /// The arguments are valid, and the query is one of them; `thread` of `threads` is this one.
-    unsafe fn new(
-        args: &SearchArgs,
-        scorer_args: &Self::Args,
-        number: u32,
-        memory: Shared<u8>,
-        thread: u32,
-        threads: u32,
-    ) -> Self;
+    unsafe fn new(args: &Self::Args, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
 
-    /// Starts to load the rows that [`Self::keys`] of the same ids reads first, without waiting.
+    /// Starts to load the rows that [`Self::entries`] of the same ids reads first, without waiting.
     ///
     /// # Safety
-    /// As for [`Self::keys`].
+    /// As for [`Self::entries`].
     unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
 
-    /// Prefetches what [`Self::keys`] of the same ids reads late, without waiting. Whole warp; for the workers of a team.
+    /// Prefetches what [`Self::entries`] of the same ids reads late, without waiting. Whole warp; for the workers of a
+    /// team.
     ///
     /// # Safety
-    /// As for [`Self::keys`].
+    /// As for [`Self::entries`].
     #[inline(always)]
     unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 
-    /// The keys of up to 32 rows: `ids` holds `count` of them. Each lane has the key of one,
-    /// [`NO_KEY`](super::frontier::NO_KEY) if there are fewer.
+    /// The entries of up to 32 rows: `ids` holds `count` of them. Each lane has the entry of one,
+    /// [`NO_ENTRY`](super::frontier::NO_ENTRY) if there are fewer.
     ///
     /// # Safety
-    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and they are not written during the launch.
-    unsafe fn keys(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
+    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and they are not written during
+    /// the launch.
+    unsafe fn entries(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
 }
 
 /// The row of query `number` in the arrays of queries.

@@ -1,8 +1,8 @@
 //! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by slot, and within a
-//! slot by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes is read
-//! for both; levels that a plane does not have are zero.
+//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by slot, and within
+//! a slot by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes
+//! is read for both; levels that a plane does not have are zero.
 //!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
@@ -10,13 +10,15 @@
 
 use cuda_std::prelude::*;
 
-use super::super::SearchArgs;
-use super::super::frontier::{NO_KEY, WARP};
+use super::super::QuantizedSearchArgs;
+use super::super::frontier::NO_ENTRY;
+use super::super::quantized::tile_per_row_query_bytes;
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
 use crate::DevicePtr;
+use crate::WARP_SIZE;
 use crate::codes::{CodeArgs, CodeShape, PlaneShape};
-use crate::neighbor::key;
+use crate::neighbor::entry;
 
 /// Rows that a tile has in flight.
 const ROWS: usize = 2;
@@ -28,34 +30,38 @@ pub(in crate::search) struct TilePerRow<const WIDTH: u32> {
     rows: DevicePtr<u32>,
     query: Shared<u32>,
     terms: Terms,
-    limbs: u32,
+    level_bytes: u32,
     shape: CodeShape,
 }
 
 impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
-    type Args = CodeArgs;
+    type Args = QuantizedSearchArgs;
     type Fetched = ();
 
-    const PER_ROUND: u32 = WARP / WIDTH;
+    const PER_ROUND: u32 = WARP_SIZE / WIDTH;
+
+    #[inline(always)]
+    fn query_bytes(args: &QuantizedSearchArgs) -> u32 {
+        tile_per_row_query_bytes(&args.codes)
+    }
 
     #[inline(always)]
     unsafe fn new(
-        args: &SearchArgs,
-        scorer_args: &CodeArgs,
+        args: &QuantizedSearchArgs,
         number: u32,
         memory: Shared<u8>,
         thread: u32,
         threads: u32,
     ) -> Self {
-        let CodeArgs { rows, levels, terms, limbs, ref shape } = *scorer_args;
+        let CodeArgs { rows, levels, terms, level_bytes, ref shape } = args.codes;
         let query = memory.cast();
         // SAFETY: reads within the query; the plan has room for the levels of all planes.
         unsafe {
-            let row = query_row(args, number);
+            let row = query_row(&args.search, number);
             let words = (shape.dimensions / 4) as usize;
-            for limb in 0..limbs {
-                let levels = levels.add((row * limbs as usize + limb as usize) * words);
-                let to = query.add(limb * shape.levels_words());
+            for byte in 0..level_bytes {
+                let levels = levels.add((row * level_bytes as usize + byte as usize) * words);
+                let to = query.add(byte * shape.levels_words());
                 place(&shape.eight, 8, levels, to, thread, threads);
                 let to = to.add(shape.eight.levels_words(8));
                 place(&shape.four, 4, levels, to, thread, threads);
@@ -64,7 +70,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
                 let to = to.add(shape.two.levels_words(2));
                 place(&shape.one, 1, levels, to, thread, threads);
             }
-            Self { rows, query, terms: Terms::read(terms, row), limbs, shape: *shape }
+            Self { rows, query, terms: Terms::read(terms, row), level_bytes, shape: *shape }
         }
     }
 
@@ -72,7 +78,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
 
     #[inline(always)]
-    unsafe fn keys(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         // Round `g` scores ids g * PER_ROUND to (g + 1) * PER_ROUND; lane `g` of a tile keeps what its tile found.
         let place = own * Self::PER_ROUND + tile;
@@ -82,26 +88,26 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
             let last = self.rows.add((id as usize + 1) * self.shape.words as usize - 2);
             let last: [u32; 2] = global::load_readonly(last.cast().at(0));
             let mut product = 0.0;
-            for limb in 0..self.limbs {
-                product += self.terms.product(limb, self.sum(limb, ids, count));
+            for byte in 0..self.level_bytes {
+                product += self.terms.product(byte, self.sum(byte, ids, count));
             }
-            let factors = Factors::from_words(last, self.shape.halves);
-            if place < count { key(self.terms.estimate(factors, product), id) } else { NO_KEY }
+            let factors = Factors::from_words(last, self.shape.factors_len);
+            if place < count { entry(self.terms.estimate(factors, product), id) } else { NO_ENTRY }
         }
     }
 }
 
 impl<const WIDTH: u32> TilePerRow<WIDTH> {
-    /// The product of the levels of a limb with those of the row of this lane.
+    /// The product of one byte of the levels with those of the row of this lane.
     ///
     /// # Safety
-    /// As for [`Scorer::keys`]; a barrier has passed since the query was read.
+    /// As for [`Scorer::entries`]; a barrier has passed since the query was read.
     #[inline(always)]
-    unsafe fn sum(&self, limb: u32, ids: Shared<u32>, count: u32) -> i32 {
+    unsafe fn sum(&self, byte: u32, ids: Shared<u32>, count: u32) -> i32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let (mut sum, mut first) = (0, 0);
         while first * Self::PER_ROUND < count {
-            // SAFETY: ids name rows; levels of the limb; every lane comes to every sum.
+            // SAFETY: ids name rows; levels of that byte; every lane comes to every sum.
             unsafe {
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
@@ -111,7 +117,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
                 }
                 let CodeShape { eight, four, two, one, .. } = &self.shape;
                 let mut sums = [0; ROWS];
-                let levels = self.query.add(limb * self.shape.levels_words());
+                let levels = self.query.add(byte * self.shape.levels_words());
                 add_plane::<WIDTH, 8>(&mut sums, eight, levels, rows);
                 let levels = levels.add(eight.levels_words(8));
                 add_plane::<WIDTH, 4>(&mut sums, four, levels, rows);
@@ -169,8 +175,8 @@ unsafe fn place(
 /// Adds the products of a plane of `BITS` with its levels to `totals`: this lane's share of some rows.
 ///
 /// # Safety
-/// The rows are of the shape that the plane is of, and they are not written during the launch; the levels are placed, and waited
-/// for.
+/// The rows are of the shape that the plane is of, and they are not written during the launch; the levels are placed,
+/// and waited for.
 #[inline(always)]
 unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     totals: &mut [i32; ROWS],

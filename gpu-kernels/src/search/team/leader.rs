@@ -1,28 +1,29 @@
-//! The leader: the warp of a team that owns the frontier, requests work and visits vertices.
+//! The leader: the warp of a team that owns the frontier, requests work and expands vertices.
 
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::{Frontier, NO_KEY, WARP};
+use super::super::frontier::{Frontier, NO_ENTRY};
 use super::super::list::List;
 use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::slots::{DISMISSAL, Request, WorkSlots};
+use crate::WARP_SIZE;
 use crate::collectives::{compact, rank_in, warp_min};
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
 /// Marks a vertex that no work slot holds.
-const NO_SLOT: u32 = 0_u32.trailing_zeros();
+const NO_WORK_SLOT: u32 = 0_u32.trailing_zeros();
 /// In [`Leader::look_ahead`], lanes below this one stand for slots, the others for vertices that want one.
-const HALF: u32 = WARP / 2;
+const HALF: u32 = WARP_SIZE / 2;
 
-/// A bound that no key is below.
+/// A bound that no entry is below.
 const LEAST_KEY: u64 = 0;
 
 /// The batches of start points, which are dealt to the slots in turn.
-struct Starts {
-    batches: u32,
+struct StartBatches {
+    len: u32,
     requested: u32,
     merged: u32,
     /// The slot of the next batch to request, and of the next one to merge.
@@ -30,15 +31,15 @@ struct Starts {
     oldest: u32,
 }
 
-impl Starts {
+impl StartBatches {
     #[inline(always)]
     fn new(batches: u32) -> Self {
-        Self { batches, requested: 0, merged: 0, next: 0, oldest: 0 }
+        Self { len: batches, requested: 0, merged: 0, next: 0, oldest: 0 }
     }
 
     #[inline(always)]
     fn has_remaining(&self) -> bool {
-        self.merged < self.batches
+        self.merged < self.len
     }
 }
 
@@ -46,11 +47,11 @@ impl Starts {
 pub(super) struct Leader {
     slots: WorkSlots,
     list: List,
-    /// `[stride]`: keys on their way to the list.
+    /// `[stride]`: entries on their way to the list.
     near: Shared<u64>,
-    /// `[slots]`: the nearest unvisited vertices.
+    /// `[slots]`: the nearest unexpanded vertices.
     wanted: Shared<u64>,
-    /// Lane `s`: the vertex that slot `s` was last requested for, until it is visited; else [`NO_ROW`].
+    /// Lane `s`: the vertex that slot `s` was last requested for, until it is expanded; else [`NO_SLOT`].
     vertex: u32,
     /// Lane `s`: requests for slot `s`.
     requests: u32,
@@ -73,7 +74,7 @@ impl Leader {
             list,
             near: part(layout.near).cast(),
             wanted: part(layout.wanted).cast(),
-            vertex: NO_ROW,
+            vertex: NO_SLOT,
             requests: 0,
             cost: SearchCost { hops: 0, distances: 0 },
         }
@@ -88,25 +89,28 @@ impl Leader {
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes.
         unsafe {
-            let mut starts = Starts::new(self.slots.start_batches(args));
+            let mut batches = StartBatches::new(self.slots.start_batches(args));
             // The slot that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
             // One loop for start points and neighbors: merging is most of the code.
             loop {
-                let (slot, next) = if starts.has_remaining() {
-                    (self.request_starts(&mut starts), LEAST_KEY)
+                let (slot, next) = if batches.has_remaining() {
+                    (self.request_start_batches(&mut batches), LEAST_KEY)
                 } else {
-                    let nearest =
-                        if self.cost.hops < args.max_hops { self.list.nearest_unvisited() } else { NO_KEY };
-                    if nearest == NO_KEY {
+                    let nearest = if self.cost.hops < args.max_hops {
+                        self.list.nearest_unexpanded()
+                    } else {
+                        NO_ENTRY
+                    };
+                    if nearest == NO_ENTRY {
                         break;
                     }
                     let slot = self.find_or_request(id(nearest), last);
                     self.look_ahead();
                     self.list.mark_nearest();
-                    results::log_hop(args, query, self.cost.hops, nearest);
+                    results::log_expanded(args, query, self.cost.hops, nearest);
                     self.cost.hops += 1;
-                    (slot, self.list.nearest_unvisited())
+                    (slot, self.list.nearest_unexpanded())
                 };
                 self.wait(slot);
                 self.merge(slot, next);
@@ -120,30 +124,30 @@ impl Leader {
 
     /// Requests batches of start points for all empty slots; returns the slot of the oldest batch that is not merged.
     #[inline(always)]
-    unsafe fn request_starts(&mut self, starts: &mut Starts) -> u32 {
+    unsafe fn request_start_batches(&mut self, batches: &mut StartBatches) -> u32 {
         let len = self.slots.len;
-        while starts.requested < starts.batches && starts.requested - starts.merged < len {
+        while batches.requested < batches.len && batches.requested - batches.merged < len {
             // SAFETY: the slot is empty.
-            unsafe { self.request(warp::lane_id() == starts.next, starts.requested) };
+            unsafe { self.request(warp::lane_id() == batches.next, batches.requested) };
             // No vertex.
-            self.vertex = NO_ROW;
-            starts.next = next_in_ring(starts.next, len);
-            starts.requested += 1;
+            self.vertex = NO_SLOT;
+            batches.next = next_in_ring(batches.next, len);
+            batches.requested += 1;
         }
-        let slot = starts.oldest;
-        starts.oldest = next_in_ring(slot, len);
-        starts.merged += 1;
+        let slot = batches.oldest;
+        batches.oldest = next_in_ring(slot, len);
+        batches.merged += 1;
         slot
     }
 
     /// The slot that `vertex` was requested for; if there is none, `last`, for which it is requested now.
     #[inline(always)]
     unsafe fn find_or_request(&mut self, vertex: u32, last: u32) -> u32 {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; all have read the keys of the last
-        // slot, and its workers are idle once it was waited for.
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes; all have read the entries of the
+        // last slot, and its workers are idle once it was waited for.
         unsafe {
             let slot = self.slot_of(vertex);
-            if slot != NO_SLOT {
+            if slot != NO_WORK_SLOT {
                 return slot;
             }
             self.wait(last);
@@ -152,14 +156,14 @@ impl Leader {
         last
     }
 
-    /// The slot that `vertex` was requested for; [`NO_SLOT`] if it was not.
+    /// The slot that `vertex` was requested for; [`NO_WORK_SLOT`] if it was not.
     #[inline(always)]
     unsafe fn slot_of(&self, vertex: u32) -> u32 {
         // SAFETY: the whole warp comes here.
         unsafe { warp::warp_vote_ballot(warp::FULL_MASK, self.vertex == vertex) }.trailing_zeros()
     }
 
-    /// Requests `number` for the slots of some lanes, which are idle and whose keys all lanes have read.
+    /// Requests `number` for the slots of some lanes, which are idle and whose entries all lanes have read.
     #[inline(always)]
     unsafe fn request(&mut self, is_wanted: bool, number: u32) {
         // SAFETY: slots below their number.
@@ -167,7 +171,7 @@ impl Leader {
             thread::block_fence();
             if is_wanted {
                 self.requests += 1;
-                let is_merged = self.vertex == NO_ROW;
+                let is_merged = self.vertex == NO_SLOT;
                 let request = Request { number, count: self.requests, is_merged };
                 self.slots.request(warp::lane_id()).store_relaxed(request.to_bits());
                 self.vertex = number;
@@ -200,70 +204,70 @@ impl Leader {
         }
     }
 
-    /// Requests the nearest unvisited vertices that are in no slot yet, for slots that are idle and hold none of them.
+    /// Requests the nearest unexpanded vertices that are in no slot yet, for slots that are idle and hold none of them.
     ///
-    /// All slots are compared with all wanted vertices at once: a lane of the lower half has the vertex of its slot, one
-    /// of the upper half a wanted vertex, and `warp_match_any` tells who has the same.
+    /// All slots are compared with all wanted vertices at once: a lane of the lower half has the vertex of its slot,
+    /// one of the upper half a wanted vertex, and `warp_match_any` tells who has the same.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
         let (lane, len) = (warp::lane_id(), self.slots.len);
         // SAFETY: the whole warp comes here; slots below their number, which is below half of the lanes.
         unsafe {
             let idle = self.idle();
-            self.list.copy_unvisited(len, self.wanted);
+            self.list.copy_unexpanded(len, self.wanted);
             let wanted = lane.wrapping_sub(HALF);
-            let key = if wanted < len { self.wanted.add(wanted).load() } else { NO_KEY };
-            let of_key = if key == NO_KEY { NO_ROW } else { id(key) };
-            let own = if lane < HALF { self.vertex } else { of_key };
+            let entry = if wanted < len { self.wanted.add(wanted).load() } else { NO_ENTRY };
+            let of_entry = if entry == NO_ENTRY { NO_SLOT } else { id(entry) };
+            let own = if lane < HALF { self.vertex } else { of_entry };
             let same = warp::warp_match_any(warp::FULL_MASK, own);
-            let is_alone = own == NO_ROW || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
+            let is_alone = own == NO_SLOT || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
             let alone = warp::warp_vote_ballot(warp::FULL_MASK, is_alone);
-            let missing = warp::warp_vote_ballot(warp::FULL_MASK, is_alone && own != NO_ROW) >> HALF;
+            let missing = warp::warp_vote_ballot(warp::FULL_MASK, is_alone && own != NO_SLOT) >> HALF;
             let free = alone & idle;
             let rank = rank_in(free);
             let is_filled = free >> lane & 1 != 0 && rank < missing.count_ones();
             let from = if is_filled { HALF + nth_bit(missing, rank) } else { 0 };
-            let vertex = warp::warp_shuffle_idx(warp::FULL_MASK, own, from, WARP).0;
+            let vertex = warp::warp_shuffle_idx(warp::FULL_MASK, own, from, WARP_SIZE).0;
             self.request(is_filled, vertex);
         }
     }
 
-    /// Inserts the keys of a slot into the list, and publishes the new bound. If one of them is nearer than `next`, the
-    /// nearest unvisited entry, it is the next vertex and is requested first: the workers start while the list is changed.
-    /// If the list holds it as visited, that request was in vain.
+    /// Inserts the entries of a slot into the list, and publishes the new bound. If one of them is nearer than `next`,
+    /// the nearest unexpanded entry, it is the next vertex and is requested first: the workers start while the list is
+    /// changed. If the list holds it as expanded, that request was in vain.
     ///
     /// # Safety
     /// [`Self::wait`] has been called for it.
     #[inline(always)]
     unsafe fn merge(&mut self, slot: u32, next: u64) {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; as many keys as there are links.
+        // SAFETY: the whole warp comes here, conditions are the same in all lanes; as many entries as a row has places.
         unsafe {
             if lane < self.slots.workers {
                 self.cost.distances += self.slots.scored(slot, lane).load();
             }
-            let keys = self.slots.keys_of(slot);
-            let (mut near, mut first, mut own) = (0, 0, NO_KEY);
+            let entries = self.slots.entries_of(slot);
+            let (mut near, mut first, mut own) = (0, 0, NO_ENTRY);
             while first < self.slots.stride {
-                let key = keys.add(first + lane).load();
-                let is_near = key < self.list.bound();
-                own = if is_near { own.min(key) } else { own };
-                near += compact(self.near.add(near), key, is_near);
-                first += WARP;
+                let entry = entries.add(first + lane).load();
+                let is_near = entry < self.list.bound();
+                own = if is_near { own.min(entry) } else { own };
+                near += compact(self.near.add(near), entry, is_near);
+                first += WARP_SIZE;
             }
             warp::sync_warp(warp::FULL_MASK);
             if lane == slot {
-                self.vertex = NO_ROW;
+                self.vertex = NO_SLOT;
             }
             let nearest = warp_min(own);
-            if nearest < next && self.slot_of(id(nearest)) == NO_SLOT {
+            if nearest < next && self.slot_of(id(nearest)) == NO_WORK_SLOT {
                 self.request(lane == slot, id(nearest));
             }
             first = 0;
             while first < near {
-                let key = if first + lane < near { self.near.add(first + lane).load() } else { NO_KEY };
-                self.list.offer(key);
-                first += WARP;
+                let entry = if first + lane < near { self.near.add(first + lane).load() } else { NO_ENTRY };
+                self.list.offer(entry);
+                first += WARP_SIZE;
             }
             if lane == 0 {
                 self.slots.bound().store_relaxed(self.list.bound());

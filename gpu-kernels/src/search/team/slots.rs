@@ -1,9 +1,9 @@
-//! Work slots: where the leader requests work and the workers leave keys.
+//! Work slots: where the leader requests work and the workers leave entries.
 
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_KEY;
+use super::super::frontier::NO_ENTRY;
 use super::super::shared_layout::Layout;
 
 /// The last request of a slot: its workers return. No vertex has this number.
@@ -12,12 +12,12 @@ pub(super) const DISMISSAL: u32 = u32::MAX;
 /// What the workers of a slot are to do. Consecutive requests differ.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
-    /// The vertex whose neighbors are wanted. The first requests are for batches of start points, and hold their numbers;
-    /// a batch is as long as a row of links.
+    /// The vertex whose neighbors are wanted. The first requests are for batches of start points, and hold their
+    /// numbers; a batch is as long as a row.
     pub(super) number: u32,
     /// Requests of this slot so far, with this one.
     pub(super) count: u32,
-    /// Whether the keys of the request before were merged: its ids go into the visited cache then.
+    /// Whether the entries of the request before were merged: its ids go into the visited cache then.
     pub(super) is_merged: bool,
 }
 
@@ -37,14 +37,14 @@ impl Request {
 /// The work slots of a team, in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct WorkSlots {
-    /// Slots.
+    /// Number of slots.
     pub(super) len: u32,
     /// Workers per slot.
     pub(super) workers: u32,
-    /// Keys per slot: the links of a vertex.
+    /// Entries per slot: the neighbors of a vertex.
     pub(super) stride: u32,
-    /// `[slots][stride]`: keys below the bound, those of each worker in its part, then [`NO_KEY`].
-    keys: Shared<u64>,
+    /// `[slots][stride]`: entries below the bound, those of each worker in its part, then [`NO_ENTRY`].
+    entries: Shared<u64>,
     /// `[slots]` requests, then the bound of the frontier.
     requests: Shared<u64>,
     /// `[slots]`: parts done, of all requests so far.
@@ -62,8 +62,8 @@ impl WorkSlots {
         Self {
             len,
             workers: workers / len,
-            stride: args.graph.links_stride,
-            keys: part(layout.keys).cast(),
+            stride: args.graph.edges_stride,
+            entries: part(layout.entries).cast(),
             requests: part(layout.requests).cast(),
             done: part(layout.done).cast(),
             scored: part(layout.scored).cast(),
@@ -83,14 +83,14 @@ impl WorkSlots {
                 self.done(thread).store(0);
             }
             if thread == 0 {
-                self.bound().store(NO_KEY);
+                self.bound().store(NO_ENTRY);
             }
         }
     }
 
     #[inline(always)]
-    pub(super) fn keys_of(&self, slot: u32) -> Shared<u64> {
-        self.keys.add(slot * self.stride)
+    pub(super) fn entries_of(&self, slot: u32) -> Shared<u64> {
+        self.entries.add(slot * self.stride)
     }
 
     #[inline(always)]
@@ -98,7 +98,7 @@ impl WorkSlots {
         self.requests.add(slot)
     }
 
-    /// The bound of the frontier, which only falls: a key that is not below it is of no use, now or later.
+    /// The bound of the frontier, which only falls: an entry that is not below it is of no use, now or later.
     #[inline(always)]
     pub(super) fn bound(&self) -> Shared<u64> {
         self.requests.add(self.len)
@@ -117,6 +117,6 @@ impl WorkSlots {
     /// Batches of start points of a search.
     #[inline(always)]
     pub(super) fn start_batches(&self, args: &SearchArgs) -> u32 {
-        args.graph.starts_len.div_ceil(self.stride)
+        args.graph.start_points_len.div_ceil(self.stride)
     }
 }

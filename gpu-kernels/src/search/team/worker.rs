@@ -3,18 +3,19 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::{NO_KEY, WARP};
+use super::super::frontier::NO_ENTRY;
 use super::super::score::Scorer;
 use super::super::shared_layout::Layout;
 use super::super::visited::VisitedCache;
 use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::DevicePtr;
+use crate::WARP_SIZE;
 use crate::collectives::compact;
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
-/// Links in a cache line of 128 bytes.
-const LINKS_PER_LINE: u32 = 32;
+/// Edges in a cache line of 128 bytes.
+const EDGES_PER_LINE: u32 = 32;
 
 /// A worker of a slot.
 pub(super) struct Worker {
@@ -23,17 +24,17 @@ pub(super) struct Worker {
     slot: u32,
     /// Its number among the workers of the slot.
     number: u32,
-    /// Links in its part.
+    /// Edges in its part.
     len: u32,
     /// `[len]`: neighbors to score.
     ids: Shared<u32>,
-    /// `[len]`: keys of those below the bound.
-    keys: Shared<u64>,
+    /// `[len]`: entries of those below the bound.
+    entries: Shared<u64>,
 }
 
-/// The ids that a request is about. Each worker takes every n-th of them, since rows of links end early.
+/// The ids that a request is about. Each worker takes every n-th of them, since rows are padded at the end.
 #[derive(Clone, Copy)]
-struct Links {
+struct Targets {
     first: DevicePtr<u32>,
     len: u32,
 }
@@ -44,16 +45,16 @@ impl Worker {
     pub(super) fn new(layout: &Layout, slots: WorkSlots, visited: VisitedCache, number: u32) -> Self {
         let ids = shared::dynamic_shared_mem::<u8>().byte_add(layout.ids).cast::<u32>();
         let (slot, number) = (number / slots.workers, number % slots.workers);
-        let (share, rest) = (slots.stride / slots.workers, slots.stride % slots.workers);
-        let first = number * share + number.min(rest);
+        let (share, extra) = (slots.stride / slots.workers, slots.stride % slots.workers);
+        let first = number * share + number.min(extra);
         Self {
             slots,
             visited,
             slot,
             number,
-            len: share + u32::from(number < rest),
+            len: share + u32::from(number < extra),
             ids: ids.add(slot * slots.stride + first),
-            keys: slots.keys_of(slot).add(first),
+            entries: slots.entries_of(slot).add(first),
         }
     }
 
@@ -61,7 +62,7 @@ impl Worker {
     ///
     /// # Safety
     /// Whole warp; a barrier has passed since the slots were cleared, the query was read and the cache emptied. The
-    /// arguments are valid, and `query` is one of theirs.
+    /// arguments are valid, and `query` is below `queries_len`.
     #[inline(always)]
     pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
         if self.slot >= self.slots.len {
@@ -80,8 +81,8 @@ impl Worker {
                 }
                 // Batches of start points are dealt to the slots in turn.
                 let is_start = self.slot + (request.count - 1) * self.slots.len < batches;
-                let links = self.links(args, query, request.number, is_start);
-                scored = self.gather(links, if request.is_merged { scored } else { 0 });
+                let targets = self.targets(args, query, request.number, is_start);
+                scored = self.gather(targets, if request.is_merged { scored } else { 0 });
                 self.score(args, scorer, scored);
                 if warp::lane_id() == 0 {
                     self.slots.scored(self.slot, self.number).store(scored);
@@ -113,56 +114,60 @@ impl Worker {
             }
             // The leader has read what this worker overwrites, once the lanes of this warp have met.
             thread::block_fence();
-            warp::warp_shuffle_idx(warp::FULL_MASK, word, 0, WARP).0
+            warp::warp_shuffle_idx(warp::FULL_MASK, word, 0, WARP_SIZE).0
         }
     }
 
-    /// The links of a vertex, or a batch of start points.
+    /// The targets of the edges of a vertex, or a batch of start points.
     #[inline(always)]
-    fn links(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Links {
+    fn targets(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Targets {
         let (graph, stride) = (&args.graph, self.slots.stride);
         if is_start {
             let before = number * stride;
-            let first = graph.starts.add((query * args.starts_stride + before) as usize);
-            Links { first, len: stride.min(graph.starts_len - before) }
+            let first = graph.start_points.add((query * args.start_points_stride + before) as usize);
+            Targets { first, len: stride.min(graph.start_points_len - before) }
         } else {
-            Links { first: graph.links.add(number as usize * stride as usize), len: stride }
+            Targets { first: graph.edges.add(number as usize * stride as usize), len: stride }
         }
     }
 
-    /// Collects the links that the visited cache misses, and returns their number. While links are loaded, the first
-    /// `merged` ids of the request before are inserted into the cache; only then they are overwritten.
+    /// Collects the neighbors that the visited cache misses, and returns their number. While edges are loaded, the
+    /// first `merged` ids of the request before are inserted into the cache; only then they are overwritten.
     ///
     /// # Safety
-    /// Whole warp. Links of this search, and room for all of them.
+    /// Whole warp. Vertices of this search, and room for all of them.
     #[inline(always)]
-    unsafe fn gather(&self, links: Links, merged: u32) -> u32 {
+    unsafe fn gather(&self, targets: Targets, merged: u32) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here; links below their number.
+        // SAFETY: the whole warp comes here; targets below their number.
         unsafe {
             let load = |at: u32| {
-                let link = at * self.slots.workers + self.number;
-                if link < links.len { global::load_readonly(links.first.at(link as usize)) } else { NO_ROW }
+                let index = at * self.slots.workers + self.number;
+                if index < targets.len {
+                    global::load_readonly(targets.first.at(index as usize))
+                } else {
+                    NO_SLOT
+                }
             };
-            let mut next = (load(lane), load(lane + WARP));
+            let mut next = (load(lane), load(lane + WARP_SIZE));
             let mut at = lane;
             while at < merged {
                 self.visited.insert(self.ids.add(at).load());
-                at += WARP;
+                at += WARP_SIZE;
             }
             warp::sync_warp(warp::FULL_MASK);
 
             let mut gathered = 0;
             let mut push_unvisited = |id| {
-                let is_new = id != NO_ROW && self.visited.misses(id);
+                let is_new = id != NO_SLOT && self.visited.misses(id);
                 gathered += compact(self.ids.add(gathered), id, is_new);
             };
             let mut first = 0;
             while first < self.len {
                 let (one, two) = next;
-                first += 2 * WARP;
+                first += 2 * WARP_SIZE;
                 if first < self.len {
-                    next = (load(first + lane), load(first + lane + WARP));
+                    next = (load(first + lane), load(first + lane + WARP_SIZE));
                 }
                 push_unvisited(one);
                 push_unvisited(two);
@@ -172,36 +177,36 @@ impl Worker {
         }
     }
 
-    /// Scores the first `count` ids, keeps the keys below the bound, and prefetches the links of these vertices: the
-    /// leader may visit one of them next.
+    /// Scores the first `count` ids, keeps the entries below the bound, and prefetches the edges of these vertices: the
+    /// leader may expand one of them next.
     ///
     /// # Safety
     /// Whole warp. The ids name rows.
     #[inline(always)]
     unsafe fn score<S: Scorer>(&self, args: &SearchArgs, scorer: &S, count: u32) {
-        // SAFETY: the whole warp comes here; there are at most `count` keys.
+        // SAFETY: the whole warp comes here; there are at most `count` entries.
         unsafe {
             let bound = self.slots.bound().load_relaxed();
             let (mut near, mut first) = (0, 0);
             while first < count {
-                let (ids, batch) = (self.ids.add(first), WARP.min(count - first));
+                let (ids, batch) = (self.ids.add(first), WARP_SIZE.min(count - first));
                 scorer.prefetch(ids, batch);
-                let key = scorer.keys(scorer.fetch(ids, batch), ids, batch);
-                near += compact(self.keys.add(near), key, key < bound);
-                if key < bound {
-                    let links = args.graph.links.add(id(key) as usize * self.slots.stride as usize);
+                let entry = scorer.entries(scorer.fetch(ids, batch), ids, batch);
+                near += compact(self.entries.add(near), entry, entry < bound);
+                if entry < bound {
+                    let edges = args.graph.edges.add(id(entry) as usize * self.slots.stride as usize);
                     let mut line = 0;
                     while line < self.slots.stride {
-                        global::prefetch_l2(links.at(line as usize));
-                        line += LINKS_PER_LINE;
+                        global::prefetch_l2(edges.at(line as usize));
+                        line += EDGES_PER_LINE;
                     }
                 }
-                first += WARP;
+                first += WARP_SIZE;
             }
-            let mut rest = near + warp::lane_id();
-            while rest < self.len {
-                self.keys.add(rest).store(NO_KEY);
-                rest += WARP;
+            let mut empty = near + warp::lane_id();
+            while empty < self.len {
+                self.entries.add(empty).store(NO_ENTRY);
+                empty += WARP_SIZE;
             }
         }
     }

@@ -7,15 +7,15 @@ use rand::seq::SliceRandom;
 
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
 /// Groups are smaller: two of them and one more vertex are no more than there are vertices.
 const GROUP: usize = 10;
 
-/// The nearest peers of the vertices of a batch, and links of these and of candidates from a search: with duplicates, with
-/// vertices that are not linked, and with a smaller last group.
+/// The nearest peers of the vertices of a batch, and edges of these and of candidates from a search: with duplicates,
+/// with vertices that are not linked, and with a smaller last group.
 ///
 /// # Panics
 /// If a result differs from the reference, or the stream fails.
@@ -30,16 +30,17 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
     let peers = PeerSampling { group, every: rng.random_range(1..9), more: rng.random_range(0..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
-    let lists = batch.len();
-    let identical: Vec<u32> =
-        (0..lists).map(|list| if list > 0 && rng.random_range(0..5) == 0 { 0 } else { NO_ROW }).collect();
+    let vertices_len = batch.len();
+    let duplicate_of: Vec<u32> = (0..vertices_len)
+        .map(|list| if list > 0 && rng.random_range(0..5) == 0 { 0 } else { NO_SLOT })
+        .collect();
     let stride = vertices.len();
-    let (mut candidates, mut work) = (vec![0; lists * stride], Vec::new());
-    let (mut batch_candidates, mut links) = (Vec::new(), Vec::new());
+    let (mut candidates, mut work) = (vec![0; vertices_len * stride], Vec::new());
+    let (mut batch_candidates, mut edges) = (Vec::new(), Vec::new());
     let mut counters = [0; 4];
     for (list, &vertex) in batch.iter().enumerate() {
         let place = list / group * group;
-        let places = place..lists.min(place + group);
+        let places = place..vertices_len.min(place + group);
         let found = vertices.some(&mut rng, stride);
         let found: Vec<Neighbor> = found.into_iter().map(|id| vertices.neighbor(vertex, id)).collect();
         let mut known: Vec<Neighbor> = found.iter().copied().filter(|key| key.id().get() != vertex).collect();
@@ -48,11 +49,11 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
 
         let mut nearest: Vec<Neighbor> = Vec::new();
         for round in 0..PeerSampling::ROUNDS {
-            if nearest.len() < PeerSampling::wanted(round, most) {
+            if nearest.len() < PeerSampling::required(round, most) {
                 break;
             }
-            let places: Vec<usize> = peers.places(round, places.len()).map(|at| place + at).collect();
-            let others = places.iter().filter(|&&at| identical[at] == NO_ROW && batch[at] != vertex);
+            let places: Vec<usize> = peers.positions(round, places.len()).map(|at| place + at).collect();
+            let others = places.iter().filter(|&&at| duplicate_of[at] == NO_SLOT && batch[at] != vertex);
             let others = others.map(|&at| vertices.neighbor(vertex, batch[at]));
             nearest.extend(others.filter(|key| bound.is_none_or(|bound| key < bound)));
             counters[1] += places.iter().filter(|&&at| batch[at] != vertex).count() as u64;
@@ -61,7 +62,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         nearest.truncate(most);
 
         for (place, key) in candidates[list * stride..].iter_mut().zip(&found) {
-            *place = key.visited().to_bits();
+            *place = key.expanded().to_bits();
         }
         work.extend([found.len() as u32, 0]);
         counters[0] += found.len() as u64;
@@ -69,34 +70,35 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         all.extend(&nearest);
         all.sort_unstable();
         all.dedup();
-        let is_linked = identical[list] == NO_ROW;
+        let is_linked = duplicate_of[list] == NO_SLOT;
         let (kept, distances) = if is_linked { vertices.prune(all, &[]) } else { (Vec::new(), 0) };
         counters[2] += distances;
         counters[3] += u64::from(!is_linked);
-        links.extend(vertices.padded(kept.iter().map(|key| key.id().get()).collect()));
+        edges.extend(vertices.padded(kept.iter().map(|key| key.id().get()).collect()));
         let keys = nearest.iter().map(|key| key.to_bits()).chain(std::iter::repeat(u64::MAX));
         batch_candidates.extend(keys.take(most));
     }
 
     let mut device = vertices.upload(stream);
-    let [on_device, work, identical] =
-        [&batch, &work, &identical].map(|values| stream.upload(values).unwrap());
+    let [on_device, work, duplicate_of] =
+        [&batch, &work, &duplicate_of].map(|values| stream.upload(values).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
     let mut keys = stream.allocate(batch_candidates.len()).unwrap();
-    let [mut ids, mut distances] = [(); 2].map(|()| stream.allocate(lists * vertices.links_stride).unwrap());
-    let mut linked = stream.allocate(lists).unwrap();
+    let [mut ids, mut distances] =
+        [(); 2].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
+    let mut linked = stream.allocate(vertices_len).unwrap();
     let args = BatchCandidatesArgs {
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
-        work: work.input(),
-        identical: identical.input(),
+        costs: work.input(),
+        duplicate_of: duplicate_of.input(),
         batch_candidates: keys.output(),
-        lists: lists as u32,
+        vertices_len: vertices_len as u32,
         group: group as u32,
         every: peers.every as u32,
         more: peers.more as u32,
-        at_once: rng.random_range(1..12),
+        chunk_len: rng.random_range(1..12),
         candidates_stride: stride as u32,
     };
     let link = LinkArgs {
@@ -104,12 +106,12 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         batch: on_device.input(),
         candidates: candidates.input(),
         batch_candidates: keys.input(),
-        work: work.input(),
-        identical: identical.input(),
+        costs: work.input(),
+        duplicate_of: duplicate_of.input(),
         vertices: linked.output(),
         ids: ids.output(),
         distances: distances.output(),
-        lists: lists as u32,
+        vertices_len: vertices_len as u32,
         candidates_stride: stride as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; the second
@@ -122,6 +124,6 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
 
     let what = format!("{} {metric}, {row_bytes} bytes, {peers:?}", T::KIND);
     assert_eq!(stream.download(&keys).unwrap(), batch_candidates, "{what}");
-    assert_eq!(stream.download(&ids).unwrap(), links, "{what}");
+    assert_eq!(stream.download(&ids).unwrap(), edges, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");
 }

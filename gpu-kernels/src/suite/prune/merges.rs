@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
-use crate::graph::NO_ROW;
+use crate::graph::NO_SLOT;
 use crate::prune::{Merge, MergeArgs};
 use crate::{Buffer, Stream};
 
@@ -29,7 +29,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         let (first, already_pruned) = (first.min(already_pruned), first.max(already_pruned));
         old[..first].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
         old[first..already_pruned].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
-        vertices.links[target as usize * vertices.links_stride..][..old.len()].copy_from_slice(&old);
+        vertices.edges[target as usize * vertices.edges_stride..][..old.len()].copy_from_slice(&old);
         let sources = vertices.some(&mut rng, if target % 2 == 0 { 4 } else { vertices.len() });
         let sources = sources.into_iter().filter(|&source| source != target);
         edges.extend(sources.map(|source| (target, vertices.neighbor(target, source))));
@@ -41,8 +41,8 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         .iter()
         .map(|group| {
             let target = group[0].0;
-            let row = &vertices.links[target as usize * vertices.links_stride..][..vertices.links_stride];
-            let old: Vec<u32> = row.iter().copied().take_while(|&id| id != NO_ROW).collect();
+            let row = &vertices.edges[target as usize * vertices.edges_stride..][..vertices.edges_stride];
+            let old: Vec<u32> = row.iter().copied().take_while(|&id| id != NO_SLOT).collect();
             let new = group.iter().map(|edge| edge.1).filter(|source| !old.contains(&source.id().get()));
             let new: Vec<Neighbor> = new.collect();
             if old.len() + new.len() <= vertices.max_degree {
@@ -51,7 +51,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             }
             let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
             let [first, already_pruned] = vertices.pruned_ends(&old);
-            old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.visited());
+            old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
             distances += old.len() as u64;
             let deferred = old[first..already_pruned].to_vec();
             let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &deferred);
@@ -74,11 +74,11 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     let mut device = vertices.upload(stream);
     let targets = groups.len() + 1;
     let mut changed = stream.allocate(targets).unwrap();
-    let mut ids = stream.allocate(targets * vertices.links_stride).unwrap();
+    let mut ids = stream.allocate(targets * vertices.edges_stride).unwrap();
     stream.fill(&mut ids, 0).unwrap();
     let args = MergeArgs {
         prune: vertices.args(&mut device),
-        keys: keys.input(),
+        sort_keys: keys.input(),
         sources: sources.input(),
         begins: begins.input(),
         vertices: changed.output(),
@@ -90,10 +90,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
     let (changed, ids) = (stream.download(&changed).unwrap(), stream.download(&ids).unwrap());
-    let rows = ids.chunks(vertices.links_stride);
+    let rows = ids.chunks(vertices.edges_stride);
     for ((found, row), (target, ids)) in changed.iter().zip(rows).zip(expected) {
         assert_eq!((*found, row), (target, &*vertices.padded(ids)), "{what}");
     }
-    assert_eq!(changed[targets - 1], NO_ROW, "{what}");
+    assert_eq!(changed[targets - 1], NO_SLOT, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), [0, 0, distances, 0], "{what}");
 }

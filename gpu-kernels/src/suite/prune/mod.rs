@@ -1,13 +1,13 @@
-//! Prunes against the algorithm of the paper, sequential and on lists.
+//! Prunes against the algorithm of the paper, sequential and on vertices_len.
 
 mod batch_candidates;
-mod links;
+mod link;
 mod merges;
 mod repairs;
 mod vertices;
 
 pub use batch_candidates::batch_candidates_agree_with_the_reference;
-pub use links::links_agree_with_the_reference;
+pub use link::links_agree_with_the_reference;
 pub use merges::merges_agree_with_the_reference;
 pub use repairs::repaired_rows_agree_with_the_reference;
 

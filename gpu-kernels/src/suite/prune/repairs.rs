@@ -14,7 +14,8 @@ use crate::{Buffer, Stream};
 /// Repaired rows per case: among them that of vertex 0, all of whose neighbors are deleted.
 const MAX_ROWS: usize = 12;
 
-/// Rows with few deleted neighbors, with many, and with nothing else, which have more replacement candidates than count.
+/// Rows with few deleted neighbors, with many, and with nothing else, which have more replacement candidates than
+/// count.
 ///
 /// # Panics
 /// If a row differs from the reference, or the stream fails.
@@ -42,7 +43,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         let already_pruned = rng.random_range(0..=second.len());
         first.sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
         second[..already_pruned].sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
-        vertices.links[vertex as usize * vertices.links_stride..][..row.len()].copy_from_slice(&row);
+        vertices.edges[vertex as usize * vertices.edges_stride..][..row.len()].copy_from_slice(&row);
         rows.push(row);
     }
     let live: BTreeSet<u32> = (0..slots).filter(|slot| !deleted.contains(slot)).collect();
@@ -64,13 +65,13 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         let mut replacements: Vec<Neighbor> = replacements.map(|id| vertices.neighbor(vertex, id)).collect();
         replacements.sort_unstable();
         let live_ids: Vec<Neighbor> =
-            live_ids.iter().map(|&id| vertices.neighbor(vertex, id).visited()).collect();
+            live_ids.iter().map(|&id| vertices.neighbor(vertex, id).expanded()).collect();
         let [first, already_pruned] = vertices.pruned_ends(&live_ids);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
         let (rounds, _) = vertices.prune_in_order([&live_ids[..], &replacements].concat(), most, &[]);
         let mut parts = [&live_ids[..first], &live_ids[first..already_pruned]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
-            part.extend(round.into_iter().filter(|neighbor| neighbor.is_unvisited()));
+            part.extend(round.into_iter().filter(|neighbor| neighbor.is_unexpanded()));
             part.sort_unstable();
         }
         let row = parts.concat().into_iter().chain(live_ids[already_pruned..].iter().copied());
@@ -80,7 +81,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
     let mut device = vertices.upload(stream);
     let live = stream.upload(&words(&live, slots)).unwrap();
     let on_device = stream.upload(&to_repair).unwrap();
-    let mut ids = stream.allocate(to_repair.len() * vertices.links_stride).unwrap();
+    let mut ids = stream.allocate(to_repair.len() * vertices.edges_stride).unwrap();
     let args = RepairArgs {
         prune: vertices.args(&mut device),
         live: live.input(),
@@ -95,7 +96,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
 
     let what = format!("{} {metric}, {row_bytes} bytes, {} deleted", T::KIND, deleted.len());
     let ids = stream.download(&ids).unwrap();
-    for ((vertex, row), expected) in to_repair.iter().zip(ids.chunks(vertices.links_stride)).zip(expected) {
+    for ((vertex, row), expected) in to_repair.iter().zip(ids.chunks(vertices.edges_stride)).zip(expected) {
         assert_eq!(row, expected, "the row of {vertex}: {what}");
     }
 }

@@ -4,20 +4,20 @@ use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use crate::graph::{DistanceForm, GraphArgs, NO_ROW};
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::search::shape::shape;
 use crate::suite::{reference, vectors};
 use crate::{Buffer, DevicePtr, Stream};
 
-/// Vertices, each with its row of links.
+/// Vertices, each with its row of edges.
 pub(super) struct Vertices<T> {
     pub(super) form: DistanceForm,
     stride: usize,
     rows: Vec<T>,
     squared_norms: Vec<f32>,
-    pub(super) links_stride: usize,
-    pub(super) links: Vec<u32>,
+    pub(super) edges_stride: usize,
+    pub(super) edges: Vec<u32>,
     pub(super) max_degree: usize,
     alpha: f32,
     pub(super) max_candidates: usize,
@@ -27,12 +27,12 @@ pub(super) struct Vertices<T> {
 pub(super) struct OnDevice<S: Stream, T: Element> {
     rows: S::Buffer<T>,
     squared_norms: S::Buffer<f32>,
-    pub(super) links: S::Buffer<u32>,
+    pub(super) edges: S::Buffer<u32>,
     pub(super) counters: S::Buffer<u64>,
 }
 
 impl<T: Element> Vertices<T> {
-    /// Vertices without links, of which a few have the same vector.
+    /// Vertices without edges, of which a few have the same vector.
     pub(super) fn new(rng: &mut impl Rng, metric: Metric, row_bytes: usize) -> Self {
         let len = rng.random_range(20..70);
         let stride = row_bytes / size_of::<T>();
@@ -44,10 +44,10 @@ impl<T: Element> Vertices<T> {
         let squared_norms = rows
             .chunks(stride)
             .map(|row| row.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>() as f32);
-        // Few links make short tests; now and then a row is longer than a warp.
+        // Few edges make short tests; now and then a row is longer than a warp.
         let degrees = if rng.random_range(0..6) == 0 { 33..50 } else { 1..12 };
         let max_degree: usize = rng.random_range(degrees);
-        let links_stride = max_degree.next_multiple_of(32);
+        let edges_stride = max_degree.next_multiple_of(32);
         Self {
             form: match (metric, T::EXACT) {
                 (Metric::L2, _) => DistanceForm::SquaredL2,
@@ -58,8 +58,8 @@ impl<T: Element> Vertices<T> {
             stride,
             squared_norms: squared_norms.collect(),
             rows,
-            links_stride,
-            links: vec![NO_ROW; len * links_stride],
+            edges_stride,
+            edges: vec![NO_SLOT; len * edges_stride],
             max_degree,
             alpha: [1.0, 1.2][rng.random_range(0..2)],
             max_candidates: max_degree + rng.random_range(0..30),
@@ -118,9 +118,9 @@ impl<T: Element> Vertices<T> {
         [first, first + if self.alpha > 1.0 { rising(&row[first..]) } else { 0 }]
     }
 
-    /// Robust prune: keeps the first candidate, drops the others that it occludes with `alpha`, and so on; candidates that it
-    /// occludes without slack are deferred to the second round, as are those of `deferred`. Two visited candidates are not
-    /// compared. Returns what each round keeps, and the number of distances.
+    /// Robust prune: keeps the first candidate, drops the others that it occludes with `alpha`, and so on; candidates
+    /// that it occludes without slack are deferred to the second round, as are those of `deferred`. Two visited
+    /// candidates are not compared. Returns what each round keeps, and the number of distances.
     pub(super) fn prune_in_order(
         &self,
         mut left: Vec<Neighbor>,
@@ -138,7 +138,7 @@ impl<T: Element> Vertices<T> {
                     return (kept, distances);
                 }
                 left.retain(|other| {
-                    if !first.is_unvisited() && !other.is_unvisited() {
+                    if !first.is_unexpanded() && !other.is_unexpanded() {
                         return true;
                     }
                     distances += 1;
@@ -162,7 +162,7 @@ impl<T: Element> Vertices<T> {
         OnDevice {
             rows: stream.upload(&self.rows).unwrap(),
             squared_norms: stream.upload(&self.squared_norms).unwrap(),
-            links: stream.upload(&self.links).unwrap(),
+            edges: stream.upload(&self.edges).unwrap(),
             counters: stream.upload(&[0; COUNTERS]).unwrap(),
         }
     }
@@ -175,13 +175,13 @@ impl<T: Element> Vertices<T> {
         PruneArgs {
             graph: GraphArgs {
                 rows: device.rows.input().cast(),
-                links: device.links.input(),
+                edges: device.edges.input(),
                 squared_norms: device.squared_norms.input(),
                 keys: DevicePtr::null(),
-                starts: device.links.input(),
-                starts_len: 0,
+                start_points: device.edges.input(),
+                start_points_len: 0,
                 row_bytes: self.row_bytes(),
-                links_stride: self.links_stride as u32,
+                edges_stride: self.edges_stride as u32,
                 largest_squared_norm: self.largest_squared_norm(),
             },
             form: self.form,
@@ -194,7 +194,7 @@ impl<T: Element> Vertices<T> {
 
     /// A row as it is stored, padded.
     pub(super) fn padded(&self, mut ids: Vec<u32>) -> Vec<u32> {
-        ids.resize(self.links_stride, NO_ROW);
+        ids.resize(self.edges_stride, NO_SLOT);
         ids
     }
 }

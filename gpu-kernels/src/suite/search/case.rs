@@ -6,8 +6,8 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
 use super::graphs::{self, UploadedGraph};
-use crate::graph::{DistanceForm, NO_ROW};
-use crate::search::{Answer, NO_ANSWER, SearchArgs};
+use crate::graph::{DistanceForm, NO_SLOT};
+use crate::search::{DeviceHit, NO_HIT, SearchArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// No bound on visited vertices.
@@ -34,41 +34,41 @@ pub(super) struct SearchCase {
     /// Whether results of an earlier search fill up those found.
     pub(super) has_rest: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
-    pub(super) starts: Option<Vec<Vec<Option<VectorId>>>>,
+    pub(super) start_points: Option<Vec<Vec<Option<VectorId>>>>,
 }
 
 /// The output of a kernel for all queries.
 pub(super) struct SearchOutput {
     /// `[queries][k]`
-    pub(super) answers: Vec<Answer>,
+    pub(super) results: Vec<DeviceHit>,
     /// `[queries]`: hops and distances.
-    pub(super) work: Vec<[u32; 2]>,
+    pub(super) costs: Vec<[u32; 2]>,
     /// `[queries][max_hops]`, if logged.
-    pub(super) log: Option<Vec<u64>>,
+    pub(super) expanded: Option<Vec<u64>>,
     /// `[queries][candidates_len]`
     pub(super) candidates: Vec<u32>,
 }
 
 /// Result number `place` of an earlier search: none that a search finds by itself.
-pub(super) fn earlier(place: usize) -> Answer {
+pub(super) fn earlier(place: usize) -> DeviceHit {
     [place as u32, 7, 1.5_f32.to_bits(), u32::MAX - 2]
 }
 
 impl SearchCase {
-    /// Random parameters for a kernel of at most `max_entries` and a graph of `slots`.
-    pub(super) fn random(rng: &mut impl Rng, max_entries: u32, form: DistanceForm, slots: usize) -> Self {
-        let width = 1..=max_entries.min(70);
+    /// Random parameters for a kernel of at most `max_beam_width` and a graph of `slots`.
+    pub(super) fn random(rng: &mut impl Rng, max_beam_width: u32, form: DistanceForm, slots: usize) -> Self {
+        let width = 1..=max_beam_width.min(70);
         // Where rounding decides what is near, everything is to be found.
         let beam_width =
             if form == DistanceForm::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
         let mut slot = || VectorId::from_index(rng.random_range(0..slots));
-        let queries: Vec<_> = (0..3).map(|_| slot()).collect();
+        let queries: Vec<_> = (0..2).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
         // A bound that some searches reach, and one that none does.
         let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
         let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
-        let starts = (rng.random_range(0..4) == 0).then(|| {
+        let start_points = (rng.random_range(0..4) == 0).then(|| {
             let len = rng.random_range(1..40);
             let mut of_query = || {
                 let mut all: Vec<_> = (0..slots.max(len)).map(|i| (i < slots).then_some(i)).collect();
@@ -89,21 +89,21 @@ impl SearchCase {
             visited_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
             has_rest: rng.random(),
-            starts,
+            start_points,
         }
     }
 
     /// The start points of query `i`.
-    pub(super) fn starts_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<VectorId> {
-        match &self.starts {
-            Some(starts) => starts[i].iter().flatten().copied().collect(),
+    pub(super) fn start_points_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<VectorId> {
+        match &self.start_points {
+            Some(start_points) => start_points[i].iter().flatten().copied().collect(),
             None => graph.adjacency().start_points().to_vec(),
         }
     }
 
     /// Result number `place` after those found for query `i`.
-    pub(super) fn rest(&self, i: usize, place: usize) -> Answer {
-        if self.has_rest { earlier(i * self.k as usize + place) } else { NO_ANSWER }
+    pub(super) fn fallback(&self, i: usize, place: usize) -> DeviceHit {
+        if self.has_rest { earlier(i * self.k as usize + place) } else { NO_HIT }
     }
 
     /// Uploads everything, calls `launch`, and downloads the output.
@@ -123,7 +123,7 @@ impl SearchCase {
             words.resize(graph.slots().div_ceil(32), 0);
             stream.upload(&words).unwrap()
         });
-        let mut answers = stream.allocate::<Answer>(len * self.k as usize).unwrap();
+        let mut results = stream.allocate::<DeviceHit>(len * self.k as usize).unwrap();
         let mut work = stream.allocate::<[u32; 2]>(len).unwrap();
         let mut log = (self.max_hops != TO_THE_END).then(|| {
             let mut log = stream.allocate::<u64>(len * self.max_hops as usize).unwrap();
@@ -131,42 +131,44 @@ impl SearchCase {
             log
         });
         let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
-        let rest: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
-        let rest = self.has_rest.then(|| stream.upload(&rest).unwrap());
-        let starts = self.starts.as_ref().map(|starts| {
-            let starts = starts.iter().flatten().map(|start| start.map_or(NO_ROW, VectorId::get));
-            stream.upload(&starts.collect::<Vec<_>>()).unwrap()
+        let fallback: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
+        let fallback = self.has_rest.then(|| stream.upload(&fallback).unwrap());
+        let start_points = self.start_points.as_ref().map(|start_points| {
+            let start_points =
+                start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, VectorId::get));
+            stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
         });
         let mut graph = on_device.args();
-        if let Some(starts) = &starts {
-            (graph.starts, graph.starts_len) = (starts.input(), (starts.len() / len) as u32);
+        if let Some(start_points) = &start_points {
+            (graph.start_points, graph.start_points_len) =
+                (start_points.input(), (start_points.len() / len) as u32);
         }
         let args = SearchArgs {
             graph,
             queries: if names.is_some() { graph.rows } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
-            answers: answers.output(),
-            rest: rest.as_ref().map_or(DevicePtr::null(), |rest| rest.input()),
+            results: results.output(),
+            fallback: fallback.as_ref().map_or(DevicePtr::null(), |fallback| fallback.input()),
             candidates: candidates.output(),
-            work: work.output().cast(),
-            log: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
+            costs: work.output().cast(),
+            expanded: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,
             max_hops: self.max_hops,
             expansions: self.expansions,
             visited_slots: self.visited_slots,
-            starts_stride: if starts.is_some() { graph.starts_len } else { 0 },
+            start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
             candidates_len: self.candidates_len,
             form: self.form,
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.
         launch(args).unwrap();
         SearchOutput {
-            answers: stream.download(&answers).unwrap(),
-            work: stream.download(&work).unwrap(),
-            log: log.map(|log| stream.download(&log).unwrap()),
+            results: stream.download(&results).unwrap(),
+            costs: stream.download(&work).unwrap(),
+            expanded: log.map(|log| stream.download(&log).unwrap()),
             candidates: stream.download(&candidates).unwrap(),
         }
     }

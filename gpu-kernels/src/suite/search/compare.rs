@@ -8,8 +8,8 @@ use super::case::{SearchCase, SearchOutput, TO_THE_END};
 use super::graphs;
 use super::reference::{ReferenceSearch, search};
 use crate::Stream;
-use crate::graph::{DistanceForm, NO_ROW};
-use crate::search::{Answer, Search};
+use crate::graph::{DistanceForm, NO_SLOT};
+use crate::search::{DeviceHit, Search};
 
 /// How far a distance between vectors of unit length may be from that of the CPU: some roundings of a sum near 1.
 const UNIT_TOLERANCE: f32 = 2e-6;
@@ -35,7 +35,7 @@ pub(super) fn agrees<T: Element>(
             context: &context,
         };
         let expected = of.agrees(&output, graph);
-        let is_plain = case.starts.is_none() && case.candidates_len == 0;
+        let is_plain = case.start_points.is_none() && case.candidates_len == 0;
         if (of.expansions(), case.max_hops) == (1, TO_THE_END) && is_plain {
             is_of_the_cpu(cpu, graph, query, &expected, case, &context);
         }
@@ -63,11 +63,11 @@ impl QueryCheck<'_> {
     /// Compares what was output with the definition, which it gives.
     pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
         let &Self { case, i, score, context, .. } = self;
-        let expected = search(graph, score, case.starts_of(graph, i), case, self.expansions());
+        let expected = search(graph, score, case.start_points_of(graph, i), case, self.expansions());
         let candidates_len = case.candidates_len as usize;
         let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.id().get()).collect();
-        slots.resize(candidates_len, NO_ROW);
+        slots.resize(candidates_len, NO_SLOT);
         if case.form != DistanceForm::HalfSquaredL2 {
             assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
@@ -76,13 +76,13 @@ impl QueryCheck<'_> {
         };
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
-        let (found, rest) = output.answers[i * k..][..k].split_at(nearest.len());
+        let (found, fallback) = output.results[i * k..][..k].split_at(nearest.len());
         are_near(found, &nearest, score, case.form, context);
-        let behind: Vec<Answer> = (0..rest.len()).map(|place| case.rest(i, place)).collect();
-        assert_eq!(rest, behind, "behind {found:?}, {}", context());
-        let [hops, distances] = output.work[i];
+        let behind: Vec<DeviceHit> = (0..fallback.len()).map(|place| case.fallback(i, place)).collect();
+        assert_eq!(fallback, behind, "behind {found:?}, {}", context());
+        let [hops, distances] = output.costs[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
-        if let Some(log) = &output.log {
+        if let Some(log) = &output.expanded {
             let log = &log[i * case.max_hops as usize..][..expected.expanded.len()];
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
             assert_eq!(log, expanded, "what was expanded, {}", context());
@@ -97,7 +97,7 @@ impl QueryCheck<'_> {
 /// Whether what was found is `nearest`. Between vectors of unit length, distances may differ by a
 /// little, and vertices that are as far from the query may stand for each other.
 fn are_near(
-    found: &[Answer],
+    found: &[DeviceHit],
     nearest: &[Neighbor],
     score: &dyn Fn(VectorId) -> f32,
     form: DistanceForm,
@@ -136,7 +136,7 @@ fn is_of_the_cpu<T: Element>(
     let mut matches = Matches::new(1, width).unwrap();
     let query = MatrixView::new(graph.vectors().get(query), graph.dimension()).unwrap();
     let params = SearchParams::new(width).beam_width(width);
-    let report = cpu.answer(graph, query, params, matches.as_mut()).unwrap();
+    let report = cpu.search_batch(graph, query, params, matches.as_mut()).unwrap();
     let hits: Vec<Hit> = matches.hits(0).collect();
     if case.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());

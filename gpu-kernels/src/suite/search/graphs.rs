@@ -5,7 +5,7 @@ use jasper_graph::Graph;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
-use crate::graph::{GraphArgs, NO_ROW};
+use crate::graph::{GraphArgs, NO_SLOT};
 use crate::suite::vectors;
 use crate::{Buffer, DevicePtr, Stream};
 
@@ -56,39 +56,40 @@ pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item =
 /// A graph in the memory of a device.
 pub(super) struct UploadedGraph<S: Stream, T: Element> {
     rows: S::Buffer<T>,
-    links: S::Buffer<u32>,
+    edges: S::Buffer<u32>,
     squared_norms: Option<S::Buffer<f32>>,
     keys: S::Buffer<Key>,
-    starts: S::Buffer<u32>,
+    start_points: S::Buffer<u32>,
     row_bytes: u32,
-    links_stride: u32,
+    edges_stride: u32,
     largest_squared_norm: f32,
 }
 
 impl<S: Stream, T: Element> UploadedGraph<S, T> {
     pub(super) fn upload(stream: &S, graph: &Graph<T>) -> Self {
         let stride = graph.params().max_degree().next_multiple_of(32);
-        let mut links = vec![NO_ROW; graph.slots() * stride];
-        for (slot, links) in graph.keys().vertices().zip(links.chunks_mut(stride)) {
-            links
+        let mut edges = vec![NO_SLOT; graph.slots() * stride];
+        for (slot, edges) in graph.keys().vertices().zip(edges.chunks_mut(stride)) {
+            edges
                 .iter_mut()
                 .zip(graph.adjacency().neighbors(slot))
-                .for_each(|(link, neighbor)| *link = neighbor.get());
+                .for_each(|(edge, neighbor)| *edge = neighbor.get());
         }
         let norms = graph
             .vectors()
             .squared_norms()
             .map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
         let keys: Vec<Key> = graph.keys().vertices().map(key).collect();
-        let starts: Vec<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
+        let start_points: Vec<u32> =
+            graph.adjacency().start_points().iter().map(|start| start.get()).collect();
         Self {
             rows: stream.upload(&rows(graph, graph.keys().vertices())).unwrap(),
-            links: stream.upload(&links).unwrap(),
+            edges: stream.upload(&edges).unwrap(),
             squared_norms: norms.map(|norms| stream.upload(&norms).unwrap()),
             keys: stream.upload(&keys).unwrap(),
-            starts: stream.upload(&starts).unwrap(),
+            start_points: stream.upload(&start_points).unwrap(),
             row_bytes: (padded_len::<T>(graph.dimension()) * size_of::<T>()) as u32,
-            links_stride: stride as u32,
+            edges_stride: stride as u32,
             largest_squared_norm: graph.vectors().largest_squared_norm(),
         }
     }
@@ -96,13 +97,13 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
     pub(super) fn args(&self) -> GraphArgs {
         GraphArgs {
             rows: self.rows.input().cast(),
-            links: self.links.input(),
+            edges: self.edges.input(),
             squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
-            starts: self.starts.input(),
-            starts_len: self.starts.len() as u32,
+            start_points: self.start_points.input(),
+            start_points_len: self.start_points.len() as u32,
             row_bytes: self.row_bytes,
-            links_stride: self.links_stride,
+            edges_stride: self.edges_stride,
             largest_squared_norm: self.largest_squared_norm,
         }
     }

@@ -66,7 +66,7 @@ macro_rules! with_element {
     };
 }
 
-/// Every kernel, in every form, over random graphs: few answers and many, tombstones and filters, every way to share
+/// Every kernel, in every form, over random graphs: few results and many, tombstones and filters, every way to share
 /// the work out.
 ///
 /// # Panics
@@ -80,10 +80,11 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         seed: u64,
     ) {
         let mut rng = synthetic::rng(seed);
-        let most = if form == DistanceForm::HalfSquaredL2 { kernel.max_entries().min(60) } else { 60 };
-        let slots = rng.random_range(1..=most as usize);
+        let max_slots =
+            if form == DistanceForm::HalfSquaredL2 { kernel.max_beam_width().min(60) } else { 60 };
+        let slots = rng.random_range(1..=max_slots as usize);
         let graph = graph::<T>(&mut rng, kernel, form, slots);
-        let case = SearchCase::random(&mut rng, kernel.max_entries(), form, graph.slots());
+        let case = SearchCase::random(&mut rng, kernel.max_beam_width(), form, graph.slots());
         agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
@@ -104,9 +105,11 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
         let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, beam_width as usize + 50);
         let random =
-            SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, graph.slots());
+            SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, graph.slots());
         let queries = random.queries[..1].to_vec();
+        let start_points = random.start_points.as_ref().map(|of_queries| of_queries[..1].to_vec());
         let case = SearchCase {
+            start_points,
             beam_width,
             k: beam_width,
             max_hops: TO_THE_END,
@@ -131,8 +134,8 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| VectorId::from_index(i % 12));
         let case = SearchCase {
             queries: queries.collect(),
-            starts: None,
-            ..SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 12)
+            start_points: None,
+            ..SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &case);
         for query in &case.queries[..12] {
@@ -153,8 +156,14 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
         let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let case = SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::NegatedDot, 130);
-        agrees(stream, &cpu, kernel, &graph, &SearchCase { max_hops, expansions: 2, starts: None, ..case });
+        let case = SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::NegatedDot, 130);
+        agrees(
+            stream,
+            &cpu,
+            kernel,
+            &graph,
+            &SearchCase { max_hops, expansions: 2, start_points: None, ..case },
+        );
     }
 }
 
@@ -170,8 +179,8 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
         let kernel = Search::for_rows(ElementKind::F32, Measure::SquaredL2, 16, beam_width, warps);
         let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
         let case = SearchCase {
-            starts: None,
-            ..SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, 9)
+            start_points: None,
+            ..SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, 9)
         };
         agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
         agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });

@@ -1,5 +1,5 @@
-//! Beam search by estimates against its definition, by the estimates of the CPU: products are integers and the rest has
-//! one order, so that distances are the same to the bit.
+//! Beam search by estimates against its definition, by the estimates of the CPU: products are integers and the fallback
+//! has one order, so that distances are the same to the bit.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::graph::DistanceForm;
 use crate::search::{MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs};
 use crate::{Buffer, Stream};
 
-/// One of each way in which bits lie: every plane alone, all sums of planes, one limb and two.
+/// One of each way in which bits lie: every plane alone, all sums of planes, levels of one byte and of two.
 const CODES: [Quantization; 11] = [
     Quantization::Mixed { sectors: 1 },
     Quantization::Mixed { sectors: 2 },
@@ -58,9 +58,9 @@ impl Coded {
         CodeShape::from(&**self.quantizer.layout())
     }
 
-    /// The limbs of queries.
-    fn limbs(&self) -> u32 {
-        self.quantizer.query(self.graph.vectors().get(VectorId::new(0))).terms().limbs
+    /// Bytes per level of queries.
+    fn level_bytes(&self) -> u32 {
+        self.quantizer.query(self.graph.vectors().get(VectorId::new(0))).terms().level_bytes
     }
 
     /// Asks `kernel`, on the device of `stream`, and compares.
@@ -76,14 +76,14 @@ impl Coded {
             levels.extend_from_slice(query.levels());
             terms.push(QueryTerms::from(*query.terms()));
         }
-        let limbs = self.limbs();
+        let level_bytes = self.level_bytes();
         let levels: Vec<u32> = bytemuck::pod_collect_to_vec(&levels);
         let (levels, terms) = (stream.upload(&levels).unwrap(), stream.upload(&terms).unwrap());
         let codes = CodeArgs {
             rows: rows.input(),
             levels: levels.input(),
             terms: terms.input(),
-            limbs,
+            level_bytes,
             shape: self.shape(),
         };
         // SAFETY: the arguments are of buffers that live until this has run.
@@ -114,9 +114,9 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
     for code in CODES {
         let slots = rng.random_range(2..60);
         let coded = Coded::random(&mut rng, &cpu, code, slots);
-        let (shape, limbs) = (coded.shape(), coded.limbs());
-        for kernel in QuantizedSearch::all().filter(|kernel| kernel.takes(&shape, limbs)) {
-            let case = SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, slots);
+        let (shape, level_bytes) = (coded.shape(), coded.level_bytes());
+        for kernel in QuantizedSearch::all().filter(|kernel| kernel.takes(&shape, level_bytes)) {
+            let case = SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, slots);
             coded.agrees(stream, kernel, &case);
         }
     }
@@ -135,11 +135,16 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
         (Quantization::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 1),
     ] {
         let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
-        let kernel = QuantizedSearch::for_codes(&coded.shape(), coded.limbs(), beam_width, warps);
-        let random =
-            SearchCase::random(&mut rng, kernel.max_entries(), DistanceForm::SquaredL2, coded.graph.slots());
+        let kernel = QuantizedSearch::for_codes(&coded.shape(), coded.level_bytes(), beam_width, warps);
+        let random = SearchCase::random(
+            &mut rng,
+            kernel.max_beam_width(),
+            DistanceForm::SquaredL2,
+            coded.graph.slots(),
+        );
         let queries = random.queries[..1].to_vec();
-        let case = SearchCase { beam_width, k: 10, max_hops: TO_THE_END, queries, starts: None, ..random };
+        let case =
+            SearchCase { beam_width, k: 10, max_hops: TO_THE_END, queries, start_points: None, ..random };
         coded.agrees(stream, kernel, &case);
     }
 }

@@ -9,7 +9,7 @@ use crate::Args;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, Launch};
 
-/// The first half of the threads writes on both sides of a barrier, each thread its word and then its neighbour's.
+/// The first half of the threads writes on both sides of a barrier, each thread its word and then its neighbor's.
 ///
 /// # Safety
 /// `args.output` holds a word for each thread of the block, and one more.

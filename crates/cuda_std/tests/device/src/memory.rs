@@ -66,8 +66,8 @@ impl Row {
 #[kernel(max_threads = 32)]
 pub unsafe fn memory(args: Args) {
     let thread = thread::thread_idx_x();
-    // SAFETY: the launch has `ROW` bytes of output and 16 of shared memory a thread; of input, `STEP` bytes a thread and
-    // `ROW` more.
+    // SAFETY: the launch has `ROW` bytes of output and 16 of shared memory a thread; of input, `STEP` bytes a thread
+    // and `ROW` more.
     unsafe {
         let row = Row {
             input: args.input.cast::<u8>().add(thread as usize * STEP),

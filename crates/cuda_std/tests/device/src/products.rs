@@ -37,7 +37,7 @@ impl Matrices {
     }
 }
 
-/// Four neighbouring elements as they are.
+/// Four neighboring elements as they are.
 #[inline(always)]
 fn quad(element: impl Fn(u32) -> u8) -> u32 {
     u32::from_le_bytes([element(0), element(1), element(2), element(3)])

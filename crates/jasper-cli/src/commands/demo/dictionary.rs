@@ -1,6 +1,6 @@
-//! The dictionary of the demonstration: entries with their vectors, and the vectors of words to ask with.
+//! The dictionary of the demonstration: entries and words, with their vectors.
 //!
-//! `data/README.md` says what the files are and where they come from.
+//! `data/README.md` describes the files and their origin.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
@@ -18,36 +18,36 @@ macro_rules! data {
 
 /// Entries of a dictionary.
 pub struct Entries {
-    /// A row of unit length for each entry.
+    /// A vector of unit length per entry.
     pub vectors: Vec<f32>,
-    /// What each entry says.
+    /// The text of each entry.
     pub texts: Vec<Entry>,
 }
 
-/// What an entry says.
+/// The text of an entry.
 pub struct Entry {
-    /// The words that mean it.
+    /// The words of the entry.
     pub words: String,
-    /// What they mean.
+    /// Their definition.
     pub definition: String,
 }
 
-/// Entries to build from, others to ask and insert, and words to ask with.
+/// Entries for the index, further entries for queries and inserts, and words for phrases.
 pub struct Dictionary {
     /// 30,000 entries.
     pub base: Entries,
     /// 500 others.
     pub held_out: Entries,
-    /// Coordinates of a row.
+    /// Coordinates per vector.
     pub dimension: usize,
-    /// Row of each word.
+    /// Index of each word.
     words: HashMap<String, usize>,
-    /// A row for each word, of the length that its weight gives it.
+    /// A vector per word, as long as its weight.
     word_vectors: Vec<f32>,
 }
 
 impl Dictionary {
-    /// Unpacks what is in the program.
+    /// Unpacks the dictionary, which is part of the program.
     pub fn read() -> Result<Self> {
         let (dimension, mut word_vectors) = rows("words.i8bin", data!("words.i8bin"))?;
         let mut words = HashMap::new();
@@ -92,7 +92,7 @@ impl Entries {
         Ok(Self { vectors, texts })
     }
 
-    /// The rows as a matrix.
+    /// The vectors as a matrix.
     pub fn view(&self) -> MatrixView<'_, f32> {
         let dimension = self.vectors.len() / self.texts.len();
         MatrixView::new(&self.vectors, dimension).expect("one row for each text was checked")
@@ -100,7 +100,7 @@ impl Entries {
 }
 
 impl Entry {
-    /// From a line of sense, words and definition; examples, which follow the definition, are left out.
+    /// Parses a line of sense, words and definition, without the examples after the definition.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.splitn(3, '\t').skip(1);
         let (words, gloss) = (fields.next()?, fields.next()?);
@@ -109,7 +109,7 @@ impl Entry {
     }
 }
 
-/// Dimension and values of a file of bytes, as they are.
+/// Dimension and values of a file.
 fn rows(name: &str, bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
     let file = VectorFile::from_bytes(name, bytes)?;
     let rows = file.load_as::<f32>()?;
@@ -122,7 +122,7 @@ fn unpack(packed: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// Scales a row to unit length; false if it has none.
+/// Scales a vector to unit length; false if it is zero.
 fn unit(row: &mut [f32]) -> bool {
     let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
     if norm > 1e-12 {
@@ -131,18 +131,18 @@ fn unit(row: &mut [f32]) -> bool {
     norm > 1e-12
 }
 
-/// Words that say nothing about the meaning of a text.
-const SILENT: &str = "a an the of or and to in for with by on as at is are be that which who whom it its from this these \
+/// Stop words.
+const STOP_WORDS: &str = "a an the of or and to in for with by on as at is are be that which who whom it its from this these \
     those such into one s not you he she they his her their was were has have had been some any but no so if than then \
     can will would may also very used especially usually often eg ie etc i";
 
-/// The words of a text as the word vectors know them: lower case, in the singular.
+/// The words of a text, in lower case and in the singular.
 fn tokens(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let pieces = lower.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit());
     let words = pieces.map(|piece| piece.trim_start_matches(|c: char| c.is_ascii_digit()));
     words
-        .filter(|word| word.len() > 1 && !SILENT.split_ascii_whitespace().any(|silent| silent == *word))
+        .filter(|word| word.len() > 1 && !STOP_WORDS.split_ascii_whitespace().any(|stop| stop == *word))
         .map(singular)
         .collect()
 }

@@ -1,36 +1,38 @@
 //! `jasper demo`: builds, searches, measures and updates an index over a dictionary.
 
 mod dictionary;
-mod event;
 mod state;
 
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use jasper::{Index, IndexBuilder, MatrixView, Metric, SearchParams};
+use jasper::bench::cpu_name;
+use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
+use serde::Serialize;
+use serde_json::json;
 
-use crate::args::on_threads;
-use crate::curve;
+use crate::args::{on_threads, threads};
+use crate::curve::{self, Point};
 use crate::plot::{Plot, recall_chart};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, merge};
 use crate::units;
-use dictionary::{Dictionary, Entries};
-use event::{Answer, Event, Found};
-use state::State;
+use dictionary::{Dictionary, Entries, Entry};
+use state::{K, State};
 
 /// Build, search, measure and update an index over a dictionary
 ///
-/// 30,000 entries of WordNet 3.0 are part of the program. Their vectors are sums of word vectors, and so is that of your
-/// phrase: neither a model nor a network connection is needed.
+/// 30,000 entries of WordNet 3.0 are part of the program. Their vectors are sums of word vectors, and so is that of
+/// your phrase: neither a model nor a network connection is needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper demo \"a storm with strong wind and rain\"")]
 pub struct Args {
     /// English phrases to search for; several single words form one phrase
     phrases: Vec<String>,
-    /// CPU threads; 0 means one per CPU
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    /// CPU threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
     /// File for the plot of recall against queries per second [default: jasper-demo.svg here, or in the directory for
     /// temporary files if this one is read-only]
     #[arg(long, value_name = "FILE.svg")]
@@ -41,6 +43,8 @@ const PHRASES: [&str; 3] =
     ["a storm with strong wind and rain", "a knife used by surgeons", "a place where books are kept"];
 /// Results shown per phrase.
 const SHOWN: usize = 5;
+/// Columns of the words of an entry, and of its definition.
+const COLUMNS: (usize, usize) = (26, 47);
 const BEAM_WIDTHS: [usize; 5] = [10, 16, 32, 64, 128];
 /// Beam width at which recall is tracked.
 const BEAM_WIDTH: usize = 64;
@@ -54,7 +58,7 @@ impl Args {
 
         let mut state = build(&dictionary.base, self.threads, terminal)?;
         for (phrase, query) in phrases.into_iter().zip(&queries) {
-            terminal.report(&Event::Answer(answer(&state, &dictionary.base, phrase, query)?))?;
+            ask(&state, &dictionary.base, &phrase, query, terminal)?;
         }
         self.measure(&state, dictionary.held_out.view(), terminal)?;
         change(&mut state, &dictionary.held_out, self.threads, terminal)
@@ -71,13 +75,19 @@ impl Args {
     }
 
     fn measure(&self, state: &State, queries: MatrixView<'_, f32>, terminal: Terminal) -> Result<()> {
-        let (truth, seconds) = state.truth(queries, state::K)?;
+        let (truth, seconds) = state.truth(queries, K)?;
         let queries_per_second = queries.len() as f64 / seconds;
-        terminal.report(&Event::Exact { queries: queries.len(), queries_per_second })?;
+        let count = units::count(queries.len());
+        let text = format!(
+            "\nRecall     of {count} entries that are not in the index, {K} neighbors each\n           {}",
+            Point::header(K)
+        );
+        let exact = json!({ "queries": queries.len(), "queries_per_second": queries_per_second });
+        show("exact", &exact, text, terminal)?;
         let mut points = Vec::new();
         for beam_width in BEAM_WIDTHS {
             let point = state.measure(queries, &truth, beam_width)?;
-            terminal.report(&Event::Recall(point.clone()))?;
+            show("recall", &point, format_args!("           {point}"), terminal)?;
             points.push(point);
         }
         let plot = Plot {
@@ -86,11 +96,12 @@ impl Args {
                 units::count(state.index.len()),
                 state.index.dimension()
             ),
-            subtitle: curve::conditions(queries.len(), &on_threads(self.threads, &jasper::cpu_name())),
+            subtitle: curve::conditions(queries.len(), &on_threads(self.threads, &cpu_name())),
             chart: recall_chart(&points, Some(queries_per_second)),
         };
         let path = self.draw(&plot)?;
-        terminal.report(&Event::Plot { path })
+        let path = path.display().to_string();
+        show("plot", &json!({ "path": path }), format_args!("\nPlot       {path}"), terminal)
     }
 
     fn draw(&self, plot: &Plot) -> Result<PathBuf> {
@@ -106,56 +117,94 @@ impl Args {
     }
 }
 
+/// Reports a step of the demonstration, as text of at most 100 columns or as JSON with the name of the step.
+fn show(event: &str, json: &impl Serialize, text: impl Display, terminal: Terminal) -> Result<()> {
+    terminal.report(&merge(json!({ "event": event }), json)?, text)
+}
+
 fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
     dictionary
         .embed(phrase)
         .ok_or_else(|| anyhow!("no word of `{phrase}` is in the dictionary; use plain English words"))
 }
 
-fn build(entries: &Entries, threads: usize, terminal: Terminal) -> Result<State> {
+fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
     let start = Instant::now();
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let (index, _) = builder.build_with(&entries.view(), &mut terminal.progress())?;
+    let (index, _) = builder.build_with_progress(&entries.view(), &mut terminal.progress())?;
     let seconds = start.elapsed().as_secs_f64();
     let stats = index.stats();
-    terminal.report(&Event::Build {
-        vectors: index.len(),
-        dimension: index.dimension(),
-        seconds,
-        vectors_per_second: index.len() as f64 / seconds,
-        mean_degree: stats.mean_degree,
-        bytes: stats.vector_bytes + stats.graph_bytes,
-    })?;
+    let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
+    let json = json!({
+        "vectors": index.len(),
+        "dimension": index.dimension(),
+        "seconds": seconds,
+        "vectors_per_second": rate,
+        "mean_degree": stats.mean_degree,
+        "bytes": bytes,
+    });
+    let text = format!(
+        "\nBuild      {} dictionary entries as vectors of {} f32, cosine\n           \
+         {} in total: {} per second\n           {}, {:.1} edges per vertex",
+        units::count(index.len()),
+        index.dimension(),
+        units::seconds(seconds),
+        units::rate(rate),
+        units::bytes(bytes as u64),
+        stats.mean_degree,
+    );
+    show("build", &json, text, terminal)?;
     State::new(index, entries, threads)
 }
 
-fn answer(state: &State, entries: &Entries, phrase: String, query: &[f32]) -> Result<Answer> {
-    let found = |key: u64, distance| Found::new(key, distance, &entries.texts[key as usize]);
+/// Searches for a phrase, and shows the results next to the exact ones.
+fn ask(state: &State, entries: &Entries, phrase: &str, query: &[f32], terminal: Terminal) -> Result<()> {
     // Warm up before timing.
     state.index.search(query, SearchParams::new(SHOWN))?;
     let start = Instant::now();
     let hits = state.index.search(query, SearchParams::new(SHOWN))?;
     let graph_seconds = start.elapsed().as_secs_f64();
     let (truth, exact_seconds) = state.truth(MatrixView::new(query, query.len())?, SHOWN)?;
-    let distances = truth.distances().unwrap_or_default();
-    Ok(Answer {
-        phrase,
-        graph_seconds,
-        exact_seconds,
-        found: hits.iter().map(|hit| found(hit.key, hit.distance)).collect(),
-        exact: truth
-            .ids()
-            .iter()
-            .zip(distances)
-            .map(|(&key, &distance)| found(key.into(), distance))
-            .collect(),
-    })
+    let exact: Vec<(u64, f32)> = truth
+        .ids()
+        .iter()
+        .map(|&id| id.into())
+        .zip(truth.distances().unwrap_or_default().iter().copied())
+        .collect();
+    let entry = |key: u64| &entries.texts[key as usize];
+    let json = |(key, distance): (u64, f32)| {
+        let Entry { words, definition } = entry(key);
+        let distance = units::decimal(distance);
+        json!({ "key": key, "distance": distance, "words": words, "definition": definition })
+    };
+    let answer = json!({
+        "phrase": phrase,
+        "graph_seconds": graph_seconds,
+        "exact_seconds": exact_seconds,
+        "found": hits.iter().map(|hit| json((hit.key, hit.distance))).collect::<Vec<_>>(),
+        "exact": exact.iter().copied().map(json).collect::<Vec<_>>(),
+    });
+    let mut text = format!(
+        "\nAsk        {phrase}\n           {:.2} ms through the graph, {:.1} ms by brute force\n           found  exact",
+        graph_seconds * 1e3,
+        exact_seconds * 1e3
+    );
+    for (hit, &(exact_key, exact_distance)) in hits.iter().zip(&exact) {
+        let Entry { words, definition } = entry(hit.key);
+        let (words, definition) = (units::cut(words, COLUMNS.0), units::cut(definition, COLUMNS.1));
+        write!(text, "\n           {:.3}  {exact_distance:.3}  {words:26}  {definition}", hit.distance)?;
+        if hit.key != exact_key {
+            let words = units::cut(&entry(exact_key).words, COLUMNS.1);
+            write!(text, "\n                         exactly: {words}")?;
+        }
+    }
+    show("answer", &answer, text, terminal)
 }
 
 /// An update of the index; returns its description.
 type Step<'a> = &'a dyn Fn(&mut State) -> Result<String>;
 
-fn change(state: &mut State, held_out: &Entries, threads: usize, terminal: Terminal) -> Result<()> {
+fn change(state: &mut State, held_out: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot create a temporary directory")?;
     let path = folder.path().join("demo.jasper");
     let steps: [Step<'_>; 5] = [
@@ -177,20 +226,30 @@ fn change(state: &mut State, held_out: &Entries, threads: usize, terminal: Termi
         },
         &|state| {
             let saved = state.index.save(&path)?;
-            state.index = Index::open_with(&path, threads, &mut terminal.progress())?;
+            state.index =
+                OpenOptions::new().threads(threads).open_with_progress(&path, &mut terminal.progress())?;
             Ok(format!("save {} and reopen", units::bytes(saved.bytes)))
         },
     ];
-    terminal.say(Event::updates_header(BEAM_WIDTH))?;
+    let recall = format!("recall@{K}");
+    terminal.say(format_args!(
+        "\nUpdate     recall against the exact neighbors after each update, beam width {BEAM_WIDTH}\n           \
+         {:36}{:>8}  {recall:>9}  {:>8}",
+        "", "entries", "took"
+    ))?;
     let report = |state: &State, what: String, seconds: Option<f64>| {
         let recall = state.recall(held_out.view(), BEAM_WIDTH)?;
-        terminal.report(&Event::Update {
-            what,
-            vectors: state.index.len(),
-            recall,
-            beam_width: BEAM_WIDTH,
-            seconds,
-        })
+        let vectors = state.index.len();
+        let json = json!({
+            "what": what,
+            "vectors": vectors,
+            "recall": recall,
+            "beam_width": BEAM_WIDTH,
+            "seconds": seconds,
+        });
+        let took = seconds.map_or_else(String::new, |took| format!("  {:>8}", units::seconds(took)));
+        let text = format!("           {what:36}{:>8}  {recall:>9.4}{took}", units::count(vectors));
+        show("update", &json, text, terminal)
     };
     report(state, "as built".into(), None)?;
     for step in steps {

@@ -26,17 +26,18 @@ pub struct State {
 
 impl State {
     /// An index just built over `entries`, whose keys are their positions; brute force uses `threads` threads.
-    pub fn new(index: Index<f32>, entries: &Entries, threads: usize) -> Result<Self> {
+    pub fn new(index: Index<f32>, entries: &Entries, threads: Option<usize>) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
         Ok(Self {
             index,
             vectors: entries.vectors.clone(),
             keys,
-            pool: ThreadPoolBuilder::new().num_threads(threads).build()?,
+            pool: ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?,
         })
     }
 
-    /// The true neighbors of `queries` among the current vectors, by brute force, and the time in seconds. Ids are keys.
+    /// The true neighbors of `queries` among the current vectors, by brute force, and the time in seconds. Ids are
+    /// keys.
     pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
         let base = MatrixView::new(&self.vectors, self.index.dimension())?;
         let start = Instant::now();
@@ -70,7 +71,7 @@ impl State {
 
     /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let first = self.index.insert_auto(&entries.view())?;
+        let (first, _) = self.index.insert_auto(&entries.view())?;
         self.vectors.extend_from_slice(&entries.vectors);
         self.keys.extend((first..).take(entries.texts.len()));
         Ok(())

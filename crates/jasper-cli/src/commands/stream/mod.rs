@@ -6,18 +6,16 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use jasper::bench::runbook::{Event, Moment, Player};
-use jasper::{Element, SearchError};
+use jasper::bench::runbook::Player;
+use jasper::{Element, Index, SearchError, with_element};
 use jasper_data::{Runbook, VectorFile};
 
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::curve;
-use crate::element::with_element;
-use crate::files::read_queries;
+use crate::files::open_queries;
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
-use report::{Line, Rebuilt, Total};
 
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///
@@ -49,11 +47,12 @@ pub struct Args {
     /// Beam width of searches, at least k
     #[arg(long, value_name = "L", default_value_t = 64)]
     beam_width: usize,
-    /// Directory of the true neighbors at each search, as published: step2.gt100 and so on. Missing files are computed by
-    /// brute force and saved there
+    /// Directory of the true neighbors at each search, as published: step2.gt100 and so on. Missing files are computed
+    /// by brute force and saved there
     #[arg(long, value_name = "DIR")]
     truth: Option<PathBuf>,
-    /// Consolidate when at least this share of the vertices is tombstones: 0 after every step with deletes, above 1 never
+    /// Consolidate when at least this share of the vertices is tombstones: 0 after every step with deletes, above 1
+    /// never
     #[arg(long, value_name = "SHARE", default_value_t = Player::<f32>::CONSOLIDATE_AT)]
     consolidate_threshold: f64,
     #[command(flatten)]
@@ -72,10 +71,10 @@ pub struct Args {
 impl Args {
     /// Plays the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.check()?;
+        self.device.device.check()?;
         let Self { k, beam_width, .. } = self;
         if k == 0 {
-            return Err(SearchError::NoAnswers.into());
+            return Err(SearchError::ZeroK.into());
         }
         if beam_width < k {
             return Err(SearchError::BeamWidth { beam_width, k }.into());
@@ -86,12 +85,11 @@ impl Args {
     }
 
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, terminal: Terminal) -> Result<()> {
-        let builder = self.graph.builder().threads(self.device.threads);
-        let index = builder.empty::<T>(base.dimension())?;
-        self.device.vectors.apply(&index);
-        let index = index.to_device(self.device.device)?;
+        let (builder, dimension) = (self.graph.builder().threads(self.device.threads), base.dimension());
+        let index = builder.empty_any(T::KIND, dimension)?;
+        let index = self.device.vectors.to_device(index, self.device.device)?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
-        let queries = read_queries::<T>(&self.queries, base.dimension())?;
+        let queries = open_queries(&self.queries, T::KIND, dimension)?.load::<T>()?;
         let rows = base.map::<T>()?;
         let mut player = Player::new(runbook, rows.view(), queries.view())
             .search(self.k, self.beam_width)
@@ -101,43 +99,46 @@ impl Args {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             player = player.truths(folder);
         }
-        let (mut total, mut recalls, mut shown) = (None, Vec::new(), Ok(()));
-        player.play(&index, &mut terminal.progress(), &mut |moment: Moment| {
-            if total.is_none() {
-                shown = terminal.say(Line::header(self.k));
+        let typed = index.downcast_ref::<Index<T>>().expect("made for this element");
+        let (mut steps, mut shown) = (Vec::new(), Ok(()));
+        player.play(typed, &mut terminal.progress(), &mut |step| {
+            if steps.is_empty() {
+                shown = terminal.say(report::header(self.k));
             }
             if shown.is_ok() {
-                shown = terminal.report(&Line::new(&moment));
+                let (json, text) = report::step(&step);
+                shown = terminal.report(&json, text);
             }
-            total.get_or_insert_with(Total::default).add(&moment);
-            if let Event::Search { recall, .. } = moment.event {
-                recalls.push((moment.step, recall));
-            }
+            steps.push(step);
         })?;
         shown?;
-        terminal.report(&total.unwrap_or_default())?;
-        let rebuilt =
-            self.compare_rebuild.then(|| player.fresh(builder, &mut terminal.progress())).transpose()?;
-        let rebuilt = rebuilt.as_ref().map(Rebuilt::new);
-        if let Some(rebuilt) = &rebuilt {
-            terminal.report(rebuilt)?;
+        let (json, text) = report::total(&steps)?;
+        terminal.report(&json, text)?;
+        let mut rebuilt_recall = None;
+        if self.compare_rebuild {
+            let rebuild = player.rebuild(builder, &mut terminal.progress())?;
+            let (json, text) = report::rebuild(&rebuild);
+            terminal.report(&json, text)?;
+            rebuilt_recall = report::recall(&rebuild.search);
         }
         if let Some(path) = &self.output {
-            let saved = index.save_with(path, &mut terminal.progress())?;
+            let saved = index.save_with_progress(path, &mut terminal.progress())?;
             terminal.say(format_args!("saved    {}, {}", path.display(), units::bytes(saved.bytes)))?;
         }
         let Some(path) = &self.plot else { return Ok(()) };
+        let recalls: Vec<_> =
+            steps.iter().filter_map(|step| Some((step.step, report::recall(step)?))).collect();
         ensure!(!recalls.is_empty(), "--plot needs a runbook with searches");
-        let (most, dimension) = (units::count(runbook.max_points()), base.dimension());
+        let max_vectors = units::count(runbook.max_points());
         let plot = Plot {
             title: format!(
-                "{}: up to {most} vectors at once, {dimension} dimensions of {}, {}",
+                "{}: up to {max_vectors} vectors at once, {dimension} dimensions of {}, {}",
                 runbook.dataset(),
                 T::KIND,
                 self.graph.metric
             ),
             subtitle: curve::conditions(queries.view().len(), &self.device.describe(&index)),
-            chart: stream_chart(self.k, self.beam_width, &recalls, rebuilt.map(|rebuilt| rebuilt.recall())),
+            chart: stream_chart(self.k, self.beam_width, &recalls, rebuilt_recall),
         };
         plot.save(path)?;
         terminal.say(format_args!("plot     {}", path.display()))

@@ -1,206 +1,121 @@
-//! Reports of the steps of a runbook and of their sum.
+//! Reports of the steps of a runbook and of their sum, as JSON and as text.
 
-use std::fmt;
+use std::fmt::Write;
 
-use jasper::bench::runbook::{Event, Fresh, Moment};
-use serde::Serialize;
+use anyhow::Result;
+use jasper::bench::runbook::{Event, Rebuild, StepReport};
+use serde_json::{Value, json};
 
 use crate::{process, units};
 
+/// The columns of [`step`].
+pub fn header(k: usize) -> String {
+    let recall = format!("recall@{k}");
+    let [step, count, took, rate] = ["step", "count", "took", "per second"];
+    format!(
+        "{step:>6}  {:12}{count:>11}{took:>11}{rate:>13}{:>13}{:>12}{recall:>12}",
+        "", "vectors", "tombstones"
+    )
+}
+
 /// A step, or a consolidation after it.
-#[derive(Serialize)]
-pub struct Line {
-    step: usize,
-    event: &'static str,
-    /// Vectors, freed slots or queries.
-    count: usize,
-    /// Time of the step without computing true neighbors.
-    seconds: f64,
-    per_second: f64,
-    /// Keys in the index.
-    vectors: usize,
-    /// Deleted vertices that are still traversed.
-    tombstones: usize,
-    /// Free slots.
-    free: usize,
-    /// Bytes of vectors and graph.
-    bytes: usize,
-    #[serde(flatten)]
-    search: Option<Search>,
-}
-
-/// Results of a search.
-#[derive(Serialize)]
-struct Search {
-    recall: f64,
-    mean_hops: f64,
-    mean_distances: f64,
-    truth_seconds: f64,
-}
-
-/// An index rebuilt from the final vectors.
-#[derive(Serialize)]
-pub struct Rebuilt {
-    build_seconds: f64,
-    #[serde(flatten)]
-    line: Line,
-}
-
-impl Rebuilt {
-    /// From the measurement.
-    pub fn new(fresh: &Fresh) -> Self {
-        let line = Line { event: "rebuild", ..Line::new(&fresh.search) };
-        Self { build_seconds: fresh.build_time.as_secs_f64(), line }
+pub fn step(report: &StepReport) -> (Value, String) {
+    let StepReport { step, event, count, time, stats, .. } = report;
+    let (event_name, seconds) = (event.name(), time.as_secs_f64());
+    let rate = per_second(*count, seconds);
+    let mut json = json!({
+        "step": step,
+        "event": event_name,
+        // Vectors, freed slots or queries.
+        "count": count,
+        // Time of the step without computing true neighbors.
+        "seconds": seconds,
+        "per_second": rate,
+        // Keys in the index.
+        "vectors": stats.keys,
+        // Deleted vertices that are still traversed.
+        "tombstones": stats.deleted_vertices,
+        // Free slots.
+        "free": stats.free_slots,
+        // Bytes of vectors and graph.
+        "bytes": stats.vector_bytes + stats.graph_bytes,
+    });
+    let [counted, vectors, tombstones] = [*count, stats.keys, stats.deleted_vertices].map(units::count);
+    let (took, rate) = (units::seconds(seconds), units::rate(rate));
+    let mut text =
+        format!("{step:>6}  {event_name:12}{counted:>11}{took:>11}{rate:>13}{vectors:>13}{tombstones:>12}");
+    if let Event::Search { recall, cost, truth_time, .. } = event {
+        json["recall"] = (*recall).into();
+        json["mean_hops"] = (cost.hops as f64 / *count as f64).into();
+        json["mean_distances"] = (cost.distances as f64 / *count as f64).into();
+        json["truth_seconds"] = truth_time.as_secs_f64().into();
+        text += &format!("{recall:>12.4}");
     }
-
-    /// Its recall.
-    pub fn recall(&self) -> f64 {
-        self.line.search.as_ref().map_or(0.0, |search| search.recall)
-    }
+    (json, text)
 }
 
-impl fmt::Display for Rebuilt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (vectors, took) = (units::count(self.line.vectors), units::seconds(self.build_seconds));
-        let recall = self.recall();
-        write!(f, "rebuilt  recall {recall:.4} by an index built from the {vectors} final vectors in {took}")
-    }
+/// An index built from the final vectors.
+pub fn rebuild(report: &Rebuild) -> (Value, String) {
+    let (mut json, _) = step(&report.search);
+    json["event"] = "rebuild".into();
+    json["build_seconds"] = report.build_time.as_secs_f64().into();
+    let (vectors, took) =
+        (units::count(report.search.stats.keys), units::seconds(report.build_time.as_secs_f64()));
+    let recall = recall(&report.search).unwrap_or_default();
+    let text =
+        format!("rebuilt  recall {recall:.4} by an index built from the {vectors} final vectors in {took}");
+    (json, text)
 }
 
-fn name(event: &Event) -> &'static str {
-    match event {
-        Event::Insert => "insert",
-        Event::Delete => "delete",
-        Event::Replace => "replace",
-        Event::Consolidate => "consolidate",
-        Event::Search { .. } => "search",
-    }
-}
-
-fn per_second(count: usize, seconds: f64) -> f64 {
-    count as f64 / seconds.max(f64::MIN_POSITIVE)
-}
-
-impl Line {
-    /// From a step of the runbook.
-    pub fn new(moment: &Moment) -> Self {
-        let Moment { step, event, count, time, stats } = moment;
-        let search = match event {
-            Event::Search { recall, cost, truth_time } => Some(Search {
-                recall: *recall,
-                mean_hops: cost.hops as f64 / *count as f64,
-                mean_distances: cost.distances as f64 / *count as f64,
-                truth_seconds: truth_time.as_secs_f64(),
-            }),
-            _ => None,
-        };
-        let seconds = time.as_secs_f64();
-        Self {
-            step: *step,
-            event: name(event),
-            count: *count,
-            seconds,
-            per_second: per_second(*count, seconds),
-            vectors: stats.keys,
-            tombstones: stats.deleted,
-            free: stats.free,
-            bytes: stats.vector_bytes + stats.graph_bytes,
-            search,
-        }
-    }
-
-    /// The header of the columns.
-    pub fn header(k: usize) -> String {
-        format!(
-            "{:>6}  {:12}{:>11}{:>11}{:>13}{:>13}{:>12}{:>12}",
-            "step",
-            "",
-            "count",
-            "took",
-            "per second",
-            "vectors",
-            "tombstones",
-            format!("recall@{k}")
-        )
-    }
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [count, vectors, tombstones] = [self.count, self.vectors, self.tombstones].map(units::count);
-        let (took, rate) = (units::seconds(self.seconds), units::rate(self.per_second));
-        let Self { step, event, .. } = self;
-        write!(f, "{step:>6}  {event:12}{count:>11}{took:>11}{rate:>13}{vectors:>13}{tombstones:>12}")?;
-        self.search.as_ref().map_or(Ok(()), |search| write!(f, "{:>12.4}", search.recall))
+/// The recall of a search.
+pub fn recall(report: &StepReport) -> Option<f64> {
+    match report.event {
+        Event::Search { recall, .. } => Some(recall),
+        _ => None,
     }
 }
 
 /// All steps.
-#[derive(Default, Serialize)]
-pub struct Total {
-    steps: usize,
-    inserted: Sum,
-    deleted: Sum,
-    replaced: Sum,
-    freed: Sum,
-    queries: Sum,
-    searches: usize,
-    /// Mean over all searches.
-    mean_recall: Option<f64>,
-    /// Lowest recall, and its step.
-    least_recall: Option<(f64, usize)>,
-    peak_bytes: Option<u64>,
-}
-
-#[derive(Default, Serialize)]
-struct Sum {
-    count: usize,
-    seconds: f64,
-    per_second: f64,
-}
-
-impl Total {
-    /// Adds a step of the runbook.
-    pub fn add(&mut self, moment: &Moment) {
-        let sum = match moment.event {
-            Event::Insert => &mut self.inserted,
-            Event::Delete => &mut self.deleted,
-            Event::Replace => &mut self.replaced,
-            Event::Consolidate => &mut self.freed,
-            Event::Search { .. } => &mut self.queries,
-        };
-        sum.count += moment.count;
-        sum.seconds += moment.time.as_secs_f64();
-        sum.per_second = per_second(sum.count, sum.seconds);
-        self.steps = moment.step;
-        self.peak_bytes = process::peak_bytes();
-        if let Event::Search { recall, .. } = moment.event {
-            let before = self.mean_recall.unwrap_or_default() * self.searches as f64;
-            self.searches += 1;
-            self.mean_recall = Some((before + recall) / self.searches as f64);
-            let least = self.least_recall.filter(|least| least.0 <= recall);
-            self.least_recall = least.or(Some((recall, moment.step)));
+pub fn total(steps: &[StepReport]) -> Result<(Value, String)> {
+    let recalls: Vec<(f64, usize)> =
+        steps.iter().filter_map(|report| Some((recall(report)?, report.step))).collect();
+    let mean = (!recalls.is_empty())
+        .then(|| recalls.iter().map(|(recall, _)| recall).sum::<f64>() / recalls.len() as f64);
+    let least = recalls.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0));
+    let peak = process::peak_bytes();
+    let mut json = json!({
+        "steps": steps.last().map_or(0, |report| report.step),
+        "searches": recalls.len(),
+        "mean_recall": mean,
+        // The lowest recall, and its step.
+        "least_recall": least,
+        "peak_bytes": peak,
+    });
+    let mut text = String::new();
+    for (event, key, verb, what) in [
+        ("insert", "inserted", "inserted", "vectors"),
+        ("replace", "replaced", "replaced", "vectors"),
+        ("delete", "deleted", "deleted", "vectors"),
+        ("consolidate", "freed", "freed", "tombstones"),
+        ("search", "queries", "searched", "queries"),
+    ] {
+        let of_event = || steps.iter().filter(|report| report.event.name() == event);
+        let count = of_event().map(|report| report.count).sum();
+        let seconds: f64 = of_event().map(|report| report.time.as_secs_f64()).sum();
+        let rate = per_second(count, seconds);
+        json[key] = json!({ "count": count, "seconds": seconds, "per_second": rate });
+        if count > 0 {
+            let (count, took, rate) = (units::count(count), units::seconds(seconds), units::rate(rate));
+            writeln!(text, "{verb:9}{count} {what} in {took}: {rate} per second")?;
         }
     }
+    if let (Some(mean), Some((least, step))) = (mean, least) {
+        writeln!(text, "recall   {mean:.4} on average, minimum {least:.4} in step {step}")?;
+    }
+    write!(text, "memory   {} peak", units::bytes(peak.unwrap_or_default()))?;
+    Ok((json, text))
 }
 
-impl fmt::Display for Total {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [
-            ("inserted", &self.inserted, "vectors"),
-            ("replaced", &self.replaced, "vectors"),
-            ("deleted", &self.deleted, "vectors"),
-            ("freed", &self.freed, "tombstones"),
-            ("searched", &self.queries, "queries"),
-        ];
-        for (name, sum, of) in parts.into_iter().filter(|(_, sum, _)| sum.count > 0) {
-            let (count, took) = (units::count(sum.count), units::seconds(sum.seconds));
-            let rate = units::rate(sum.per_second);
-            writeln!(f, "{name:9}{count} {of} in {took}: {rate} per second")?;
-        }
-        if let (Some(mean), Some((least, step))) = (self.mean_recall, self.least_recall) {
-            writeln!(f, "recall   {mean:.4} on average, minimum {least:.4} in step {step}")?;
-        }
-        write!(f, "memory   {} peak", units::bytes(self.peak_bytes.unwrap_or_default()))
-    }
+fn per_second(count: usize, seconds: f64) -> f64 {
+    count as f64 / seconds.max(f64::MIN_POSITIVE)
 }

@@ -102,7 +102,7 @@ impl Sandbox {
     }
 }
 
-/// Whether there is a CUDA device; if not, that `what` is skipped is told, or is a failure where a device is required.
+/// Whether there is a CUDA device. If there is none, prints that `what` is skipped, or fails where a device is required.
 #[cfg(feature = "cuda")]
 pub fn has_gpu(what: &str) -> bool {
     use std::io::Write;

@@ -1,4 +1,4 @@
-//! What can go wrong while a runbook is played.
+//! Errors of playing a runbook.
 
 use jasper_data::RunbookError;
 use jasper_vamana::{SearchError, UpdateError};
@@ -6,14 +6,14 @@ use jasper_vamana::{SearchError, UpdateError};
 use super::TruthFileError;
 use crate::BuildError;
 
-/// A runbook could not be played to its end. The steps before the error are done, that of the error is not.
+/// A runbook could not be played to its end. The index is as before the step that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlayError {
-    /// The base is not that of the runbook.
+    /// The base has too few vectors for the runbook.
     #[error(transparent)]
     Runbook(#[from] RunbookError),
-    /// Base, queries and index are not of one dimension.
+    /// Base, queries and index differ in dimension.
     #[error("base, queries and index have dimensions {base}, {queries} and {index}; all must be equal")]
     Dimension {
         /// Dimension of the base.
@@ -23,29 +23,29 @@ pub enum PlayError {
         /// Dimension of the index.
         index: usize,
     },
-    /// Nothing would be measured.
+    /// There are no queries.
     #[error("there are no queries; a runbook needs at least one")]
     NoQueries,
-    /// The index holds keys already, which the runbook knows nothing of.
+    /// The index is not empty.
     #[error("the index holds {0} keys; a runbook begins with an empty one")]
     NotEmpty(usize),
-    /// The threads of exact searches could not be started.
+    /// The threads of the exact search could not be started.
     #[error("threads cannot be started: {0}")]
     Threads(Box<dyn std::error::Error + Send + Sync>),
-    /// The index to compare with could not be built.
+    /// The index could not be rebuilt.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// A step failed.
     #[error("step {step}: {cause}")]
     Step {
-        /// Its number.
+        /// The number of the step.
         step: usize,
-        /// What failed.
+        /// The cause.
         cause: StepCause,
     },
 }
 
-/// What failed in a step.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepCause {
@@ -55,7 +55,7 @@ pub enum StepCause {
     /// A search.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// What is true at the step is not known.
+    /// The true neighbors could not be read or computed.
     #[error(transparent)]
     Truth(#[from] TruthFileError),
 }

@@ -1,4 +1,4 @@
-//! Runbooks played: what recall and speed do while an index changes.
+//! Playing runbooks: recall and speed while an index changes.
 //!
 //! ```
 //! use jasper::data::Runbook;
@@ -13,15 +13,15 @@
 //! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
 //! let index = IndexBuilder::new(Metric::L2).empty::<f32>(16)?;
 //! let player = Player::new(&runbook, base, queries);
-//! player.play(&index, &mut no_progress, &mut |moment| {
-//!     if let Event::Search { recall, .. } = moment.event {
-//!         println!("step {}: {recall:.4} of {} points", moment.step, moment.stats.keys);
+//! player.play(&index, &mut no_progress, &mut |report| {
+//!     if let Event::Search { recall, .. } = report.event {
+//!         println!("step {}: {recall:.4} of {} vectors", report.step, report.stats.keys);
 //!         assert!(recall > 0.9);
 //!     }
 //! })?;
 //! assert_eq!(index.len(), 500);
-//! let fresh = player.fresh(IndexBuilder::new(Metric::L2), &mut no_progress)?;
-//! assert_eq!(fresh.search.stats.keys, 500);
+//! let rebuild = player.rebuild(IndexBuilder::new(Metric::L2), &mut no_progress)?;
+//! assert_eq!(rebuild.search.stats.keys, 500);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -44,53 +44,69 @@ use tags::TagRows;
 pub use truth::TruthFileError;
 use truth::Truths;
 
-/// What was done.
+/// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// Vectors came.
+    /// Inserted vectors.
     Insert,
-    /// Vectors went.
+    /// Deleted vectors.
     Delete,
-    /// Vectors took the place of others, under their tags.
+    /// Replaced the vectors of tags.
     Replace,
-    /// Tombstones were taken out of the graph, after the step had left many.
+    /// Consolidated the graph, because the step left many tombstones.
     Consolidate,
-    /// All queries were asked.
+    /// Searched for all queries.
+    #[non_exhaustive]
     Search {
-        /// Mean recall@k, against what was live then.
+        /// Mean recall@k among the vectors of this step.
         recall: f64,
-        /// What the searches cost, all together.
+        /// Cost of all searches.
         cost: SearchCost,
-        /// What it took to find or read the truth, which is no part of the moment's time.
+        /// Time to compute or read the true neighbors, not part of [`StepReport::time`].
         truth_time: Duration,
     },
 }
 
-/// A step, or a consolidation after one, and what it left.
+impl Event {
+    /// `insert`, `delete`, `replace`, `consolidate` or `search`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+            Self::Consolidate => "consolidate",
+            Self::Search { .. } => "search",
+        }
+    }
+}
+
+/// A step, or a consolidation after one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moment {
+#[non_exhaustive]
+pub struct StepReport {
     /// Number of the step.
     pub step: usize,
-    /// What was done.
+    /// What it did.
     pub event: Event,
-    /// Vectors that came or went, slots that were freed, or queries that were asked.
+    /// Number of vectors, freed slots or queries.
     pub count: usize,
-    /// How long it took.
+    /// Its time.
     pub time: Duration,
-    /// What the index holds now.
+    /// The index after it.
     pub stats: IndexStats,
 }
 
-/// An index that was built over what the last step of a runbook leaves.
+/// A new index built from the vectors that the last step of a runbook leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fresh {
-    /// How long the build took.
+#[non_exhaustive]
+pub struct Rebuild {
+    /// Time of the build.
     pub build_time: Duration,
-    /// All queries, asked of it.
-    pub search: Moment,
+    /// A search for all queries.
+    pub search: StepReport,
 }
 
-/// A runbook with the vectors that it speaks of, and how it is to be played.
+/// A runbook, its vectors, and how to play it.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a player does nothing until `play`"]
 pub struct Player<'a, T> {
@@ -100,52 +116,53 @@ pub struct Player<'a, T> {
     search: SearchParams<'static>,
     consolidate_at: f64,
     truths: Option<&'a Path>,
-    threads: usize,
+    threads: Option<usize>,
 }
 
 impl<'a, T: Element> Player<'a, T> {
-    /// Share of tombstones at which the graph is consolidated: searches walk through them, and mending costs as much
-    /// for few of them as for some more.
+    /// Default share of tombstones at which the graph is consolidated. Searches traverse tombstones, and a
+    /// consolidation costs nearly the same for few of them as for many.
     pub const CONSOLIDATE_AT: f64 = 0.1;
 
-    /// Plays `runbook` over the rows of `base`, asking `queries` at each search for 10 neighbors with a frontier of
-    /// 64.
+    /// Plays `runbook` with the vectors of `base`. Each search runs all `queries`, for 10 neighbors with a beam width
+    /// of 64.
     pub fn new(runbook: &'a Runbook, base: MatrixView<'a, T>, queries: MatrixView<'a, T>) -> Self {
         let search = SearchParams::new(10).beam_width(64);
         let consolidate_at = Self::CONSOLIDATE_AT;
-        Self { runbook, base, queries, search, consolidate_at, truths: None, threads: 0 }
+        Self { runbook, base, queries, search, consolidate_at, truths: None, threads: None }
     }
 
-    /// Asks for `k` neighbors with a frontier of `beam_width`.
+    /// Searches for `k` neighbors with this beam width.
     pub fn search(mut self, k: usize, beam_width: usize) -> Self {
         self.search = SearchParams::new(k).beam_width(beam_width);
         self
     }
 
-    /// Consolidates after a step that leaves this share of the graph's vertices as tombstones, or a greater one:
-    /// [`Self::CONSOLIDATE_AT`] if not set; 0 after every step with deletes, above 1 never.
+    /// Consolidates after a step that leaves at least this share of the vertices as tombstones: 0 means after every
+    /// step with deletes, above 1 never. [`Self::CONSOLIDATE_AT`] by default.
     pub fn consolidate_at(mut self, share: f64) -> Self {
         self.consolidate_at = share;
         self
     }
 
     /// Reads the true neighbors at step N from the file `stepN.gt100` of this folder, as big-ann-benchmarks publishes
-    /// them; those that are not there are found and written. Not set, all are found and none is written.
+    /// them. Missing files are computed and written. Without this, all are computed and none is written.
     pub fn truths(mut self, folder: &'a Path) -> Self {
         self.truths = Some(folder);
         self
     }
 
-    /// Threads that look for true neighbors; 0, if not set, means one for each processor.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
+    /// Threads that compute true neighbors; `None`, the default, means one per CPU.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
-    /// Does all steps on an empty index, wherever it lives, telling `report` of each when it is done, and `progress` how far it is within.
+    /// Plays all steps on an empty index. Calls `report` after each step, and `progress` during it.
     ///
-    /// Cost: that of the steps, and at each search without a file a distance from every query to every live row. Memory
-    /// beside the index: 4 bytes for each row of the base, and 256 MB of rows while true neighbors are looked for.
+    /// Cost: that of the steps, and at each search without a file the distance from every query to every live vector.
+    /// Memory, besides the index: 4 bytes per vector of the base, and 256 MB of vectors while true neighbors are
+    /// computed.
     ///
     /// # Errors
     /// [`PlayError`].
@@ -153,7 +170,7 @@ impl<'a, T: Element> Player<'a, T> {
         &self,
         index: &Index<T>,
         progress: &mut ProgressFn<'_>,
-        report: &mut dyn FnMut(Moment),
+        report: &mut dyn FnMut(StepReport),
     ) -> Result<(), PlayError> {
         let stats = index.stats();
         self.check(&stats)?;
@@ -163,7 +180,7 @@ impl<'a, T: Element> Player<'a, T> {
             let number = step.number;
             live.apply(&step.operation);
             let mut report = |(event, count, time), stats| {
-                report(Moment { step: number, event, count, time, stats });
+                report(StepReport { step: number, event, count, time, stats });
             };
             let failed = |cause| PlayError::Step { step: number, cause };
             let done = self.step(index, step, &truths, &live, progress).map_err(failed)?;
@@ -175,18 +192,18 @@ impl<'a, T: Element> Player<'a, T> {
         Ok(())
     }
 
-    /// Builds an index anew over what the last step leaves, and asks it: what is lost against it, the changes have
-    /// cost.
+    /// Builds a new index from the vectors that the last step leaves, and searches it. Its recall shows what the
+    /// updates cost.
     ///
-    /// Cost: that of the build and of one search, and a copy of the vectors that are left.
+    /// Cost: one build, one search, and a copy of the vectors.
     ///
     /// # Errors
     /// [`PlayError`].
-    pub fn fresh(
+    pub fn rebuild(
         &self,
         builder: IndexBuilder<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Fresh, PlayError> {
+    ) -> Result<Rebuild, PlayError> {
         self.runbook.check_rows(self.base.len())?;
         let mut live = TagRows::below(self.runbook.rows());
         let steps = self.runbook.steps();
@@ -195,23 +212,23 @@ impl<'a, T: Element> Player<'a, T> {
         let rows: Vec<T> = live.iter().flat_map(|(_, row)| self.base.row(row as usize)).copied().collect();
         let rows = MatrixView::new(&rows, self.base.dimension()).expect("whole rows of the base");
         let begun = Instant::now();
-        let (index, _) = builder.keys(&keys).build_with(&rows, progress)?;
+        let (index, _) = builder.keys(&keys).build_with_progress(&rows, progress)?;
         let build_time = begun.elapsed();
-        // Files are of searches: what another step leaves has none.
+        // Only searches have files of true neighbors.
         let last = &steps[steps.len() - 1];
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
-        let asked = self.ask(&index, step, &truths, &live, progress);
-        let (event, count, time) = asked.map_err(|cause| PlayError::Step { step, cause })?;
-        Ok(Fresh { build_time, search: Moment { step, event, count, time, stats: index.stats() } })
+        let searched = self.search_all(&index, step, &truths, &live, progress);
+        let (event, count, time) = searched.map_err(|cause| PlayError::Step { step, cause })?;
+        Ok(Rebuild { build_time, search: StepReport { step, event, count, time, stats: index.stats() } })
     }
 
     fn truths_by(&self, metric: Metric) -> Result<Truths<'a, T>, PlayError> {
         if self.queries.is_empty() {
             return Err(PlayError::NoQueries);
         }
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads).build();
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| PlayError::Threads(Box::new(error)))?;
         let (base, queries, k, folder) = (self.base, self.queries, self.search.k, self.truths);
         Ok(Truths { base, queries, metric, k, folder, pool })
@@ -226,7 +243,7 @@ impl<'a, T: Element> Player<'a, T> {
         if stats.keys > 0 { Err(PlayError::NotEmpty(stats.keys)) } else { Ok(()) }
     }
 
-    /// Does one step; gives what it was, of how many, and how long it took. `live` is what is live behind it.
+    /// Plays one step; `live` are the vectors after it. Returns what it did, to how many, and its time.
     fn step(
         &self,
         index: &Index<T>,
@@ -240,24 +257,24 @@ impl<'a, T: Element> Player<'a, T> {
         let begun = Instant::now();
         let (event, count) = match &step.operation {
             Operation::Insert(ids) => {
-                index.insert_with(&rows(ids), &keys(ids), progress)?;
+                index.insert_with_progress(&rows(ids), &keys(ids), progress)?;
                 (Event::Insert, ids.len())
             }
             Operation::Replace { tags, ids } => {
-                index.upsert(&rows(ids), &keys(tags))?;
+                index.upsert_with_progress(&rows(ids), &keys(tags), progress)?;
                 (Event::Replace, ids.len())
             }
             Operation::Delete(tags) => {
                 index.delete(&keys(tags))?;
                 (Event::Delete, tags.len())
             }
-            Operation::Search => return self.ask(index, step.number, truths, live, progress),
+            Operation::Search => return self.search_all(index, step.number, truths, live, progress),
         };
         Ok((event, count, begun.elapsed()))
     }
 
-    /// Asks all queries, and compares with what is true.
-    fn ask(
+    /// Runs all queries and compares the results with the true neighbors.
+    fn search_all(
         &self,
         index: &Index<T>,
         step: usize,
@@ -276,18 +293,18 @@ impl<'a, T: Element> Player<'a, T> {
         Ok((Event::Search { recall, cost, truth_time }, self.queries.len(), time))
     }
 
-    /// Consolidates where tombstones are many.
+    /// Consolidates if there are many tombstones.
     fn consolidate(
         &self,
         index: &Index<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Option<(Event, usize, Duration)>, UpdateError> {
-        let IndexStats { vertices, deleted, .. } = index.stats();
+        let IndexStats { vertices, deleted_vertices: deleted, .. } = index.stats();
         if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
             return Ok(None);
         }
         let begun = Instant::now();
-        let freed = index.consolidate_with(progress)?.freed;
+        let freed = index.consolidate_with_progress(progress)?.freed;
         Ok(Some((Event::Consolidate, freed, begun.elapsed())))
     }
 }

@@ -1,4 +1,4 @@
-//! Which row of the base each tag stands for.
+//! The vector of the base that each tag stands for.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ pub(super) struct TagRows {
 impl TagRows {
     const NONE: u32 = u32::MAX;
 
-    /// No tags, all below `end`.
+    /// No tags; those to come are below `end`.
     pub(super) fn below(end: usize) -> Self {
         Self { rows: vec![Self::NONE; end], len: 0 }
     }
 
-    /// Follows a step of a checked runbook.
+    /// Applies a step of a checked runbook.
     pub(super) fn apply(&mut self, operation: &Operation) {
         match operation {
-            Operation::Insert(ids) => self.place(ids, ids.clone()),
-            Operation::Replace { tags, ids } => self.place(tags, ids.clone()),
+            Operation::Insert(ids) => self.set(ids, ids.clone()),
+            Operation::Replace { tags, ids } => self.set(tags, ids.clone()),
             Operation::Delete(tags) => {
                 self.rows[span(tags)].fill(Self::NONE);
                 self.len -= tags.len();
@@ -32,10 +32,10 @@ impl TagRows {
         }
     }
 
-    fn place(&mut self, tags: &Range<u32>, ids: Range<u32>) {
-        for (place, id) in self.rows[span(tags)].iter_mut().zip(ids) {
-            self.len += usize::from(*place == Self::NONE);
-            *place = id;
+    fn set(&mut self, tags: &Range<u32>, ids: Range<u32>) {
+        for (row, id) in self.rows[span(tags)].iter_mut().zip(ids) {
+            self.len += usize::from(*row == Self::NONE);
+            *row = id;
         }
     }
 

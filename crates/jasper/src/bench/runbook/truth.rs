@@ -1,4 +1,4 @@
-//! The true neighbors of the queries at a step: from a file, or by looking at all that is live.
+//! The true neighbors of the queries at a step: from a file, or by brute force.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use jasper_data::{GroundTruth, KnnError, ReadError, ThreadPool, WriteError, exac
 
 use super::tags::TagRows;
 
-/// What is true at a step could not be found out.
+/// The true neighbors at a step could not be read or computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TruthFileError {
@@ -17,30 +17,30 @@ pub enum TruthFileError {
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The exact search was refused or stopped.
+    /// The exact search was refused or cancelled.
     #[error(transparent)]
     Exact(#[from] KnnError),
-    /// The file is about other queries.
+    /// The file is of other queries.
     #[error("{}: holds the truth of {found} queries, there are {queries}; is it of these queries?", path.display())]
     Queries {
         /// The file.
         path: PathBuf,
-        /// Queries it knows.
+        /// Queries in the file.
         found: usize,
-        /// Queries there are.
+        /// Queries given.
         queries: usize,
     },
-    /// The file says less than is asked.
+    /// The file has too few neighbors per query.
     #[error("{}: holds {found} neighbors a query, k is {k}; lower k, or remove the file", path.display())]
     Depth {
         /// The file.
         path: PathBuf,
-        /// Neighbors of a query.
+        /// Neighbors per query in the file.
         found: usize,
-        /// Answers asked for.
+        /// Hits per query.
         k: usize,
     },
-    /// The file is about another moment.
+    /// The file is of another step.
     #[error("{}: names tag {tag}, which is not in the index then; is it of this runbook?", path.display())]
     NotLive {
         /// The file.
@@ -50,19 +50,19 @@ pub enum TruthFileError {
     },
 }
 
-/// Neighbors of a query that are looked for at least: so many have the files that are published, so that ties with the
-/// last answer are seen.
+/// Minimum number of neighbors computed per query, as in published files, so that ties with the last hit are
+/// recognized.
 const DEPTH: usize = 100;
-/// Bytes of live rows that are brought together for one exact search.
+/// Bytes of live vectors copied for one exact search.
 const GATHERED_BYTES: usize = 256 << 20;
 
-/// Where truths come from.
+/// How true neighbors are found.
 pub(super) struct Truths<'a, T> {
     pub(super) base: MatrixView<'a, T>,
     pub(super) queries: MatrixView<'a, T>,
     pub(super) metric: Metric,
     pub(super) k: usize,
-    /// Folder of the files that are known, and of those that will be.
+    /// Folder of the files, existing ones and those to write.
     pub(super) folder: Option<&'a Path>,
     pub(super) pool: ThreadPool,
 }
@@ -96,7 +96,7 @@ impl<T: Element> Truths<'_, T> {
         Ok(truth)
     }
 
-    /// Holds every query against every live row. Cost: one distance for each pair, and memory of [`GATHERED_BYTES`].
+    /// Compares every query with every live vector. Cost: one distance per pair, and memory of [`GATHERED_BYTES`].
     fn scan(&self, live: &TagRows, progress: &mut ProgressFn<'_>) -> Result<GroundTruth, KnnError> {
         let depth = DEPTH.max(self.k).min(live.len());
         let row_bytes = self.base.dimension() * size_of::<T>();

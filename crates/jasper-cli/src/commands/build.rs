@@ -1,0 +1,230 @@
+//! `jasper build`: builds an index from a vector file.
+
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use jasper::file::Checkpoints;
+use jasper::memory::{MemoryPlan, MemorySpace};
+use jasper::{Device, IndexBuilder, Key, Progress, Stage, with_element};
+use jasper_data::{VectorFile, read_keys};
+use serde_json::json;
+
+use super::quantize::quantize;
+use crate::args::{GraphArgs, QuantizationChoice, threads};
+use crate::interrupt::Interrupt;
+use crate::terminal::{Terminal, merge};
+use crate::{process, units};
+
+/// Build an index from a vector file
+///
+/// The element type is that of the file: fbin and fvecs hold f32, f16bin f16, u8bin and bvecs u8, i8bin i8, and npy
+/// any of them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  jasper build --base base.fbin --metric l2 --output vectors.jasper")]
+pub struct Args {
+    /// Vectors: fbin, f16bin, u8bin, i8bin, fvecs, bvecs or npy
+    #[arg(long, value_name = "FILE")]
+    base: PathBuf,
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// Largest batch as a share of the vertices linked before it; 0.1 makes builds on a GPU faster
+    #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
+    max_batch_share: f32,
+    /// Build the graph with vectors quantized to 8 bits, if they are floats: faster, above all for long vectors on a
+    /// GPU
+    #[arg(long)]
+    quantized_linking: bool,
+    /// CPU threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
+    /// Where to build: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the build, or the CPU.
+    /// The CPU builds the same graph on every machine
+    #[arg(long, default_value_t = Device::Auto)]
+    device: Device,
+    /// Keys of the vectors: text with one number per line, or npy of u64 [default: their numbers]
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// Quantize the vectors for traversal: rabitq:BITS, mixed:SECTORS, auto or none; see `jasper quantize`
+    #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::None)]
+    quantization: QuantizationChoice,
+    /// Keep only the quantized codes: results have estimated distances, and the index accepts no inserts
+    #[arg(long)]
+    drop_vectors: bool,
+    /// The index file to write
+    #[arg(long, value_name = "INDEX")]
+    output: PathBuf,
+    /// Save the progress of the build in INDEX.checkpoint, every SECONDS (300) and on Ctrl-C; the same command resumes
+    /// from there, also after a kill
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "300")]
+    checkpoint: Option<u64>,
+    /// Only print the memory that the build needs, by part; fails if there is not enough
+    #[arg(long)]
+    plan: bool,
+}
+
+impl Args {
+    /// Builds and saves.
+    pub fn run(self, terminal: Terminal) -> Result<()> {
+        self.device.check()?;
+        let vectors = VectorFile::open(&self.base)?;
+        let keys = self.keys.as_ref().map(read_keys).transpose()?;
+        ensure!(
+            self.quantization != QuantizationChoice::None || !self.drop_vectors,
+            "--drop-vectors needs quantized codes; choose some with --quantization"
+        );
+        let mut builder = self.builder(keys.as_deref());
+        let planned = match self.quantization {
+            QuantizationChoice::Fixed(quantization) => builder.quantize(quantization),
+            QuantizationChoice::Auto => builder.auto_quantize(),
+            QuantizationChoice::None => builder,
+        };
+        let (count, dimension, element) = (vectors.len(), vectors.dimension(), vectors.element());
+        let estimate = with_element!(element, T => planned.check_memory::<T>(count, dimension))?;
+        if self.plan {
+            return report_plan(&estimate, terminal);
+        }
+        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
+        ensure!(
+            folder.is_none_or(|folder| folder.is_dir()),
+            "{}: the directory does not exist; create it first",
+            self.output.display()
+        );
+        let mut checkpoint = self.output.clone().into_os_string();
+        checkpoint.push(".checkpoint");
+        let checkpoint = PathBuf::from(checkpoint);
+        let mut interrupt = None;
+        if let Some(every) = self.checkpoint {
+            builder = builder.checkpoint(&checkpoint, Duration::from_secs(every));
+            interrupt = Some(Interrupt::watch()?);
+        }
+        let is_interrupted = || interrupt.as_ref().is_some_and(Interrupt::is_set);
+        let stopped = |error: anyhow::Error| match is_interrupted() && checkpoint.is_file() {
+            true => error.context(format!("the same command resumes from {}", checkpoint.display())),
+            false => error,
+        };
+        let mut show = terminal.progress();
+        let mut resumed = None;
+        let mut progress = |progress: Progress| {
+            if progress.stage == Stage::Linking {
+                resumed.get_or_insert(progress.done);
+            }
+            if is_interrupted() { ControlFlow::Break(()) } else { show(progress) }
+        };
+        let start = Instant::now();
+        let built = builder.build_any_with_progress((&vectors).into(), &mut progress);
+        let (index, report) = built.map_err(|error| stopped(error.into()))?;
+        // The index is saved even if it cannot be quantized.
+        let quantized = (self.quantization != QuantizationChoice::None)
+            .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));
+        let seconds = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let saved = index.save_with_progress(&self.output, &mut progress);
+        let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
+        let save_seconds = start.elapsed().as_secs_f64();
+        if self.checkpoint.is_some() {
+            let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
+            removed.with_context(|| {
+                format!("{}: cannot remove the obsolete checkpoint", checkpoint.display())
+            })?;
+        }
+
+        let (params, metric, rate) = (index.params(), self.graph.metric, report.keys as f64 / seconds);
+        let (output, device, resumed) = (self.output.display(), report.device, resumed.unwrap_or(0));
+        let (threads, mean_degree) = (process::threads(self.threads), index.stats().mean_degree);
+        let json = json!({
+            "vectors": report.keys,
+            "dimension": dimension,
+            "element": element,
+            "metric": metric,
+            "max_degree": params.max_degree(),
+            "build_beam_width": params.build_beam_width(),
+            "alpha": units::decimal(params.alpha()),
+            "seed": params.seed(),
+            "threads": threads,
+            // Device of the build: cpu or cuda:N.
+            "device": device,
+            "mean_degree": mean_degree,
+            // Vertices linked already in the checkpoint.
+            "resumed": resumed,
+            // Vectors that share the vertex of an identical one.
+            "identical": report.identical,
+            // Unreachable vertices that were given an edge.
+            "reconnected": report.reconnected,
+            "hops": report.cost.hops,
+            "distances": report.cost.distances,
+            "prune_distances": report.cost.prune_distances,
+            // Time of the build without saving.
+            "seconds": seconds,
+            "vectors_per_second": rate,
+            "save_seconds": save_seconds,
+            "bytes": bytes,
+        });
+        let memory = json!({
+            "estimated_bytes": estimate.total(MemorySpace::Host),
+            "estimated_device_bytes": estimate.total(MemorySpace::Device),
+            "peak_bytes": process::peak_bytes(),
+            "output": output.to_string(),
+        });
+        let mut json = merge(json, &memory)?;
+
+        let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
+        let (took, rate, vectors) = (units::seconds(seconds), units::rate(rate), units::count(report.keys));
+        let mut text = format!(
+            "built    {vectors} vectors of {dimension} {element}, {metric}, in {took} on {on}: {rate} per second\n"
+        );
+        if resumed > 0 {
+            writeln!(text, "resumed  from {} linked vertices", units::count(resumed))?;
+        }
+        let identical = units::count(report.identical);
+        writeln!(
+            text,
+            "graph    {mean_degree:.1} edges per vertex, {identical} vectors identical to others"
+        )?;
+        match quantized {
+            Some(Ok((codes, about))) => {
+                json = merge(json, &codes)?;
+                writeln!(text, "{about}")?;
+            }
+            Some(Err(error)) => {
+                json["not_quantized"] = error.to_string().into();
+                writeln!(text, "codes    none: {error}")?;
+            }
+            None => {}
+        }
+        if let Some(peak) = process::peak_bytes() {
+            writeln!(text, "memory   {} peak", units::bytes(peak))?;
+        }
+        write!(text, "saved    {output}, {}", units::bytes(bytes))?;
+        terminal.report(&json, text)
+    }
+}
+
+impl Args {
+    fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
+        let mut builder = self.graph.builder().threads(self.threads).device(self.device);
+        builder = builder.max_batch_share(self.max_batch_share);
+        if self.quantized_linking {
+            builder = builder.quantized_linking();
+        }
+        keys.map_or(builder, |keys| builder.keys(keys))
+    }
+}
+
+/// Reports the peak memory of a build, by part.
+fn report_plan(plan: &MemoryPlan, terminal: Terminal) -> Result<()> {
+    let [host, device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
+    let parts: Vec<_> = plan.parts().iter().filter(|part| part.bytes > 0).collect();
+    let mut text = String::new();
+    for part in &parts {
+        let (space, bytes) = (part.space.to_string(), units::bytes(part.bytes));
+        writeln!(text, "{space:<6}  {:<15}  {bytes:>8}", part.name)?;
+    }
+    write!(text, "total    {} of host memory", units::bytes(host))?;
+    if device > 0 {
+        write!(text, ", {} of device memory", units::bytes(device))?;
+    }
+    terminal.report(&json!({ "host_bytes": host, "device_bytes": device, "parts": parts }), text)
+}

@@ -1,0 +1,241 @@
+//! Edges: writing and reading rows, and rolling back the changes of a transaction.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use gpu_kernels::graph::NO_SLOT;
+use gpu_kernels::prune::{Publish, PublishArgs};
+use gpu_kernels::rows::{SaveArgs, SaveRows};
+use gpu_kernels::{Buffer as _, Stream};
+use jasper_core::{Element, VectorId};
+use jasper_data::ThreadPool;
+use jasper_graph::{Graph, SEGMENT_ROWS};
+use rayon::prelude::*;
+
+use super::DeviceGraph;
+
+/// Rows per task of the thread pool.
+const ROWS_PER_TASK: usize = 512;
+
+/// Rows of some vertices, in device memory.
+#[derive(Debug)]
+pub(crate) struct EdgeRows<S: Stream> {
+    /// `[rows]`; [`NO_SLOT`] for an unused row.
+    pub(crate) vertices: S::Buffer<u32>,
+    /// `[rows][edges_stride]`
+    pub(crate) ids: S::Buffer<u32>,
+}
+
+impl<S: Stream> EdgeRows<S> {
+    /// Allocates `rows` rows, uninitialized.
+    pub(crate) fn allocate(stream: &S, rows: u32, edges_stride: u32) -> Result<Self, S::Error> {
+        let len = rows as usize * edges_stride as usize;
+        Ok(Self { vertices: stream.allocate(rows as usize)?, ids: stream.allocate(len)? })
+    }
+
+    /// Allocates rows for `vertices`, with uninitialized edges.
+    pub(crate) fn for_vertices(
+        stream: &S,
+        vertices: &[VectorId],
+        edges_stride: u32,
+    ) -> Result<Self, S::Error> {
+        let len = vertices.len() * edges_stride as usize;
+        Ok(Self { vertices: stream.upload(bytemuck::cast_slice(vertices))?, ids: stream.allocate(len)? })
+    }
+
+    /// The number of rows.
+    pub(crate) fn len(&self) -> u32 {
+        self.vertices.len() as u32
+    }
+}
+
+/// The previous rows of vertices that changed in a transaction.
+///
+/// Rows are saved before they are overwritten. Once the saved rows would be more than all rows of the graph, all edges
+/// are saved in one copy and nothing after: this never takes more than twice the memory of the edges.
+#[derive(Debug)]
+pub(super) struct UndoLog<S: Stream> {
+    /// In the order in which they were overwritten; a vertex may occur several times.
+    saved: Vec<EdgeRows<S>>,
+    /// Number of rows in `saved`.
+    count: usize,
+    /// All edges, after the changes that `saved` undoes.
+    all: Option<S::Buffer<u32>>,
+}
+
+impl<T: Element, S: Stream> DeviceGraph<T, S> {
+    /// Begins a transaction, which ends with [`Self::commit`] or [`Self::rollback`].
+    pub(super) fn begin(&mut self) {
+        self.undo = Some(UndoLog { saved: Vec::new(), count: 0, all: None });
+    }
+
+    /// Keeps the edges written since [`Self::begin`].
+    pub(super) fn commit(&mut self) {
+        self.undo = None;
+    }
+
+    /// Restores the edges written since [`Self::begin`].
+    pub(super) fn rollback(&mut self, stream: &S) -> Result<(), S::Error> {
+        let Some(undo) = self.undo.take() else { return Ok(()) };
+        self.wait_for_readers(stream)?;
+        if let Some(all) = &undo.all {
+            stream.copy(all, &mut self.edges, all.len())?;
+        }
+        undo.saved.iter().rev().try_for_each(|rows| self.write_rows(stream, rows))?;
+        stream.synchronize()
+    }
+
+    /// Writes rows. In a transaction the previous rows are saved first, and the stream is synchronized, so that all
+    /// streams may read the new ones.
+    pub(crate) fn publish_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
+        self.wait_for_readers(stream)?;
+        self.save(stream, rows)?;
+        self.write_rows(stream, rows)?;
+        if self.undo.is_some() { stream.synchronize() } else { Ok(()) }
+    }
+
+    pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
+        let args = PublishArgs {
+            vertices: rows.vertices.input(),
+            ids: rows.ids.input(),
+            edges_stride: self.edges_stride as u32,
+            edges: self.edges.output(),
+            rows: rows.len(),
+        };
+        assert_eq!(rows.ids.len(), rows.vertices.len() * self.edges_stride, "rows are those of this graph");
+        // SAFETY: the arrays have `rows` rows of the length of the graph's, and are freed after the launch.
+        unsafe { stream.launch(&Publish, args) }
+    }
+
+    /// Saves the rows that are about to be overwritten.
+    fn save(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
+        let Some(mut undo) = self.undo.take_if(|undo| undo.all.is_none()) else { return Ok(()) };
+        undo.count += rows.vertices.len();
+        let saved = if undo.count > self.slots {
+            stream.allocate(self.edges.len()).and_then(|mut all| {
+                stream.copy(&self.edges, &mut all, self.slots * self.edges_stride)?;
+                undo.all = Some(all);
+                Ok(())
+            })
+        } else {
+            let copy = EdgeRows::allocate(stream, rows.len(), self.edges_stride as u32);
+            copy.and_then(|mut copy| {
+                stream.copy(&rows.vertices, &mut copy.vertices, rows.vertices.len())?;
+                self.read_into(stream, &mut copy)?;
+                undo.saved.push(copy);
+                Ok(())
+            })
+        };
+        self.undo = Some(undo);
+        saved
+    }
+
+    /// Copies the rows of `rows.vertices` to `rows.ids`.
+    fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
+        let args = SaveArgs {
+            vertices: rows.vertices.input(),
+            edges: self.edges.input(),
+            ids: rows.ids.output(),
+            rows: rows.len(),
+            edges_stride: self.edges_stride as u32,
+        };
+        // SAFETY: there is a row for each vertex; the vertices are slots of this graph, or `NO_SLOT`.
+        unsafe { stream.launch(&SaveRows, args) }
+    }
+
+    /// Downloads the rows of some vertices.
+    pub(crate) fn download_rows(
+        &self,
+        stream: &S,
+        vertices: &[VectorId],
+    ) -> Result<Vec<Vec<VectorId>>, S::Error> {
+        self.check_vertices(vertices);
+        let mut rows = EdgeRows::for_vertices(stream, vertices, self.edges_stride as u32)?;
+        self.read_into(stream, &mut rows)?;
+        let ids = stream.download(&rows.ids)?;
+        Ok(ids.chunks_exact(self.edges_stride).map(|row| ids_of(row).collect()).collect())
+    }
+
+    /// Uploads new rows of some distinct vertices, for [`Self::publish_rows`].
+    pub(crate) fn upload_rows(
+        &self,
+        stream: &S,
+        vertices: &[VectorId],
+        rows: &[Vec<VectorId>],
+    ) -> Result<EdgeRows<S>, S::Error> {
+        self.check_vertices(vertices);
+        assert_eq!(vertices.len(), rows.len(), "there is a row for every vertex");
+        let mut ids = vec![NO_SLOT; vertices.len() * self.edges_stride];
+        for (out, row) in ids.chunks_exact_mut(self.edges_stride).zip(rows) {
+            out[..row.len()].copy_from_slice(bytemuck::cast_slice(row));
+        }
+        let vertices = stream.upload(bytemuck::cast_slice(vertices))?;
+        Ok(EdgeRows { vertices, ids: stream.upload(&ids)? })
+    }
+
+    fn check_vertices(&self, vertices: &[VectorId]) {
+        assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
+    }
+
+    /// All edges, `[slots][edges_stride]`.
+    pub(crate) fn edges(&self) -> &S::Buffer<u32> {
+        &self.edges
+    }
+
+    /// Records that a launch reads the graph without being synchronized: the next write synchronizes the device first.
+    pub(crate) fn mark_async_reader(&self) {
+        self.has_async_readers.store(true, Relaxed);
+    }
+
+    /// Downloads the edges of segment `segment` of the host's table, piece by piece: `take` gets rows of it, and their
+    /// edges.
+    pub(super) fn read_segment(
+        &self,
+        stream: &S,
+        segment: usize,
+        mut take: impl FnMut(Range<usize>, &[u32]),
+    ) -> Result<(), S::Error> {
+        let (stride, first) = (self.edges_stride, segment * SEGMENT_ROWS);
+        let end = self.slots.min(first + SEGMENT_ROWS);
+        stream.read_range(&self.edges, first * stride..end * stride, stride, |piece, edges| {
+            take(piece.start / stride - first..piece.end / stride - first, edges);
+        })
+    }
+
+    /// The number of segments of the host's table.
+    pub(super) fn segments(&self) -> usize {
+        self.slots.div_ceil(SEGMENT_ROWS)
+    }
+
+    /// Copies `rows` of a segment from their `edges` to the host's table, on the threads of `pool`.
+    pub(super) fn store_rows(
+        &self,
+        pool: &ThreadPool,
+        host: &mut Graph<T>,
+        segment: usize,
+        rows: Range<usize>,
+        edges: &[u32],
+    ) {
+        let (stride, max_degree) = (self.edges_stride, host.params().max_degree());
+        let (table, degrees) =
+            host.adjacency_mut().chunks_mut().nth(segment).expect("a segment of the table");
+        let table = &mut table[rows.start * max_degree..rows.end * max_degree];
+        let degrees = &mut degrees[rows];
+        pool.install(|| {
+            let edges = edges.par_chunks_exact(stride).with_min_len(ROWS_PER_TASK);
+            let rows = edges.zip(table.par_chunks_exact_mut(max_degree));
+            rows.zip(degrees).for_each(|((edges, row), degree)| {
+                *degree = 0;
+                for (to, id) in row.iter_mut().zip(ids_of(edges)) {
+                    *to = id;
+                    *degree += 1;
+                }
+            });
+        });
+    }
+}
+
+/// The edges of a row, without its padding.
+fn ids_of(row: &[u32]) -> impl Iterator<Item = VectorId> {
+    row.iter().copied().take_while(|&id| id != NO_SLOT).map(VectorId::new)
+}

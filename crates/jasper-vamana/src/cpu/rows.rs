@@ -1,0 +1,152 @@
+//! Candidates, edges and rows of a batch, on their way into the graph.
+
+use jasper_core::{Element, Neighbor, VectorId};
+use jasper_graph::Graph;
+use rayon::prelude::*;
+
+use crate::SearchCost;
+use crate::pipeline::Duplicates;
+
+/// A list of neighbors for each vertex of a batch: its candidates, or its edges.
+#[derive(Debug, Default)]
+pub struct NeighborLists {
+    lists: Vec<(VectorId, Box<[Neighbor]>)>,
+    /// Vertices of the batch without a list.
+    pub(crate) duplicates: Duplicates,
+    pub(crate) cost: SearchCost,
+}
+
+impl NeighborLists {
+    /// What it cost to compute them.
+    pub fn cost(&self) -> SearchCost {
+        self.cost
+    }
+
+    pub(crate) fn push(&mut self, vertex: VectorId, neighbors: &[Neighbor]) {
+        self.lists.push((vertex, neighbors.into()));
+    }
+
+    /// Joins parts, in order.
+    pub(crate) fn join(parts: Vec<Self>) -> Self {
+        let mut whole = Self::default();
+        for part in parts {
+            whole.lists.extend(part.lists);
+            whole.duplicates.extend(part.duplicates);
+            whole.cost += part.cost;
+        }
+        whole
+    }
+
+    /// Removes the lists of vertices for which `duplicate_of` returns another vertex.
+    pub(crate) fn remove_duplicates(
+        &mut self,
+        duplicate_of: impl Fn(VectorId, &[Neighbor]) -> Option<VectorId>,
+    ) {
+        let Self { lists, duplicates, .. } = self;
+        lists.retain(|(vertex, neighbors)| {
+            let other = duplicate_of(*vertex, neighbors);
+            duplicates.extend(other.map(|other| (*vertex, other)));
+            other.is_none()
+        });
+    }
+
+    /// The vertices of the batch, ascending, and whether each has a list.
+    pub(crate) fn batch(&self) -> Vec<(VectorId, bool)> {
+        let duplicates = self.duplicates.iter().map(|(vertex, _)| (*vertex, false));
+        let mut batch: Vec<_> = self.lists.iter().map(|list| (list.0, true)).chain(duplicates).collect();
+        batch.sort_unstable();
+        batch
+    }
+
+    /// Every vertex with its list.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (VectorId, &[Neighbor])> {
+        self.lists.iter().map(|(vertex, neighbors)| (*vertex, &**neighbors))
+    }
+
+    /// Makes each list the row of its vertex.
+    pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
+        let mut ids = Vec::new();
+        for (vertex, neighbors) in self.iter() {
+            ids.clear();
+            ids.extend(neighbors.iter().map(|neighbor| neighbor.id()));
+            graph.adjacency_mut().set_neighbors(vertex, &ids);
+        }
+    }
+}
+
+/// An edge to add: its target, and its source with their distance.
+pub(crate) type BackEdge = (VectorId, Neighbor);
+
+/// The reversed edges of a batch, sorted by (target, distance, source), and how many of them are merged.
+#[derive(Debug)]
+pub struct BackEdges {
+    edges: Vec<BackEdge>,
+    merged: usize,
+}
+
+impl BackEdges {
+    /// Reverses edges. All of (target, distance, source) is sorted, so that nothing depends on the order of threads.
+    /// Runs in the current rayon pool.
+    pub(crate) fn new(chunks: &[NeighborLists]) -> Self {
+        let lists = || chunks.iter().flat_map(NeighborLists::iter);
+        let mut edges: Vec<BackEdge> = Vec::with_capacity(lists().map(|list| list.1.len()).sum());
+        for (source, row) in lists() {
+            edges.extend(row.iter().map(|edge| (edge.id(), Neighbor::new(edge.distance(), source))));
+        }
+        edges.par_sort_unstable();
+        Self { edges, merged: 0 }
+    }
+
+    /// The edges to each of the next `targets`, fewer at the end.
+    pub(crate) fn next(&self, targets: usize) -> Vec<&[BackEdge]> {
+        self.edges[self.merged..].chunk_by(|a, b| a.0 == b.0).take(targets).collect()
+    }
+
+    /// Counts the next `edges` as merged.
+    pub(crate) fn advance(&mut self, edges: usize) {
+        self.merged += edges;
+    }
+}
+
+/// New rows, and edges appended to rows. Compact, because a batch changes some forty rows per vertex.
+#[derive(Debug, Default)]
+pub struct Updates {
+    rows: Vec<Update>,
+    ids: Vec<VectorId>,
+    pub(crate) cost: SearchCost,
+}
+
+#[derive(Debug)]
+struct Update {
+    vertex: VectorId,
+    /// End of its ids in [`Updates::ids`].
+    end: usize,
+    is_appended: bool,
+}
+
+impl Updates {
+    pub(crate) fn append(&mut self, vertex: VectorId, ids: impl IntoIterator<Item = VectorId>) {
+        self.push(vertex, ids, true);
+    }
+
+    pub(crate) fn replace(&mut self, vertex: VectorId, ids: impl IntoIterator<Item = VectorId>) {
+        self.push(vertex, ids, false);
+    }
+
+    fn push(&mut self, vertex: VectorId, ids: impl IntoIterator<Item = VectorId>, is_appended: bool) {
+        self.ids.extend(ids);
+        self.rows.push(Update { vertex, end: self.ids.len(), is_appended });
+    }
+
+    pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
+        let mut start = 0;
+        for row in &self.rows {
+            let ids = &self.ids[std::mem::replace(&mut start, row.end)..row.end];
+            if row.is_appended {
+                graph.adjacency_mut().append_neighbors(row.vertex, ids);
+            } else {
+                graph.adjacency_mut().set_neighbors(row.vertex, ids);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Searches for users on the CPU.
+
+use jasper_core::{Element, MatrixView, Neighbor, VectorId};
+use jasper_graph::{Graph, Score, Scorer};
+use rayon::prelude::*;
+
+use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
+use crate::{
+    CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport,
+    Strategy,
+};
+
+/// Largest number of queries per task: quantizing them reads the rotation matrix once per task.
+const MAX_QUERIES_PER_TASK: usize = 32;
+/// Tasks per thread where there are few queries: searches differ in length, and threads should end at the same time.
+const TASKS_PER_THREAD: usize = 4;
+
+impl CpuExecutor {
+    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query.
+    ///
+    /// Queries run in parallel; the results of one do not depend on the others.
+    ///
+    /// # Errors
+    /// [`SearchError`]; the contents of `matches` are then unspecified.
+    pub fn search_batch<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        plan.check_size(queries.len(), &matches)?;
+        let rows: Vec<_> = queries.rows().collect();
+        let order = order_by_nearness(self.pool(), &rows);
+        let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(params.k).map(Some).collect();
+        let mut queries: Vec<Query<'_, T>> = order
+            .into_iter()
+            .map(|row| row as usize)
+            .filter_map(|row| Some(Query { row, vector: rows[row], out: outputs[row].take()? }))
+            .collect();
+        if let [query] = &mut queries[..] {
+            return self.with_scratch(|scratch| scratch.search_task(&plan, std::slice::from_mut(query)));
+        }
+        let task_len = queries
+            .len()
+            .div_ceil(TASKS_PER_THREAD * self.threads())
+            .next_multiple_of(SEARCHES_PER_THREAD)
+            .clamp(SEARCHES_PER_THREAD, MAX_QUERIES_PER_TASK);
+        let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
+            queries
+                .par_chunks_mut(task_len)
+                .map(|queries| self.with_scratch(|scratch| scratch.search_task(&plan, queries)))
+                .collect()
+        });
+        Ok(reports?.into_iter().fold(SearchReport::default(), |mut sum, report| {
+            sum += report;
+            sum
+        }))
+    }
+
+    /// Searches for one vector. Returns `k` hits, or as many as there are.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn search_one<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        query: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
+        let mut query = [Query { row: 0, vector: query, out: matches.as_mut() }];
+        self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;
+        Ok(matches.hits(0).collect())
+    }
+}
+
+/// A query and where its results go.
+struct Query<'a, T> {
+    row: usize,
+    vector: &'a [T],
+    out: MatchesMut<'a>,
+}
+
+impl Scratch {
+    /// Searches for the queries of one task.
+    fn search_task<T: Element>(
+        &mut self,
+        plan: &SearchPlan<'_, T>,
+        queries: &mut [Query<'_, T>],
+    ) -> Result<SearchReport, SearchError> {
+        let graph = plan.graph();
+        let mut prepared = vec![Vec::new(); queries.len()];
+        for (prepared, query) in prepared.iter_mut().zip(&*queries) {
+            graph.vectors().prepare(query.row, query.vector, prepared)?;
+        }
+        let is_estimated = plan.strategy() != Strategy::Scan || !graph.has_vectors();
+        let codes = plan.rerank().filter(|_| is_estimated).and_then(|_| graph.vectors().codes());
+        let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|prepared| &**prepared)));
+        let mut report = SearchReport::default();
+        for (first, queries) in
+            (0..).step_by(SEARCHES_PER_THREAD).zip(queries.chunks_mut(SEARCHES_PER_THREAD))
+        {
+            let range = first..first + queries.len();
+            let scorers = prepared[range.clone()].iter().map(|prepared| graph.vectors().scorer(prepared));
+            let scorers: Vec<_> = match &estimators {
+                Some(_) => scorers.collect(),
+                None => scorers.map(Scorer::sketched).collect(),
+            };
+            match (plan.strategy(), &estimators) {
+                (Strategy::Beam(width), Some(estimators)) => {
+                    Beam::search(&mut self.beams, &estimators[range], graph, width, usize::MAX);
+                }
+                (Strategy::Beam(width), None) => {
+                    Beam::search(&mut self.beams, &scorers, graph, width, usize::MAX);
+                }
+                (Strategy::Scan, _) => {}
+            }
+            for (i, (query, scorer)) in queries.iter_mut().zip(&scorers).enumerate() {
+                report += match &estimators {
+                    Some(estimators) if !graph.has_vectors() => {
+                        self.finish(plan, i, &estimators[first + i], &mut query.out)
+                    }
+                    _ => self.finish(plan, i, scorer, &mut query.out),
+                };
+            }
+        }
+        Ok(report)
+    }
+
+    /// Writes the results of the search in beam `i`. `scorer` gives exact distances, or without vectors estimates.
+    fn finish<T: Element>(
+        &mut self,
+        plan: &SearchPlan<'_, T>,
+        i: usize,
+        scorer: &impl Score,
+        out: &mut MatchesMut<'_>,
+    ) -> SearchReport {
+        let mut report = SearchReport::default();
+        self.candidates.clear();
+        if plan.strategy() != Strategy::Scan {
+            report.cost += self.beams[i].cost();
+            self.candidates.extend_from_slice(self.beams[i].found());
+        }
+        if let Some(rerank) = plan.rerank() {
+            report.reranked = self.rerank(scorer, rerank) as u64;
+            report.cost.distances += report.reranked;
+        }
+        let filled = plan.fill(pairs(&self.candidates), out);
+        if plan.wants_scan(filled) {
+            let found = scan(plan, scorer, &mut report.cost);
+            plan.fill(pairs(&found), out);
+            report.scanned = 1;
+        }
+        report
+    }
+
+    /// Computes the distances of the first `count` candidates and sorts them by these; returns how many there were.
+    fn rerank(&mut self, scorer: &impl Score, count: usize) -> usize {
+        let count = count.min(self.candidates.len());
+        let Self { candidates, ids, distances, .. } = self;
+        let candidates = &mut candidates[..count];
+        ids.clear();
+        ids.extend(candidates.iter().map(|near| near.id()));
+        distances.resize(count, 0.0);
+        scorer.prefetch_score(ids);
+        scorer.score(ids, distances);
+        for (candidate, (&id, &distance)) in candidates.iter_mut().zip(ids.iter().zip(&*distances)) {
+            *candidate = Neighbor::new(distance, id);
+        }
+        candidates.sort_unstable();
+        count
+    }
+}
+
+fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (VectorId, f32)> {
+    found.iter().map(|near| (near.id(), near.distance()))
+}
+
+/// The nearest `k` vertices with a key that may be returned, by brute force.
+fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
+    let matching: Vec<VectorId> = plan.matching().collect();
+    let mut distances = vec![0.0; matching.len()];
+    scorer.score(&matching, &mut distances);
+    cost.distances += matching.len() as u64;
+    let mut found: Vec<_> = distances.iter().zip(matching).map(|(&d, slot)| Neighbor::new(d, slot)).collect();
+    if found.len() > plan.k() {
+        found.select_nth_unstable(plan.k() - 1);
+        found.truncate(plan.k());
+    }
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,94 @@
+//! Finds identical vectors, in parallel and with a result that does not depend on the timing of threads.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rayon::prelude::*;
+
+/// A hash table from the content of a vector to the first vector that has it, for a known number of vectors.
+///
+/// Open addressing with linear probing in one array. Entries are never removed, so identical vectors end at the same
+/// entry, which keeps the lowest of their numbers.
+pub(crate) struct DedupTable {
+    /// 0, or [`entry`] of the first vector.
+    entries: Vec<AtomicU64>,
+}
+
+/// Bits of an entry for the number of a vector, which is counted from 1.
+const NUMBER_BITS: u32 = 40;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+
+/// The number of a vector, below the low bits of its hash, which its position in the table does not depend on.
+fn entry(hash: u64, number: usize) -> u64 {
+    hash << NUMBER_BITS | (number as u64 + 1)
+}
+
+/// Entries for `vectors`. A third stay empty, so that about five are probed for the last vectors.
+const fn capacity(vectors: usize) -> usize {
+    vectors + vectors / 2 + 1
+}
+
+impl DedupTable {
+    /// Bytes of the table for `vectors`.
+    pub(crate) const fn bytes(vectors: usize) -> usize {
+        capacity(vectors) * size_of::<AtomicU64>()
+    }
+
+    /// A table for vectors with numbers below `vectors`. Runs in the current rayon pool.
+    pub(crate) fn new(vectors: usize) -> Self {
+        assert!((vectors as u64) < NUMBER_MASK, "the numbers of vectors have {NUMBER_BITS} bits");
+        Self { entries: (0..capacity(vectors)).into_par_iter().map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Inserts a vector; returns the index of its entry. `is_same` compares it with a vector that was inserted before,
+    /// or is being inserted by another thread.
+    pub(crate) fn insert(&self, hash: u64, number: usize, is_same: impl Fn(usize) -> bool) -> usize {
+        let own = entry(hash, number);
+        let mut index = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;
+        loop {
+            // Relaxed: the content of all vectors was written before the threads began.
+            let found = match self.entries[index].load(Relaxed) {
+                0 => self.entries[index].compare_exchange(0, own, Relaxed, Relaxed).unwrap_or_else(|now| now),
+                found => found,
+            };
+            if found == 0 {
+                return index;
+            }
+            if found >> NUMBER_BITS == own >> NUMBER_BITS && is_same((found & NUMBER_MASK) as usize - 1) {
+                self.entries[index].fetch_min(own, Relaxed);
+                return index;
+            }
+            index = (index + 1) % self.entries.len();
+        }
+    }
+
+    /// The first of the vectors that were inserted at this entry.
+    pub(crate) fn first(&self, index: usize) -> usize {
+        (self.entries[index].load(Relaxed) & NUMBER_MASK) as usize - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Few contents and fewer hashes: vectors collide at every entry, and in any order of the threads.
+        #[test]
+        fn the_first_of_identical_vectors_is_found(contents in prop::collection::vec(0_u8..40, 1..400), hashes in 1_u64..9) {
+            let table = DedupTable::new(contents.len());
+            let hash = |row: usize| (u64::from(contents[row]) % hashes).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let half = contents.len() / 2;
+            let mut places = Vec::new();
+            for rows in [0..half, half..contents.len()] {
+                let insert = |row| table.insert(hash(row), row, |other| contents[other] == contents[row]);
+                places.par_extend(rows.into_par_iter().map(insert));
+                for (row, &place) in places.iter().enumerate() {
+                    let first = contents.iter().position(|content| *content == contents[row]);
+                    prop_assert_eq!(Some(table.first(place)), first);
+                }
+            }
+        }
+    }
+}

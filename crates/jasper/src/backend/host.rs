@@ -1,0 +1,94 @@
+//! An index in host memory.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
+use jasper_graph::Graph;
+use jasper_vamana::{
+    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
+    SearchError, SearchParams, SearchReport, VectorStorage, compact, consolidate, insert,
+};
+
+use super::{Backend, without_edges};
+use crate::device::cpu_name;
+use crate::{Device, DeviceError, UpdateError};
+
+/// A graph in host memory, searched and changed by the CPU.
+#[derive(Debug)]
+pub(crate) struct HostBackend<T: Element> {
+    graph: RwLock<Graph<T>>,
+    executor: Arc<CpuExecutor>,
+}
+
+impl<T: Element> HostBackend<T> {
+    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
+        Self { graph: RwLock::new(graph), executor }
+    }
+}
+
+impl<T: Element> Backend<T> for HostBackend<T> {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn device_name(&self) -> String {
+        cpu_name()
+    }
+
+    fn vector_storage(&self) -> VectorStorage {
+        VectorStorage::Host
+    }
+
+    fn max_beam_width(&self) -> usize {
+        usize::MAX
+    }
+
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+        GraphLock::read(&&self.graph, read);
+    }
+
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+        GraphLock::write(&mut &self.graph, change);
+        Ok(())
+    }
+
+    fn into_graph(self: Box<Self>) -> Graph<T> {
+        self.graph.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        GraphLock::read(&&self.graph, |graph| self.executor.search_one(graph, query, params))
+    }
+
+    fn search_batch(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        GraphLock::read(&&self.graph, |graph| self.executor.search_batch(graph, queries, params, matches))
+    }
+
+    fn insert(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        existing: Existing,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        insert(&*self.executor, &mut &self.graph, vectors, keys, existing, progress)
+    }
+
+    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+        consolidate(&*self.executor, &mut &self.graph, progress)
+    }
+
+    fn compact(&self) -> Result<CompactReport, UpdateError> {
+        Ok(GraphLock::write(&mut &self.graph, compact)?)
+    }
+
+    fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        let Ok(()) = without_edges(&*self.executor, &mut &self.graph, vertices, work);
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Opening index files.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use jasper_core::{Element, ProgressFn, no_progress};
+use jasper_graph::{FileError, FileFault, Graph};
+use jasper_vamana::{CpuExecutor, TunedSearch};
+
+use crate::Index;
+
+/// How to open an index file.
+///
+/// ```
+/// use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
+///
+/// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("vectors.jasper");
+/// index.save(&path)?;
+/// let index = OpenOptions::new().mapped(true).threads(2).open::<u8>(&path)?;
+/// assert_eq!(index.search(&[3, 4], SearchParams::new(1))?[0].key, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "options do nothing until `open`"]
+pub struct OpenOptions {
+    threads: Option<usize>,
+    is_mapped: bool,
+}
+
+impl OpenOptions {
+    /// The defaults: read into memory, with one thread per CPU.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Threads for changes and for batches of queries, at least 1; `None`, the default, means one per CPU.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Whether to map the file instead of reading it: opening returns at once, and pages are read when searches touch
+    /// them.
+    ///
+    /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
+    pub fn mapped(mut self, mapped: bool) -> Self {
+        self.is_mapped = mapped;
+        self
+    }
+
+    /// Opens an index file. [`Self::open_any`] opens one whose element type is not known.
+    ///
+    /// # Errors
+    /// [`FileError`], also if the file holds another element, or threads cannot be started.
+    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
+        self.open_with_progress(path, &mut no_progress)
+    }
+
+    /// [`Self::open`] with a progress callback.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open_with_progress<T: Element>(
+        self,
+        path: impl AsRef<Path>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Index<T>, FileError> {
+        let path = path.as_ref();
+        let executor = CpuExecutor::new(self.threads);
+        let executor =
+            executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
+        let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
+        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
+        Ok(Index::new(graph, Arc::new(executor)))
+    }
+}

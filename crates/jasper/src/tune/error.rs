@@ -1,0 +1,74 @@
+//! Errors of tuning.
+
+use jasper_core::Cancelled;
+use jasper_graph::VectorError;
+use jasper_vamana::SearchError;
+
+use crate::DeviceError;
+
+/// Tuning failed; the index is unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// The recall is out of bounds.
+    #[error("recall ({0}) must be above 0 and at most 1; 0.95 suits most uses")]
+    Recall(f64),
+    /// Too few queries.
+    #[error(
+        "there are {0} queries to tune with, and 2 are needed; a sample is at most a thirty-second of the vectors, so give \
+         queries of your own"
+    )]
+    Queries(usize),
+    /// The true neighbors are those of other queries.
+    #[error("there are {queries} queries and the true neighbors of {truths}; give those of the same queries")]
+    Truths {
+        /// Queries given.
+        queries: usize,
+        /// Queries whose neighbors are known.
+        truths: usize,
+    },
+    /// Too few true neighbors per query.
+    #[error("k ({k}) must be at most the {depth} true neighbors known of each query; lower k, or find more")]
+    Depth {
+        /// Hits per query.
+        k: usize,
+        /// True neighbors of a query.
+        depth: usize,
+    },
+    /// The widest beam does not reach the recall.
+    #[error(
+        "recall@{k} is {found:.4} at beam_width {beam_width}, the widest tried, and the goal is {recall}; lower recall, \
+         or build with a larger max_degree"
+    )]
+    Unreached {
+        /// Hits per query.
+        k: usize,
+        /// The recall to reach.
+        recall: f64,
+        /// Recall of the widest beam.
+        found: f64,
+        /// The widest beam.
+        beam_width: usize,
+    },
+    /// The device cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A search was refused.
+    #[error(transparent)]
+    Search(SearchError),
+    /// Queries are of another element.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    /// The progress callback cancelled the call.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+impl From<SearchError> for TuneError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Cancelled(cancelled) => cancelled.into(),
+            error => Self::Search(error),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A list of the slots of a set, in device memory.
+
+use std::ops::Range;
+
+use super::{ListArgs, ListSlots, SLOTS_PER_WORD};
+use crate::scan::{TileStates, select_tiles};
+use crate::{Buffer, Stream};
+
+/// The listed slots of a set, and the scratch memory to list them.
+pub struct SlotList<S: Stream> {
+    /// `[capacity]`: the slots, ascending.
+    pub slots: S::Buffer<u32>,
+    count: S::Buffer<u32>,
+    tiles: TileStates<S>,
+}
+
+impl<S: Stream> SlotList<S> {
+    /// Allocates lists of up to `capacity` slots.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
+        Ok(Self {
+            slots: stream.allocate(capacity as usize)?,
+            count: stream.allocate(1)?,
+            tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
+        })
+    }
+
+    /// Lists the slots of `range`, which begins at a word, that are in the set `bits`. Returns their number. One
+    /// launch, synchronous: a bit per slot, and 4 bytes per listed slot.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If the range does not begin at a word, has more slots than the capacity, or ends past the end of the set.
+    pub fn list(&mut self, stream: &S, bits: &S::Buffer<u32>, range: Range<u32>) -> Result<u32, S::Error> {
+        let (len, words) = (range.end.saturating_sub(range.start), bits.len());
+        assert!(range.start.is_multiple_of(SLOTS_PER_WORD), "slot {} does not begin a word", range.start);
+        assert!(
+            len as usize <= self.slots.len(),
+            "{len} slots are more than the {} of a list",
+            self.slots.len()
+        );
+        assert!(
+            range.end.div_ceil(SLOTS_PER_WORD) as usize <= words,
+            "slot {} is past the end of a set of {words} words",
+            range.end
+        );
+        let Self { slots, count, tiles } = self;
+        tiles.launch(stream, select_tiles(len), |look_back| {
+            let args = ListArgs {
+                bits: bits.input().add((range.start / SLOTS_PER_WORD) as usize),
+                slots: slots.output(),
+                count: count.output(),
+                look_back,
+                first: range.start,
+                len,
+            };
+            // SAFETY: the set has bits for the range, and the list has room for it, as asserted; the round is of all
+            // tiles.
+            unsafe { stream.launch(&ListSlots, args) }
+        })?;
+        Ok(stream.download(count)?[0])
+    }
+}

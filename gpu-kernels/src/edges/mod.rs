@@ -1,0 +1,105 @@
+//! Traversals of the adjacency table: reachability, live vertices with deleted neighbors, and rows with a free place.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `reach` | one step of a breadth-first search |
+//! | `rows_to_repair` | finds live vertices with deleted neighbors |
+//! | `free_row` | finds the nearest reachable candidate whose row has a free place |
+//! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per level |
+
+#[cfg(feature = "kernels")]
+mod free_row;
+#[cfg(feature = "kernels")]
+mod reach;
+#[cfg(not(target_arch = "nvptx64"))]
+mod reachable_set;
+#[cfg(feature = "kernels")]
+mod rows_to_repair;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use reachable_set::ReachableSet;
+
+use crate::{DevicePtr, DevicePtrMut};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::{Launch, bits::SLOTS_PER_WORD, launch::kernels};
+
+/// Arguments of [`Reach`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ReachArgs {
+    /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub edges: DevicePtr<u32>,
+    /// `[frontier_len]`: the vertices to expand.
+    pub frontier: DevicePtr<u32>,
+    /// `[words]`: the set of reached slots, to which the neighbors are added.
+    pub reached: DevicePtrMut<u32>,
+    /// `[slots]`: the queue, to which new slots are appended. The frontier is a part of it, or elsewhere.
+    pub queue: DevicePtrMut<u32>,
+    /// `[1]`: the length of the queue.
+    pub queue_len: DevicePtrMut<u32>,
+    /// Vertices to expand.
+    pub frontier_len: u32,
+    /// Slots. Edges to others are ignored.
+    pub slots: u32,
+    /// Length of a row, with padding: a multiple of 32.
+    pub edges_stride: u32,
+}
+
+/// Arguments of [`FindRowsToRepair`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RowsToRepairArgs {
+    /// `[slots][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub edges: DevicePtr<u32>,
+    /// `[words]`: a bit per slot: whether it is live.
+    pub live: DevicePtr<u32>,
+    /// `[words]`: a bit per slot: whether it is live and has a neighbor that is not.
+    pub rows_to_repair: DevicePtrMut<u32>,
+    /// Number of slots.
+    pub slots: u32,
+    /// Length of a row, with padding: a multiple of 32.
+    pub edges_stride: u32,
+}
+
+/// Arguments of [`FindFreeRow`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FreeRowArgs {
+    /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub edges: DevicePtr<u32>,
+    /// `[words]`: a bit per slot: whether it is reachable.
+    pub reached: DevicePtr<u32>,
+    /// `[vertices_len][candidates_stride]`: entries of vertices, in any order.
+    pub candidates: DevicePtr<u64>,
+    /// `[vertices_len][2]`: the number of candidates, and a number that is not read.
+    pub costs: DevicePtr<u32>,
+    /// `[vertices_len]`: other than [`NO_SLOT`](crate::graph::NO_SLOT) for vertices to skip.
+    pub duplicate_of: DevicePtr<u32>,
+    /// `[vertices_len]`: the entry of the nearest candidate that is reachable and has fewer than `max_degree`
+    /// neighbors, all ones if there is none.
+    pub nearest: DevicePtrMut<u64>,
+    /// Unreachable vertices.
+    pub vertices_len: u32,
+    /// Maximum number of candidates of each.
+    pub candidates_stride: u32,
+    /// Length of a row, with padding.
+    pub edges_stride: u32,
+    /// Maximum number of neighbors of a vertex, at most `edges_stride`.
+    pub max_degree: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+kernels! {
+    /// One step of a breadth-first search.
+    Reach(ReachArgs) = reach::reach, |args| Launch::warp_per_row(args.frontier_len);
+    /// Finds live vertices with deleted neighbors: reads every row of a live vertex once.
+    FindRowsToRepair(RowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
+        Launch::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))
+    };
+    /// Finds rows that can take an edge to an unreachable vertex: reads each candidate once, and a word of most rows.
+    FindFreeRow(FreeRowArgs) = free_row::find_free_row, |args| {
+        let (degree, stride) = (args.max_degree, args.edges_stride);
+        assert!((1..=stride).contains(&degree), "max_degree ({degree}) must be 1 to {stride}");
+        Launch::warp_per_row(args.vertices_len)
+    };
+}

@@ -1,0 +1,63 @@
+//! One step of a breadth-first search.
+
+use cuda_std::prelude::*;
+
+use super::ReachArgs;
+use crate::bits::SLOTS_PER_WORD;
+use crate::collectives::row_of_warp;
+use crate::collectives::warp_reserve;
+
+/// Adds the neighbors of the frontier to the reached slots, and new ones to the queue; one warp per vertex.
+///
+/// # Safety
+/// As the fields of the arguments say.
+#[kernel(max_threads = 256)]
+pub unsafe fn reach(args: ReachArgs) {
+    let at = row_of_warp();
+    if at >= args.frontier_len as usize {
+        return;
+    }
+    // SAFETY: a vertex of the frontier, which this launch does not write; whole warps call the collectives. Each slot
+    // is appended once, so the queue has room.
+    unsafe {
+        let vertex = global::load(args.frontier.at(at));
+        let row = args.edges.add(vertex as usize * args.edges_stride as usize);
+        let mut place = warp::lane_id();
+        while place < args.edges_stride {
+            let slot = global::load_readonly(row.at(place as usize));
+            append(&args, slot, slot < args.slots && mark_reached(&args, slot));
+            place += warp::WARP_SIZE;
+        }
+    }
+}
+
+/// Marks a slot as reached; returns whether it is new. A plain load is tried first: most slots are reached already, and
+/// a load costs less than an atomic update.
+///
+/// # Safety
+/// There is such a slot.
+#[inline(always)]
+unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
+    let (word, bit) = (args.reached.at((slot / SLOTS_PER_WORD) as usize), 1 << (slot % SLOTS_PER_WORD));
+    // SAFETY: the caller's promise; the words are only updated atomically.
+    unsafe { global::load_relaxed(word) & bit == 0 && atomic::or(word, bit) & bit == 0 }
+}
+
+/// Appends the slots of the lanes with `is_new` to the queue. Whole warp.
+///
+/// # Safety
+/// There is room.
+#[inline(always)]
+unsafe fn append(args: &ReachArgs, slot: u32, is_new: bool) {
+    // SAFETY: whole warp; each place is reserved once.
+    unsafe {
+        let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+        if lanes == 0 {
+            return;
+        }
+        let place = warp_reserve(lanes, |count| atomic::add(args.queue_len.at(0), count));
+        if is_new {
+            global::store(args.queue.at(place as usize), slot);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The breadth-first search, one launch per level.
+
+use super::{Reach, ReachArgs};
+use crate::bits::SLOTS_PER_WORD;
+use crate::graph::NO_SLOT;
+use crate::{Buffer, Stream};
+
+/// The length of a row is a multiple of this.
+const EDGES_ALIGN: usize = 32;
+
+/// The set of slots that can be reached.
+pub struct ReachableSet<S: Stream> {
+    bits: S::Buffer<u32>,
+    /// `[slots]`: the slots of the set, in the order in which they were reached.
+    queue: S::Buffer<u32>,
+    /// `[1]`
+    len: S::Buffer<u32>,
+    /// The number of slots of the queue that are expanded.
+    expanded: u32,
+}
+
+impl<S: Stream> ReachableSet<S> {
+    /// The empty set out of `slots`: [`bytes`](Self::bytes) of device memory.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn empty(stream: &S, slots: u32) -> Result<Self, S::Error> {
+        let mut bits = stream.allocate(slots.div_ceil(SLOTS_PER_WORD) as usize)?;
+        stream.fill(&mut bits, 0)?;
+        Ok(Self { bits, queue: stream.allocate(slots as usize)?, len: stream.upload(&[0])?, expanded: 0 })
+    }
+
+    /// Bytes of device memory of a set out of `slots`: a little more than 4 per slot.
+    pub const fn bytes(slots: u32) -> u64 {
+        (slots as u64 + slots.div_ceil(SLOTS_PER_WORD) as u64 + 1) * size_of::<u32>() as u64
+    }
+
+    /// A bit per slot: whether it is reached.
+    pub fn bits(&self) -> &S::Buffer<u32> {
+        &self.bits
+    }
+
+    /// Adds `from` and everything reachable from there; `edges` is `[slots][edges_stride]`.
+    ///
+    /// One synchronous launch per level; each row is read once, over all calls.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If the table has other rows, or fewer than slots.
+    pub fn extend(
+        &mut self,
+        stream: &S,
+        edges: &S::Buffer<u32>,
+        edges_stride: u32,
+        from: &[u32],
+    ) -> Result<(), S::Error> {
+        let places = self.queue.len() * edges_stride as usize;
+        assert!(
+            edges.len() >= places && (edges_stride as usize).is_multiple_of(EDGES_ALIGN),
+            "rows of {edges_stride} places for {} slots are not {} places",
+            self.queue.len(),
+            edges.len()
+        );
+        // The first level expands a vertex outside of the graph, whose neighbors are `from`.
+        let mut start = from.to_vec();
+        start.resize(from.len().next_multiple_of(EDGES_ALIGN), NO_SLOT);
+        let (outside, start_row) = (stream.upload(&[0])?, stream.upload(&start)?);
+        let step = ReachArgs {
+            edges: start_row.input(),
+            frontier: outside.input(),
+            reached: self.bits.output(),
+            queue: self.queue.output(),
+            queue_len: self.len.output(),
+            frontier_len: 1,
+            slots: self.queue.len() as u32,
+            edges_stride: start.len() as u32,
+        };
+        // SAFETY: one row, as long as it says; the set and the queue have room for every slot.
+        unsafe { stream.launch(&Reach, step)? };
+        loop {
+            let end = stream.download(&self.len)?[0];
+            if end == self.expanded {
+                return Ok(());
+            }
+            let step = ReachArgs {
+                edges: edges.input(),
+                frontier: self.queue.input().add(self.expanded as usize),
+                frontier_len: end - self.expanded,
+                edges_stride,
+                ..step
+            };
+            // SAFETY: as above; the frontier is of slots, which have rows, as asserted.
+            unsafe { stream.launch(&Reach, step)? };
+            self.expanded = end;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Groups of keys in device memory, and the launch that finds them.
+
+use super::{FindGroups, GroupArgs};
+use crate::scan::{TileStates, select_tiles};
+use crate::{Buffer, Stream};
+
+/// Runs of equal keys among sorted ones, and the scratch memory to find them.
+pub struct Groups<S: Stream> {
+    /// `[capacity + 1]`: group `g` is the keys `begins[g]..begins[g + 1]`.
+    pub begins: S::Buffer<u32>,
+    /// `[1]`: the number of groups.
+    pub count: S::Buffer<u32>,
+    tiles: TileStates<S>,
+}
+
+impl<S: Stream> Groups<S> {
+    /// Allocates the groups of up to `capacity` keys: [`bytes`](Self::bytes) of device memory.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
+        Ok(Self {
+            begins: stream.allocate(capacity as usize + 1)?,
+            count: stream.allocate(1)?,
+            tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
+        })
+    }
+
+    /// Bytes of device memory of the groups of up to `capacity` keys: 4 per key.
+    pub const fn bytes(capacity: u32) -> u64 {
+        (capacity as u64 + 2) * size_of::<u32>() as u64
+            + TileStates::<S>::bytes(select_tiles(capacity) as usize, 1)
+    }
+
+    /// Finds the groups of the first `len` of `keys`, which ascend if the low `shift` bits are ignored. One
+    /// asynchronous launch: 8 bytes per key and 4 per group.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Panics
+    /// If there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
+    pub fn find(&mut self, stream: &S, keys: &S::Buffer<u64>, len: u32, shift: u32) -> Result<(), S::Error> {
+        assert!(len as usize <= keys.len(), "the groups of {len} keys are not among {}", keys.len());
+        assert!(
+            (len as usize) < self.begins.len(),
+            "the groups of {len} keys need more than room for {}",
+            self.begins.len() - 1
+        );
+        assert!(shift < u64::BITS, "a shift by {shift} leaves nothing of a key; it must be below 64");
+        let Self { begins, count, tiles } = self;
+        tiles.launch(stream, select_tiles(len), |look_back| {
+            let args = GroupArgs {
+                keys: keys.input(),
+                begins: begins.output(),
+                count: count.output(),
+                look_back,
+                len,
+                shift,
+            };
+            // SAFETY: there are `len` keys and room for one more begin than that, and the round is of all tiles.
+            unsafe { stream.launch(&FindGroups, args) }
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! The kernels (PTX entries) of the [tables](super::tables).
+
+use cuda_std::prelude::*;
+
+use super::buffered_list::BufferedList;
+use super::registers::Registers;
+use super::score::{Exact, LanePerRow, TilePerRow};
+use super::shape::{shape, shape_of_wide_beams};
+use super::tables::{exact_searches, quantized_searches};
+use super::{QuantizedSearchArgs, SearchArgs, solo, team};
+use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+
+/// A kernel: a search by one warp or by a team, with a frontier and a scorer.
+macro_rules! entry {
+    (
+        $rows:ident $entry:ident($Args:ty): $searcher:ident $(<$frontier:ty>)?, $scorer:ty,
+        $threads:tt threads, $blocks:tt blocks
+    ) => {
+        /// A search, as its name says.
+        ///
+        /// # Safety
+        /// The arguments are as their type says, and the launch is the one planned for them.
+        #[kernel(name = search_ $rows _ $entry, max_threads = $threads, min_blocks = $blocks)]
+        pub unsafe fn $entry(args: $Args) {
+            // SAFETY: the caller's promise.
+            unsafe { $searcher::search::<$($frontier,)? $scorer>(args) }
+        }
+    };
+}
+
+/// The kernels of one kind of rows: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for beams of
+/// up to 32, 64 and 128; `wide` has it in shared memory; `team` searches with several warps. `$b1` to `$wide` are the
+/// blocks per multiprocessor that registers are limited for.
+macro_rules! entries_of_rows {
+    ($rows:ident($Args:ty): $b1:tt $b2:tt $b4:tt $wide:tt, team $threads:tt, $scorer:ty, $wide_scorer:ty) => {
+        mod $rows {
+            use super::*;
+
+            entry!($rows r1($Args): solo<Registers<1>>, $scorer, 32 threads, $b1 blocks);
+            entry!($rows r2($Args): solo<Registers<2>>, $scorer, 32 threads, $b2 blocks);
+            entry!($rows r4($Args): solo<Registers<4>>, $wide_scorer, 32 threads, $b4 blocks);
+            entry!($rows wide($Args): solo<BufferedList>, $scorer, 32 threads, $wide blocks);
+            entry!($rows team($Args): team, $scorer, $threads threads, 1 blocks);
+        }
+    };
+}
+
+/// The functions of the kernels, for the emulator.
+macro_rules! body {
+    ($body:ident($Args:ty): $($rows:ident)*) => {
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(super) fn $body(rows: &str, variant: &str) -> unsafe fn($Args) {
+            match (rows, variant) {
+                $(
+                    (stringify!($rows), "r1") => $rows::r1,
+                    (stringify!($rows), "r2") => $rows::r2,
+                    (stringify!($rows), "r4") => $rows::r4,
+                    (stringify!($rows), "wide") => $rows::wide,
+                    (stringify!($rows), "team") => $rows::team,
+                )*
+                _ => unreachable!("the table holds every kernel of the family, {rows}_{variant} too"),
+            }
+        }
+    };
+}
+
+/// The distances of rows of `$bytes`, read in the shape that the function `$shape` gives.
+macro_rules! exact {
+    ($element:ident $term:ident $bytes:literal $shape:ident) => {
+        Exact<
+            $element,
+            $term,
+            { $shape($bytes).width },
+            { $bytes / 16 },
+            { $shape($bytes).steps },
+            { $shape($bytes).rows },
+        >
+    };
+}
+
+macro_rules! exact_entries {
+    ($($element:ident $term:ident $bytes:literal $rows:ident ($b1:tt $b2:tt $b4:tt $wide:tt);)*) => {
+        $(entries_of_rows!(
+            $rows(SearchArgs): $b1 $b2 $b4 $wide, team 512,
+            exact!($element $term $bytes shape), exact!($element $term $bytes shape_of_wide_beams)
+        );)*
+        body!(exact_body(SearchArgs): $($rows)*);
+    };
+}
+exact_searches!(exact_entries);
+
+macro_rules! quantized_entries {
+    ($($scorer:ident $size:literal $rows:ident ($b1:tt $b2:tt $b4:tt $wide:tt);)*) => {
+        $(entries_of_rows!(
+            $rows(QuantizedSearchArgs): $b1 $b2 $b4 $wide, team 256, $scorer<$size>, $scorer<$size>
+        );)*
+        body!(quantized_body(QuantizedSearchArgs): $($rows)*);
+    };
+}
+quantized_searches!(quantized_entries);

@@ -1,0 +1,202 @@
+//! Which kernel a search launches, and its grid.
+
+use std::borrow::Cow;
+
+use jasper_core::ElementKind;
+
+use super::quantized::{lane_per_row_query_bytes, tile_per_row_query_bytes};
+use super::shape::keeps_query;
+use super::tables::{exact_searches, quantized_searches};
+use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
+use super::{QuantizedSearchArgs, SearchArgs};
+use crate::codes::{CodeShape, PlaneShape};
+use crate::graph::Measure;
+use crate::row_kind::{RowKind, row_kinds};
+use crate::{Kernel, Launch};
+
+/// The rows that searches by exact distances are compiled for.
+const ROWS: &[RowKind] = &exact_searches!(row_kinds);
+
+/// A search by exact distances. Arguments: [`SearchArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Search {
+    rows: RowKind,
+    variant: Variant,
+}
+
+impl Search {
+    /// The kernel for rows of `row_bytes` and beams of `beam_width`: the specialized one, if there is one, with the
+    /// smallest frontier. `warps` per query: 1, or a team of 8 to 16.
+    ///
+    /// # Panics
+    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    pub fn for_rows(
+        element: ElementKind,
+        measure: Measure,
+        row_bytes: u32,
+        beam_width: u32,
+        warps: u32,
+    ) -> Self {
+        let rows = RowKind::find(ROWS, element, measure, row_bytes);
+        Self { rows, variant: Variant::for_beam(beam_width, warps, MAX_ROW_TEAM) }
+    }
+
+    /// Every kernel of the family.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.iter().flat_map(|&rows| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { rows, variant }))
+    }
+
+    /// The element that rows hold.
+    pub const fn element(self) -> ElementKind {
+        self.rows.element
+    }
+
+    /// What is summed over a pair of vectors.
+    pub const fn measure(self) -> Measure {
+        self.rows.measure
+    }
+
+    /// The only length of rows in bytes, if this kernel is for one.
+    pub fn row_bytes(self) -> Option<u32> {
+        (self.rows.bytes > 0).then_some(self.rows.bytes)
+    }
+
+    /// The widest beam it takes.
+    pub const fn max_beam_width(self) -> u32 {
+        self.variant.max_beam_width()
+    }
+
+    /// Warps per query.
+    pub const fn warps(self) -> u32 {
+        self.variant.warps
+    }
+}
+
+impl Kernel for Search {
+    type Args = SearchArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        format!("search_{}_{}", self.rows.name, self.variant.name()).into()
+    }
+
+    /// # Panics
+    /// If an argument is outside of its bounds, or rows are of another length than this kernel is for.
+    fn launch(&self, args: &SearchArgs) -> Launch {
+        let row_bytes = args.graph.row_bytes;
+        self.rows.check(row_bytes);
+        self.variant.launch(args, if keeps_query(self.rows.bytes) { 0 } else { row_bytes })
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(SearchArgs) {
+        super::entries::exact_body(self.rows.name, self.variant.name())
+    }
+}
+
+/// How lanes read codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum ReadMode {
+    /// One lane per code. Holds the length of a code in chunks of 16 bytes.
+    LanePerRow(u32),
+    /// A tile of lanes per code, for codes of any length. Holds the lanes per tile.
+    TilePerRow(u32),
+}
+
+macro_rules! read_modes {
+    ($($mode:ident $size:literal $name:ident $blocks:tt;)*) => {
+        [$((ReadMode::$mode($size), stringify!($name))),*]
+    };
+}
+
+/// The modes that quantized searches are compiled for, and their part of the names of entries.
+const READ_MODES: &[(ReadMode, &str)] = &quantized_searches!(read_modes);
+
+/// Codes of up to this many bytes are read by four lanes, with one or two loads each.
+const FOUR_LANES_BYTES: u32 = 160;
+
+impl ReadMode {
+    /// Whether it can read codes of this shape for queries of `level_bytes`. A lane sums all planes of its code by
+    /// shift alone.
+    fn takes(self, shape: &CodeShape, level_bytes: u32) -> bool {
+        let Self::LanePerRow(chunks) = self else { return true };
+        let is_plain = |plane: PlaneShape| plane.shift == 0;
+        let planes_are_plain = [shape.four, shape.two, shape.one].into_iter().all(is_plain);
+        shape.row_bytes() == chunks * 16
+            && level_bytes == 1
+            && shape.eight.dimensions == 0
+            && planes_are_plain
+    }
+}
+
+/// A quantized search. Arguments: [`QuantizedSearchArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QuantizedSearch {
+    mode: ReadMode,
+    name: &'static str,
+    variant: Variant,
+}
+
+impl QuantizedSearch {
+    /// The kernel for codes of this shape, queries of `level_bytes`, and beams of `beam_width`. `warps` per query: 1,
+    /// or a team of 8 from 8 on.
+    ///
+    /// # Panics
+    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    pub fn for_codes(shape: &CodeShape, level_bytes: u32, beam_width: u32, warps: u32) -> Self {
+        let lanes = if shape.row_bytes() <= FOUR_LANES_BYTES { 4 } else { 8 };
+        let fits = |mode: ReadMode| match mode {
+            ReadMode::LanePerRow(_) => mode.takes(shape, level_bytes),
+            ReadMode::TilePerRow(width) => width == lanes,
+        };
+        let (mode, name) =
+            *READ_MODES.iter().find(|(mode, _)| fits(*mode)).expect("tiles of 4 and 8 lanes exist");
+        Self { mode, name, variant: Variant::for_beam(beam_width, warps, MAX_CODE_TEAM) }
+    }
+
+    /// Every kernel of the family.
+    pub fn all() -> impl Iterator<Item = Self> {
+        READ_MODES.iter().flat_map(|&(mode, name)| {
+            Variant::all(MAX_CODE_TEAM).map(move |variant| Self { mode, name, variant })
+        })
+    }
+
+    /// Whether it searches codes of this shape, for queries of `level_bytes`.
+    pub fn takes(&self, shape: &CodeShape, level_bytes: u32) -> bool {
+        self.mode.takes(shape, level_bytes)
+    }
+
+    /// The widest beam it takes.
+    pub const fn max_beam_width(self) -> u32 {
+        self.variant.max_beam_width()
+    }
+
+    /// Warps per query.
+    pub const fn warps(self) -> u32 {
+        self.variant.warps
+    }
+}
+
+impl Kernel for QuantizedSearch {
+    type Args = QuantizedSearchArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        format!("search_{}_{}", self.name, self.variant.name()).into()
+    }
+
+    /// # Panics
+    /// If an argument is outside of its bounds, or this kernel is not for codes of this shape.
+    fn launch(&self, args: &QuantizedSearchArgs) -> Launch {
+        let codes = &args.codes;
+        assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry(), codes.shape);
+        let query = match self.mode {
+            ReadMode::LanePerRow(_) => lane_per_row_query_bytes(codes),
+            ReadMode::TilePerRow(_) => tile_per_row_query_bytes(codes),
+        };
+        self.variant.launch(&args.search, query)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(QuantizedSearchArgs) {
+        super::entries::quantized_body(self.name, self.variant.name())
+    }
+}

@@ -1,0 +1,95 @@
+//! What all search kernels have in common: where the frontier is, and how many warps share a query.
+
+use super::shared_layout::{Layout, LayoutParams, MAX_WARPS};
+use super::{MAX_BEAM_WIDTH, SearchArgs};
+use crate::{Launch, WARP_SIZE};
+
+/// Warps of the smallest team.
+const MIN_TEAM_WARPS: u32 = 8;
+/// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.
+pub(super) const MAX_ROW_TEAM: u32 = MAX_WARPS;
+pub(super) const MAX_CODE_TEAM: u32 = 8;
+
+/// Where the frontier is, and how many warps share a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Variant {
+    /// Registers per lane that hold the frontier; 0 if it is in shared memory.
+    registers: u32,
+    pub(super) warps: u32,
+}
+
+impl Variant {
+    /// Searches by one warp, in the order of the widest beam.
+    const SOLO: [Self; 4] = [
+        Self { registers: 1, warps: 1 },
+        Self { registers: 2, warps: 1 },
+        Self { registers: 4, warps: 1 },
+        Self { registers: 0, warps: 1 },
+    ];
+
+    /// The narrowest frontier for beams of `beam_width`, and a team of `warps`, at most `max_team`; fewer than
+    /// [`MIN_TEAM_WARPS`] mean one warp. Teams have their frontier in shared memory.
+    ///
+    /// # Panics
+    /// If the beam is wider than [`MAX_BEAM_WIDTH`].
+    pub(super) fn for_beam(beam_width: u32, warps: u32, max_team: u32) -> Self {
+        assert!(beam_width <= MAX_BEAM_WIDTH, "beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}");
+        let team = Self { registers: 0, warps: warps.min(max_team) };
+        let solo =
+            Self::SOLO.into_iter().find(|solo| warps < MIN_TEAM_WARPS && beam_width <= solo.max_beam_width());
+        solo.unwrap_or(team)
+    }
+
+    /// Every variant of a family with teams of `max_team` warps.
+    pub(super) fn all(max_team: u32) -> impl Iterator<Item = Self> + Clone {
+        Self::SOLO.into_iter().chain([Self { registers: 0, warps: max_team }])
+    }
+
+    /// The widest beam it takes.
+    pub(super) const fn max_beam_width(self) -> u32 {
+        if self.registers > 0 { self.registers * WARP_SIZE } else { MAX_BEAM_WIDTH }
+    }
+
+    /// The end of the names of its kernels.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self { registers: 1, .. } => "r1",
+            Self { registers: 2, .. } => "r2",
+            Self { registers: 4, .. } => "r4",
+            Self { warps: 1, .. } => "wide",
+            _ => "team",
+        }
+    }
+
+    /// The launch of a kernel that keeps `query_bytes` of its query in shared memory.
+    ///
+    /// # Panics
+    /// If an argument is outside of its bounds.
+    pub(super) fn launch(self, args: &SearchArgs, query_bytes: u32) -> Launch {
+        let check = |name, value: u32, min: u32, max: u32| {
+            assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");
+        };
+        check("beam_width", args.beam_width, 1, self.max_beam_width());
+        check("k", args.k, 1, args.beam_width);
+        check("candidates_len", args.candidates_len, 0, args.beam_width);
+        check("expansions", args.expansions, 1, if self.warps > 1 { self.warps } else { u32::MAX });
+        let (stride, slots) = (args.graph.edges_stride, args.visited_slots);
+        assert!(
+            stride > 0 && stride.is_multiple_of(WARP_SIZE),
+            "edges_stride ({stride}) must be a multiple of 32"
+        );
+        let starts = args.start_points_stride;
+        assert!(
+            args.queries_len.checked_mul(starts).is_some(),
+            "{} queries of start_points_stride ({starts}) must be below 2^32",
+            args.queries_len
+        );
+        assert!(
+            slots == 0 || slots >= WARP_SIZE && slots.is_power_of_two(),
+            "visited_slots ({slots}) must be 0 or a power of two from 32 on"
+        );
+        let params = LayoutParams { query_bytes, has_list: self.registers == 0, is_team: self.warps > 1 };
+        let shared = Layout::new(args, params).end;
+        Launch::linear(args.queries_len, self.warps * WARP_SIZE).with_shared(shared)
+    }
+}

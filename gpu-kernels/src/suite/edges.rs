@@ -1,0 +1,152 @@
+//! Traversals against plain ones.
+
+use std::collections::BTreeSet;
+
+use jasper_core::synthetic;
+use rand::{Rng, RngExt};
+
+use super::bits::{some, words};
+use crate::edges::{FindFreeRow, FindRowsToRepair, FreeRowArgs, ReachableSet, RowsToRepairArgs};
+use crate::graph::NO_SLOT;
+use crate::neighbor;
+use crate::{Buffer, Stream};
+
+/// The adjacency of some vertices.
+pub(super) struct Edges {
+    pub(super) rows: Vec<Vec<u32>>,
+    pub(super) stride: usize,
+}
+
+impl Edges {
+    /// Up to `max_edges` edges of each of `slots`.
+    pub(super) fn random(rng: &mut impl Rng, slots: u32, max_edges: usize) -> Self {
+        let stride = [32, 64, 96][rng.random_range(0..3)];
+        let max_edges = max_edges.min(stride);
+        let row = |_| (0..rng.random_range(0..=max_edges)).map(|_| rng.random_range(0..slots)).collect();
+        Self { rows: (0..slots).map(row).collect(), stride }
+    }
+
+    /// The rows, padded.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let padded = |row: &Vec<u32>| {
+            let mut row = row.clone();
+            row.resize(self.stride, NO_SLOT);
+            row
+        };
+        self.rows.iter().flat_map(padded).collect()
+    }
+
+    /// Adds everything reachable from `open`.
+    fn reach(&self, mut open: Vec<u32>, reached: &mut BTreeSet<u32>) {
+        while let Some(slot) = open.pop() {
+            if reached.insert(slot) {
+                open.extend(&self.rows[slot as usize]);
+            }
+        }
+    }
+}
+
+/// Slots reachable from one vertex, then from some more, with many edges and with so few that there are many levels.
+///
+/// # Panics
+/// If it is not what the reference reaches, or the stream fails.
+pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, max_edges) in [(1, 1), (40, 1), (500, 2), (300, 60)] {
+        let edges = Edges::random(&mut rng, slots, max_edges);
+        let on_device = stream.upload(&edges.places()).unwrap();
+        let mut reached = ReachableSet::empty(stream, slots).unwrap();
+        let mut expected = BTreeSet::new();
+        for seeds in [1, 0, 40] {
+            let from: Vec<u32> = (0..seeds).map(|_| rng.random_range(0..slots)).collect();
+            reached.extend(stream, &on_device, edges.stride as u32, &from).unwrap();
+            edges.reach(from, &mut expected);
+            let bits = stream.download(reached.bits()).unwrap();
+            assert_eq!(bits, words(&expected, slots), "{slots} slots, {max_edges} edges");
+        }
+    }
+}
+
+/// Live vertices with deleted neighbors, where nearly all slots are live, and where few are.
+///
+/// # Panics
+/// If they are not those of the reference, or the stream fails.
+pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, dead) in [(1, 2), (64, 20), (333, 50), (700, 2)] {
+        let edges = Edges::random(&mut rng, slots, 70);
+        let hidden = some(&mut rng, slots, dead);
+        let live: BTreeSet<u32> = (0..slots).filter(|slot| !hidden.contains(slot)).collect();
+        let leads_there = |slot: &&u32| edges.rows[**slot as usize].iter().any(|to| hidden.contains(to));
+        let expected = live.iter().filter(leads_there).copied().collect();
+        let on_device = stream.upload(&edges.places()).unwrap();
+        let live = stream.upload(&words(&live, slots)).unwrap();
+        let mut to_repair = stream.allocate(live.len()).unwrap();
+        let args = RowsToRepairArgs {
+            edges: on_device.input(),
+            live: live.input(),
+            rows_to_repair: to_repair.output(),
+            slots,
+            edges_stride: edges.stride as u32,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&FindRowsToRepair, args).unwrap() };
+        assert_eq!(stream.download(&to_repair).unwrap(), words(&expected, slots), "{slots} slots");
+    }
+}
+
+/// The nearest candidate that is reached and has room: if all have, and if few do; with ties, and with empty
+/// vertices_len.
+///
+/// # Panics
+/// If it is not that of the reference, or the stream fails.
+pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, vertices_len, max_edges, unreached) in
+        [(1, 1, 1, 1), (200, 9, 40, 30), (900, 70, 3, 600), (300, 40, 64, 2)]
+    {
+        let edges = Edges::random(&mut rng, slots, max_edges);
+        let max_degree = max_edges.min(edges.stride) as u32;
+        let dead = some(&mut rng, slots, unreached);
+        let reached: BTreeSet<u32> = (0..slots).filter(|slot| !dead.contains(slot)).collect();
+        let stride = 100;
+        let mut candidates = vec![u64::MAX; vertices_len * stride];
+        let (mut work, mut duplicate_of, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        for list in candidates.chunks_exact_mut(stride) {
+            let found = rng.random_range(0..=stride);
+            for key in &mut list[..found] {
+                let visited = !neighbor::UNEXPANDED;
+                *key = neighbor::entry(rng.random_range(-2..9) as f32, rng.random_range(0..slots)) & visited;
+            }
+            work.extend([found as u32, rng.random()]);
+            duplicate_of.push(if rng.random_range(0..8) == 0 { 0 } else { NO_SLOT });
+            let has_room = |key: &&u64| {
+                let id = neighbor::id(**key);
+                reached.contains(&id) && edges.rows[id as usize].len() < max_degree as usize
+            };
+            let nearest = list[..found].iter().filter(has_room).min().map(|key| key | neighbor::UNEXPANDED);
+            let is_new = duplicate_of.last() == Some(&NO_SLOT);
+            expected.push(nearest.filter(|_| is_new).unwrap_or(u64::MAX));
+        }
+        let places = stream.upload(&edges.places()).unwrap();
+        let reached = stream.upload(&words(&reached, slots)).unwrap();
+        let candidates = stream.upload(&candidates).unwrap();
+        let (work, duplicate_of) = (stream.upload(&work).unwrap(), stream.upload(&duplicate_of).unwrap());
+        let mut nearest = stream.allocate(vertices_len).unwrap();
+        let args = FreeRowArgs {
+            edges: places.input(),
+            reached: reached.input(),
+            candidates: candidates.input(),
+            costs: work.input(),
+            duplicate_of: duplicate_of.input(),
+            nearest: nearest.output(),
+            vertices_len: vertices_len as u32,
+            candidates_stride: stride as u32,
+            edges_stride: edges.stride as u32,
+            max_degree,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&FindFreeRow, args).unwrap() };
+        assert_eq!(stream.download(&nearest).unwrap(), expected, "{slots} slots, {max_edges} edges");
+    }
+}

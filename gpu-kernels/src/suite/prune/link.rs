@@ -1,0 +1,130 @@
+//! Edges of new vertices.
+
+use jasper_core::{Element, Metric, Neighbor, f16, synthetic};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use super::vertices::Vertices;
+use super::{ROW_BYTES, for_all_vertices};
+use crate::graph::NO_SLOT;
+use crate::prune::{
+    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges,
+    ReverseEdgesArgs,
+};
+use crate::{Buffer, DevicePtr, Stream};
+
+/// Edges of new vertices, reversed, and written into the graph: with no candidates, few, and more than count.
+///
+/// # Panics
+/// If a result differs from the reference, or the stream fails.
+pub fn links_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(rows_agree(stream, seed));
+}
+
+fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    let mut rng = synthetic::rng(seed);
+    let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
+    let (vertices_len, stride) = (6, vertices.len() + 3);
+    let (mut candidates, mut work, mut expected) = (vec![0; vertices_len * stride], Vec::new(), Vec::new());
+    let mut batch: Vec<u32> = (0..vertices_len as u32).map(|list| list * 3).collect();
+    batch[1..].shuffle(&mut rng);
+    let mut counters = [0; COUNTERS];
+    for (list, &vertex) in batch.iter().enumerate() {
+        let ids = vertices.some(&mut rng, if list == 1 { 0 } else { vertices.len() });
+        let keys: Vec<Neighbor> = ids.iter().map(|&id| vertices.neighbor(vertex, id)).collect();
+        for (place, key) in candidates[list * stride..].iter_mut().zip(&keys) {
+            *place = if rng.random() { key.to_bits() } else { key.expanded().to_bits() };
+        }
+        work.extend([keys.len() as u32, 1000]);
+        let mut left: Vec<_> = keys.iter().copied().filter(|key| key.id().get() != vertex).collect();
+        left.sort_unstable();
+        left.truncate(vertices.max_candidates);
+        let has_its_row = |key: &&Neighbor| vertices.row(key.id().get()) == vertices.row(vertex);
+        let same = keys.iter().filter(|key| key.id().get() != vertex).filter(has_its_row).min();
+        let same = same.map(|key| key.id().get());
+        let (kept, distances) = if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, &[]) };
+        counters[0] += keys.len() as u64;
+        counters[1] += 1000;
+        counters[2] += distances;
+        counters[3] += u64::from(same.is_some());
+        expected.push((vertex, kept, same));
+    }
+
+    let mut device = vertices.upload(stream);
+    let (on_device, work) = (stream.upload(&batch).unwrap(), stream.upload(&work).unwrap());
+    let candidates = stream.upload(&candidates).unwrap();
+    let [mut linked, mut duplicate_of] = [(); 2].map(|()| stream.allocate(vertices_len).unwrap());
+    let [mut ids, mut distances, mut sources] =
+        [(); 3].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
+    let mut keys = stream.allocate(ids.len()).unwrap();
+    let find_duplicates = FindDuplicatesArgs {
+        rows: vertices.args(&mut device).graph.rows,
+        batch: on_device.input(),
+        candidates: candidates.input(),
+        costs: work.input(),
+        duplicate_of: duplicate_of.output(),
+        row_bytes: vertices.row_bytes(),
+        vertices_len: vertices_len as u32,
+        candidates_stride: stride as u32,
+    };
+    let args = LinkArgs {
+        prune: vertices.args(&mut device),
+        batch: on_device.input(),
+        candidates: candidates.input(),
+        batch_candidates: DevicePtr::null(),
+        costs: work.input(),
+        duplicate_of: duplicate_of.input(),
+        vertices: linked.output(),
+        ids: ids.output(),
+        distances: distances.output(),
+        vertices_len: vertices_len as u32,
+        candidates_stride: stride as u32,
+    };
+    let turn = ReverseEdgesArgs {
+        vertices: linked.input(),
+        ids: ids.input(),
+        distances: distances.input(),
+        sort_keys: keys.output(),
+        sources: sources.output(),
+        vertices_len: vertices_len as u32,
+        edges_stride: vertices.edges_stride as u32,
+    };
+    let publish = PublishArgs {
+        vertices: linked.input(),
+        ids: ids.input(),
+        edges: device.edges.output(),
+        rows: vertices_len as u32,
+        edges_stride: vertices.edges_stride as u32,
+    };
+    // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; each launch
+    // reads what those before it wrote.
+    unsafe {
+        stream.launch(&FindDuplicates, find_duplicates).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
+        stream.launch(&ReverseEdges, turn).unwrap();
+        stream.launch(&Publish, publish).unwrap();
+    }
+
+    let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
+    let (linked, duplicate_of) = (stream.download(&linked).unwrap(), stream.download(&duplicate_of).unwrap());
+    let (ids, edges) = (stream.download(&ids).unwrap(), stream.download(&device.edges).unwrap());
+    let (keys, sources) = (stream.download(&keys).unwrap(), stream.download(&sources).unwrap());
+    let mut rows = vertices.edges.clone();
+    for (list, (vertex, kept, same)) in expected.into_iter().enumerate() {
+        let row = vertices.padded(kept.iter().map(|key| key.id().get()).collect());
+        let places = list * vertices.edges_stride..(list + 1) * vertices.edges_stride;
+        assert_eq!(ids[places.clone()], row, "the edges of {vertex}: {what}");
+        assert_eq!(duplicate_of[list], same.unwrap_or(NO_SLOT), "{what}");
+        assert_eq!(linked[list], if same.is_some() { NO_SLOT } else { vertex }, "{what}");
+        for (place, link) in places.zip(kept.iter().map(Some).chain(std::iter::repeat(None))) {
+            let key = link.map(|key| u64::from(key.id().get()) << 32 | key.to_bits() >> 32);
+            assert_eq!(keys[place], key.unwrap_or(u64::MAX), "{what}");
+            assert!(link.is_none() || sources[place] == vertex, "{what}");
+        }
+        if same.is_none() {
+            rows[vertex as usize * vertices.edges_stride..][..vertices.edges_stride].copy_from_slice(&row);
+        }
+    }
+    assert_eq!(edges, rows, "{what}");
+    assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");
+}
