@@ -60,9 +60,13 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     list.step("tests, as README.md says", cargo(root).args(test))?;
     list.step("tests without CUDA", cargo(root).arg("test").args(WITHOUT_CUDA))?;
     let packages = workspace.packages.iter().filter(|package| package.published);
+    // Cargo keeps what it unpacks from a tarball by the path of the target folder and the version alone: in the same
+    // folder, a package would be compiled against the packages of an earlier run.
+    let target = tempfile::tempdir_in(&workspace.target).context("no folder for the packages")?;
     let mut package = cargo(root);
     package
-        .args(["package", "--allow-dirty"])
+        .args(["package", "--allow-dirty", "--target-dir"])
+        .arg(target.path())
         .args(packages.flat_map(|package| ["--package", &package.name]));
     list.step("packages, each compiled from its tarball", &mut package)?;
     list.finish();
