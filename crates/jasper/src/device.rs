@@ -13,7 +13,7 @@ use crate::{Index, backend};
 /// Where an index is built, and where it is searched and changed once [moved there](Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The first CUDA device with room for the work, and the CPU where there is none.
+    /// The first CUDA device with room for the work, and the CPU where there is none or the feature `cuda` is off.
     #[default]
     Auto,
     /// The CPU. A graph built here is the same on every machine.

@@ -47,7 +47,7 @@
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
 //! use jasper::Device;
 //!
-//! let device = Device::Auto; // The first GPU with room, or the CPU.
+//! let device = Device::Auto; // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
 //! let index = IndexBuilder::new(Metric::L2).device(device).build(&MatrixView::new(&vectors, 16)?)?;
 //! let index = index.to_device(device)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
@@ -78,6 +78,10 @@
 //! | [`graph`] | the graph itself, and graph files of other libraries |
 //! | [`error`] | all errors and their causes |
 //! | [`mod@bench`] | synthetic sets, recall, profiles, runbooks |
+//!
+//! Many of these items come from `jasper-core`, `jasper-data`, `jasper-graph`, `jasper-quant` and `jasper-vamana`, and
+//! their examples name those crates. You need none of them: `jasper` exports each item, in the module that the table
+//! gives or at its root.
 //!
 //! Building, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning have a
 //! variant `_with_progress`, with one more argument: a callback that receives progress reports and may cancel the call.
