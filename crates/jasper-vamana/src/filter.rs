@@ -1,6 +1,7 @@
 //! Filters: which keys a search may return.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jasper_core::{BitSet, Key};
 use rustc_hash::FxHashSet;
@@ -48,7 +49,7 @@ impl fmt::Debug for Filter<'_> {
 /// A set of keys, built once and reused as the filter of any number of searches.
 ///
 /// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a
-/// `RoaringTreemap`. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a hash
+/// `RoaringTreemap`. A clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a hash
 /// table, so a lookup takes constant time.
 ///
 /// ```
@@ -59,9 +60,8 @@ impl fmt::Debug for Filter<'_> {
 /// # let _ = params;
 /// ```
 #[derive(Clone)]
-pub struct KeyFilter(Set);
+pub struct KeyFilter(Arc<Set>);
 
-#[derive(Clone)]
 enum Set {
     Bitmap(BitSet),
     Table(FxHashSet<Key>),
@@ -71,10 +71,15 @@ enum Set {
 const BITS_PER_KEY: u64 = 128;
 
 impl KeyFilter {
+    /// Whether both are clones of one filter.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether `key` is in the set.
     #[inline]
     pub fn contains(&self, key: Key) -> bool {
-        match &self.0 {
+        match &*self.0 {
             Set::Bitmap(bits) => usize::try_from(key).is_ok_and(|key| bits.contains(key)),
             Set::Table(keys) => keys.contains(&key),
         }
@@ -82,7 +87,7 @@ impl KeyFilter {
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        match &self.0 {
+        match &*self.0 {
             Set::Bitmap(bits) => bits.len(),
             Set::Table(keys) => keys.len(),
         }
@@ -99,19 +104,19 @@ impl FromIterator<Key> for KeyFilter {
         let keys: Vec<Key> = keys.into_iter().collect();
         let bits = keys.iter().max().map_or(0, |&key| key.saturating_add(1));
         if bits > (keys.len() as u64).saturating_mul(BITS_PER_KEY) {
-            return Self(Set::Table(keys.into_iter().collect()));
+            return Self(Arc::new(Set::Table(keys.into_iter().collect())));
         }
         let mut bitmap = BitSet::new();
         for key in keys {
             bitmap.insert(key as usize);
         }
-        Self(Set::Bitmap(bitmap))
+        Self::from(bitmap)
     }
 }
 
 impl From<BitSet> for KeyFilter {
     fn from(keys: BitSet) -> Self {
-        Self(Set::Bitmap(keys))
+        Self(Arc::new(Set::Bitmap(keys)))
     }
 }
 

@@ -172,6 +172,14 @@ pub enum SearchError {
         /// The range.
         bound: &'static str,
     },
+    /// A submitted search outlives the call, which a predicate does not.
+    #[error(
+        "a predicate cannot filter a submitted search; collect the keys into a KeyFilter, or call `search`"
+    )]
+    SubmittedPredicate,
+    /// The system gives no thread for submitted searches.
+    #[error("no thread for submitted searches could be started; end other threads, or call `search`")]
+    Thread(#[source] std::io::Error),
     /// The device failed, or the index is not on one. From an index of the crate `jasper` this is its `DeviceError`;
     /// from the crate `jasper-cuda`, its `Error`.
     #[error(transparent)]

@@ -106,6 +106,7 @@ mod auto_quantize;
 mod backend;
 pub mod bench;
 mod builder;
+mod callers;
 mod check;
 mod device;
 mod index;
@@ -114,6 +115,7 @@ pub mod tune;
 
 pub use any::{AnyIndex, AnyRows, AnySource, AnyVectors};
 pub use builder::IndexBuilder;
+pub use callers::SearchFuture;
 pub use device::Device;
 pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};

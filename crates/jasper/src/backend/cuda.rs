@@ -97,12 +97,12 @@ impl<T: Element> Upload<T> {
     }
 
     /// Combines the copy with its graph.
-    pub(crate) fn into_backend(self, graph: Graph<T>, executor: Arc<CpuExecutor>) -> Box<dyn Backend<T>> {
+    pub(crate) fn into_backend(self, graph: Graph<T>, executor: Arc<CpuExecutor>) -> Arc<dyn Backend<T>> {
         let Self { stream, copy } = self;
         let searches = SearchContexts::new(stream.context());
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
         let graph = RwLock::new(MutableDeviceGraph::new(stream, graph, copy));
-        Box::new(CudaBackend { graph, searches, device_executor, executor })
+        Arc::new(CudaBackend { graph, searches, device_executor, executor })
     }
 }
 
@@ -190,8 +190,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         read.map_err(failed(self.ordinal()))
     }
 
-    fn into_graph(self: Box<Self>) -> Graph<T> {
-        self.graph.into_inner().unwrap_or_else(PoisonError::into_inner).into_host()
+    fn into_graph(self: Arc<Self>) -> Graph<T> {
+        let this = Arc::into_inner(self).expect("the caller holds the only reference");
+        this.graph.into_inner().unwrap_or_else(PoisonError::into_inner).into_host()
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

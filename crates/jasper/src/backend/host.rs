@@ -52,8 +52,9 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         Ok(())
     }
 
-    fn into_graph(self: Box<Self>) -> Graph<T> {
-        self.graph.into_inner().unwrap_or_else(PoisonError::into_inner)
+    fn into_graph(self: Arc<Self>) -> Graph<T> {
+        let this = Arc::into_inner(self).expect("the caller holds the only reference");
+        this.graph.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

@@ -8,6 +8,7 @@ mod cuda;
 mod host;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
@@ -60,8 +61,8 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         Ok(())
     }
 
-    /// The graph, whose edges were [read](Self::read_edges) before.
-    fn into_graph(self: Box<Self>) -> Graph<T>;
+    /// The graph, whose edges were [read](Self::read_edges) before. The caller holds the only reference.
+    fn into_graph(self: Arc<Self>) -> Graph<T>;
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 

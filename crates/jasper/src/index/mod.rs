@@ -14,6 +14,7 @@ use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, PoolError, VectorStorage};
 
 use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
+use crate::callers::Callers;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, IndexStats, MoveError};
 pub use open::OpenOptions;
@@ -39,7 +40,8 @@ pub use open::OpenOptions;
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
 pub struct Index<T: Element> {
-    pub(crate) backend: Box<dyn Backend<T>>,
+    pub(crate) backend: Arc<dyn Backend<T>>,
+    callers: Callers<T>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
@@ -65,8 +67,23 @@ impl<T: Element> Index<T> {
     }
 
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
-        let backend = Box::new(HostBackend::new(graph, Arc::clone(&executor)));
-        Self { backend, executor, writer: Mutex::default(), storage: Mutex::default() }
+        let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
+        Self {
+            callers: Callers::new(Arc::clone(&backend) as _),
+            backend,
+            executor,
+            writer: Mutex::default(),
+            storage: Mutex::default(),
+        }
+    }
+
+    /// The index with its graph on another backend.
+    fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
+        let Self { backend, callers, executor, writer, storage } = self;
+        // Waits for submitted searches, which hold the backend.
+        drop(callers);
+        let backend = to(backend.into_graph(), Arc::clone(&executor));
+        Self { callers: Callers::new(Arc::clone(&backend)), backend, executor, writer, storage }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete.
@@ -123,10 +140,7 @@ impl<T: Element> Index<T> {
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
             Ok(None) => Ok(index),
-            Ok(Some(copy)) => {
-                let backend = copy.into_backend(index.backend.into_graph(), Arc::clone(&index.executor));
-                Ok(Self { backend, ..index })
-            }
+            Ok(Some(copy)) => Ok(index.moved(|graph, executor| copy.into_backend(graph, executor))),
         }
     }
 
@@ -143,8 +157,7 @@ impl<T: Element> Index<T> {
         if let Err(error) = self.backend.read_edges() {
             return Err(MoveError::new(self, error));
         }
-        let backend = Box::new(HostBackend::new(self.backend.into_graph(), Arc::clone(&self.executor)));
-        Ok(Self { backend, ..self })
+        Ok(self.moved(|graph, executor| Arc::new(HostBackend::new(graph, executor))))
     }
 
     /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in

@@ -4,7 +4,8 @@ use jasper_core::{Element, Key, MatrixView};
 use jasper_graph::KeyError;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
-use crate::Index;
+use crate::callers::SearchFuture;
+use crate::{Device, Index};
 
 impl<T: Element> Index<T> {
     /// The nearest keys to a vector, nearest first: `k` of them, or as many as there are.
@@ -12,7 +13,41 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.backend.search(query, params)
+        match self.device() {
+            Device::Cpu => self.backend.search(query, params),
+            Device::Auto | Device::Cuda(_) => self.callers.search(query, params),
+        }
+    }
+
+    /// Queues a search and returns at once: the result is a future, for callers that serve many requests without a
+    /// thread for each. What is queued while others are searched is searched together.
+    ///
+    /// ```
+    /// # use jasper::bench::synthetic::Clusters;
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// # use std::task::{Context, Poll, Waker};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
+    /// let found = async {
+    ///     let (first, second) = (index.submit(&vectors[..16], SearchParams::new(5)), index.submit(&vectors[16..32], SearchParams::new(5)));
+    ///     Ok::<_, jasper::SearchError>((first?.await?, second?.await?))
+    /// };
+    /// // In a server, the runtime polls.
+    /// let mut found = std::pin::pin!(found);
+    /// let (first, second) = loop {
+    ///     if let Poll::Ready(found) = found.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    ///         break found?;
+    ///     }
+    ///     std::thread::yield_now();
+    /// };
+    /// assert_eq!((first[0].key, second[0].key), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SearchError::SubmittedPredicate`], [`SearchError::Thread`]; the future has those of [`Self::search`].
+    pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
+        self.callers.submit(query, params)
     }
 
     /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`.

@@ -12,6 +12,7 @@
 //! | [`filter`] | only what matches, all of it where little does |
 //! | [`on_device`] | an index answers the same wherever it is searched |
 //! | [`shared`] | searches beside a change go on, and see one state or the other |
+//! | [`submit`] | single searches of many callers, each with its own answer |
 //! | [`tune`] | a search that was tuned finds what it was tuned for |
 //! | [`recall`] | how many of the true neighbors are found, after a build and after changes |
 //! | [`runbook`] | a runbook does its steps, and is measured against the truth of the moment |
@@ -33,4 +34,5 @@ mod recall;
 mod runbook;
 mod same_bytes;
 mod shared;
+mod submit;
 mod tune;

@@ -1,0 +1,212 @@
+//! Single searches of many callers, gathered into batches: [`Index::submit`] and, on a CUDA device,
+//! [`Index::search`](crate::Index::search).
+
+mod queue;
+#[cfg(test)]
+mod tests;
+
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(super) use std::thread;
+}
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+
+use jasper_core::{Element, MatrixView};
+use jasper_graph::VectorError;
+use jasper_vamana::{Distances, Filter, Hit, KeyFilter, Matches, SearchError, SearchParams, TunedLaunch};
+
+use crate::backend::Backend;
+use queue::{Queue, Run, Submitted};
+
+/// Most batches that run at a time: while a device searches some, the callers of others wake up and return.
+const MAX_RUNNING: usize = 4;
+/// Most searches of a batch: several times as many as a device searches concurrently.
+const MAX_BATCH: usize = 4096;
+
+type Answer = Result<Vec<Hit>, SearchError>;
+
+/// A search that may wait for others.
+struct Query<T> {
+    vector: Vec<T>,
+    settings: Settings,
+    filter: Option<KeyFilter>,
+}
+
+/// Parameters that the searches of a batch have in common, besides the filter.
+#[derive(Clone, Copy, PartialEq)]
+struct Settings {
+    k: usize,
+    beam_width: usize,
+    distances: Distances,
+    launch: Option<TunedLaunch>,
+}
+
+impl<T: Element> Query<T> {
+    /// `None` if the filter is a predicate, which the query cannot own.
+    fn new(vector: &[T], params: SearchParams<'_>) -> Option<Self> {
+        let filter = match params.filter {
+            None => None,
+            Some(Filter::Keys(keys)) => Some(keys.clone()),
+            Some(Filter::Predicate(_)) => return None,
+        };
+        let SearchParams { k, beam_width, distances, launch, .. } = params;
+        Some(Self {
+            vector: vector.to_vec(),
+            settings: Settings { k, beam_width, distances, launch },
+            filter,
+        })
+    }
+
+    fn params(&self) -> SearchParams<'_> {
+        let Settings { k, beam_width, distances, launch } = self.settings;
+        let params = SearchParams::new(k).beam_width(beam_width).distances(distances).launch(launch);
+        match &self.filter {
+            Some(keys) => params.filter(keys),
+            None => params,
+        }
+    }
+
+    /// Whether both may be in one batch.
+    fn fits(&self, other: &Self) -> bool {
+        let same_filter = match (&self.filter, &other.filter) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.ptr_eq(b),
+            _ => false,
+        };
+        same_filter && self.settings == other.settings && self.vector.len() == other.vector.len()
+    }
+}
+
+/// Runs batches on the backend of an index.
+struct Runner<T: Element>(Arc<dyn Backend<T>>);
+
+impl<T: Element> Run for Runner<T> {
+    type Query = Query<T>;
+    type Answer = Answer;
+
+    fn may_share(&self, first: &Query<T>, other: &Query<T>) -> bool {
+        first.fits(other)
+    }
+
+    fn run(&self, batch: &[&Query<T>]) -> Vec<Answer> {
+        if let [query] = batch {
+            return vec![self.0.search(&query.vector, query.params())];
+        }
+        let vectors: Vec<T> = batch.iter().flat_map(|query| query.vector.iter().copied()).collect();
+        self.search_together(&vectors, batch).unwrap_or_else(|_| {
+            // One by one, each caller gets its own error.
+            batch.iter().map(|query| self.0.search(&query.vector, query.params())).collect()
+        })
+    }
+}
+
+impl<T: Element> Runner<T> {
+    fn search_together(&self, vectors: &[T], batch: &[&Query<T>]) -> Result<Vec<Answer>, SearchError> {
+        let queries = MatrixView::new(vectors, batch[0].vector.len()).map_err(VectorError::from)?;
+        let params = batch[0].params();
+        let mut matches = Matches::new(queries.len(), params.k)?;
+        self.0.search_batch(queries, params, matches.as_mut())?;
+        Ok((0..queries.len()).map(|row| Ok(matches.hits(row).collect())).collect())
+    }
+}
+
+/// The callers of an index, and the threads that answer submitted searches.
+pub(crate) struct Callers<T: Element> {
+    queue: Arc<Queue<Query<T>, Answer>>,
+    runner: Arc<Runner<T>>,
+    /// Started by the first submitted search.
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl<T: Element> Callers<T> {
+    pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
+        let queue = Arc::new(Queue::new(MAX_RUNNING, MAX_BATCH));
+        Self { queue, runner: Arc::new(Runner(backend)), workers: Mutex::default() }
+    }
+
+    /// Searches in one launch with the callers that arrive at the same time.
+    pub(crate) fn search(&self, vector: &[T], params: SearchParams<'_>) -> Answer {
+        match Query::new(vector, params) {
+            Some(query) => self.queue.search(&*self.runner, query),
+            None => self.runner.0.search(vector, params),
+        }
+    }
+
+    /// Queues a search.
+    pub(crate) fn submit(
+        &self,
+        vector: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<SearchFuture<T>, SearchError> {
+        let query = Query::new(vector, params).ok_or(SearchError::SubmittedPredicate)?;
+        self.start_workers().map_err(SearchError::Thread)?;
+        Ok(SearchFuture(self.queue.submit(query)))
+    }
+
+    /// Starts the workers unless they are there; fewer than wanted if the system gives no more.
+    fn start_workers(&self) -> io::Result<()> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        while workers.is_empty() {
+            for i in 0..MAX_RUNNING {
+                let (queue, runner) = (Arc::clone(&self.queue), Arc::clone(&self.runner));
+                // A panic ends one batch, whose callers panic; the worker goes on.
+                let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&*runner))).is_err() {};
+                match thread::Builder::new().name(format!("jasper-submit-{i}")).spawn(work) {
+                    Ok(worker) => workers.push(worker),
+                    Err(error) if i == 0 => return Err(error),
+                    Err(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Element> Drop for Callers<T> {
+    /// Waits until submitted searches are answered.
+    fn drop(&mut self) {
+        self.queue.close();
+        let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for worker in workers.drain(..) {
+            // A waker may have dropped the index, on the thread of a worker.
+            if worker.thread().id() != thread::current().id() {
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+impl<T: Element> fmt::Debug for Callers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callers")
+    }
+}
+
+/// The hits of a [submitted](crate::Index::submit) search, once it is polled to completion.
+///
+/// It works with every executor, and needs none: the index has threads of its own that search and wake it. Dropping it
+/// cancels the search, unless that has begun.
+#[must_use = "dropping it cancels the search"]
+pub struct SearchFuture<T: Element>(Submitted<Query<T>, Answer>);
+
+impl<T: Element> Future for SearchFuture<T> {
+    type Output = Result<Vec<Hit>, SearchError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T: Element> fmt::Debug for SearchFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SearchFuture")
+    }
+}
