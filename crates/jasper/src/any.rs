@@ -20,7 +20,8 @@ use crate::error::{AutoQuantizeError, CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    BuildError, Device, DeviceError, Index, IndexBuilder, IndexStats, MoveError, OpenOptions, UpdateError,
+    BuildError, Device, DeviceError, Index, IndexBuilder, IndexStats, MoveError, OpenOptions, SearchFuture,
+    UpdateError,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -254,6 +255,7 @@ macro_rules! forward {
 
 forward! {
     fn search<T>(query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+    fn submit<T>(query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError>;
     fn search_within<T>(query: &[T], radius: f32, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn insert_one<T>(vector: &[T], key: Key) -> Result<InsertReport, UpdateError>;
     fn upsert_one<T>(vector: &[T], key: Key) -> Result<InsertReport, UpdateError>;

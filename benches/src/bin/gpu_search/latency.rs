@@ -43,7 +43,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
             let matches = bench.index.search_batch(bench.queries(0, RECALL_QUERIES), params)?;
             Ok::<f64, anyhow::Error>(bench.set.recall(K, matches.keys()))
         };
-        let Some((beam_width, recall)) = least_width(recall)? else { continue };
+        let Some((beam_width, recall)) = least_width(K, RECALL, recall)? else { continue };
         let params = bench.params(setting(beam_width));
         for queries in CALLS {
             let times = time(&bench.index, params, queries, |first| bench.queries(first, queries))?;
@@ -85,17 +85,21 @@ fn time<'q, T: Element>(
 }
 
 /// The smallest of the ascending `values` that a `share` of them does not exceed.
-fn quantile(values: &[f64], share: f64) -> f64 {
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     let at = (values.len() as f64 * share).ceil() as usize;
     values[at.clamp(1, values.len()) - 1]
 }
 
-/// The smallest beam width from [`K`] on that reaches [`RECALL`], and its recall; `None` if no width does. Recall rises
-/// with the width.
-fn least_width<E>(mut recall: impl FnMut(usize) -> Result<f64, E>) -> Result<Option<(usize, f64)>, E> {
-    let (mut below, mut above) = (K - 1, K);
+/// The smallest beam width from `k` on that reaches a recall, and its recall; `None` if no width does. Recall rises with
+/// the width.
+pub fn least_width<E>(
+    k: usize,
+    wanted: f64,
+    mut recall: impl FnMut(usize) -> Result<f64, E>,
+) -> Result<Option<(usize, f64)>, E> {
+    let (mut below, mut above) = (k - 1, k);
     let mut reached = recall(above)?;
-    while reached < RECALL {
+    while reached < wanted {
         if above == MAX_BEAM_WIDTH as usize {
             return Ok(None);
         }
@@ -105,7 +109,7 @@ fn least_width<E>(mut recall: impl FnMut(usize) -> Result<f64, E>) -> Result<Opt
     while above - below > 1 {
         let middle = below.midpoint(above);
         let found = recall(middle)?;
-        if found >= RECALL {
+        if found >= wanted {
             (above, reached) = (middle, found);
         } else {
             below = middle;
@@ -124,14 +128,14 @@ mod tests {
     fn the_least_width_is_found_in_few_steps() {
         for wanted in [10, 11, 33, 500, 1024] {
             let mut measured = 0;
-            let found = least_width(|width| {
+            let found = least_width(K, RECALL, |width| {
                 measured += 1;
                 Ok::<f64, Infallible>(if width >= wanted { 0.96 } else { 0.94 })
             });
             assert_eq!(found.unwrap(), Some((wanted, 0.96)));
             assert!(measured < 20, "{measured}");
         }
-        assert_eq!(least_width(|_| Ok::<f64, Infallible>(0.9)).unwrap(), None);
+        assert_eq!(least_width(K, RECALL, |_| Ok::<f64, Infallible>(0.9)).unwrap(), None);
     }
 
     #[test]

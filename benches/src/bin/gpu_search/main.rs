@@ -8,12 +8,14 @@
 //! | --- | --- |
 //! | `curves` | recall and queries per second of large batches in device memory, compared with the best other system |
 //! | `latency` | the time of small batches, from host memory and back |
+//! | `callers` | single searches of many threads, and submitted ones |
 //!
 //! Times are medians of launches timed by events, after one warm-up. Bandwidths count the bytes that the search
 //! requests, from any memory, and are compared with that of a copy in the same run.
 
 #![forbid(unsafe_code)]
 
+mod callers;
 mod curve;
 mod front;
 mod latency;
@@ -35,7 +37,7 @@ use set::Set;
 const USAGE: &str = "\
 usage: gpu_search PART.. [OPTION..] SET..
 
-  PART               curves, latency
+  PART               curves, latency, callers
   SET                a set of make_sets.py: sift-1m, deep-1m, gist-1m, openai-1m, t2i-1m, ..
   --data FOLDER      folder of the files of the sets; the current one by default
   --cache FOLDER     keep index files here, and reuse them; use one folder per set of build options
@@ -55,6 +57,7 @@ usage: gpu_search PART.. [OPTION..] SET..
 struct Options {
     curves: bool,
     latency: bool,
+    callers: bool,
     sets: Vec<String>,
     data: PathBuf,
     cache: Option<PathBuf>,
@@ -131,6 +134,9 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<
     if options.latency {
         latency::run(&bench)?;
     }
+    if options.callers {
+        callers::run(&bench)?;
+    }
     Ok(())
 }
 
@@ -138,6 +144,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
     let mut options = Options {
         curves: false,
         latency: false,
+        callers: false,
         sets: Vec::new(),
         data: ".".into(),
         cache: None,
@@ -152,6 +159,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
         match argument.as_str() {
             "curves" => options.curves = true,
             "latency" => options.latency = true,
+            "callers" => options.callers = true,
             "--data" => options.data = value()?.into(),
             "--cache" => options.cache = Some(value()?.into()),
             "--quantized-linking" => options.build.push((argument, String::new())),
@@ -171,6 +179,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
             set => options.sets.push(set.to_owned()),
         }
     }
-    ensure!((options.curves || options.latency) && !options.sets.is_empty(), "{USAGE}");
+    let any_part = options.curves || options.latency || options.callers;
+    ensure!(any_part && !options.sets.is_empty(), "{USAGE}");
     Ok(options)
 }

@@ -19,6 +19,7 @@ mod model {
         pub(in super::super) use shuttle::thread;
     }
 
+    #[expect(clippy::duplicate_mod, reason = "once with the threads of std, once with the model checker's")]
     #[path = "queue.rs"]
     pub(super) mod queue;
 }

@@ -10,6 +10,9 @@ use crate::{Device, Index};
 impl<T: Element> Index<T> {
     /// The nearest keys to a vector, nearest first: `k` of them, or as many as there are.
     ///
+    /// On the CPU the calling thread searches. On a CUDA device, searches that other threads begin meanwhile share a
+    /// launch, unless their parameters differ or the filter is a predicate; a lone search is not delayed.
+    ///
     /// # Errors
     /// [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
