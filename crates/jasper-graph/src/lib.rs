@@ -49,7 +49,7 @@ pub use file::{
     Section, SectionReport, check_file,
 };
 pub use graph::{Changes, Graph, SavedVectors, VectorBlock};
-pub use keys::{KeyError, KeyMap};
+pub use keys::{FilteredSlots, KeyError, KeyFilter, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;

@@ -76,7 +76,7 @@ pub use cost::SearchCost;
 pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling};
-pub use filter::{Filter, KeyFilter};
+pub use filter::Filter;
 pub use insert::{Existing, InsertReport, insert};
 pub use link_progress::{LinkProgress, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};

@@ -1,18 +1,22 @@
 //! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
-use jasper_core::{Element, Key, VectorId};
-use jasper_graph::Graph;
+use std::sync::Arc;
+
+use jasper_core::{BitSet, Element, Key, VectorId};
+use jasper_graph::{FilteredSlots, Graph};
 
 use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams, TunedLaunch};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SearchPlan<'a, T: Element> {
     graph: &'a Graph<T>,
     params: SearchParams<'a>,
     strategy: Strategy,
     /// How many entries of the frontier get exact distances; `None` if the search uses exact distances throughout.
     rerank: Option<usize>,
+    /// The slots that a filter by keys selects.
+    filtered: Option<Arc<FilteredSlots>>,
     /// Most hits that a query can have.
     max_hits: usize,
 }
@@ -32,7 +36,7 @@ const FILTER_SAMPLE: usize = 1024;
 /// were measured (docs/src/how-search-works.md).
 const DISTANCES_PER_HOP: usize = 24;
 /// Calls of a filter that cost about as much as one distance.
-const FILTER_CALLS_PER_DISTANCE: usize = 8;
+const FILTER_CALLS_PER_DISTANCE: f64 = 8.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
     /// Plans a search of `graph`. The beam width is at most `max_beam_width`: where tombstones, a filter or a large `k`
@@ -67,13 +71,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             (Distances::Quantized { rerank }, Some(_)) => Some(rerank),
             (Distances::Quantized { .. }, None) => return Err(SearchError::NoCodes),
         };
-        Ok(Self {
-            graph,
-            params,
-            strategy: choose(graph, params, max_beam_width),
-            rerank,
-            max_hits: graph.keys().len().min(k),
-        })
+        let filtered = match params.filter {
+            Some(Filter::Keys(keys)) => Some(graph.keys().filtered_slots(keys)),
+            Some(Filter::Predicate(_)) | None => None,
+        };
+        let strategy = choose(graph, params, filtered.as_deref(), max_beam_width);
+        Ok(Self { graph, params, strategy, rerank, filtered, max_hits: graph.keys().len().min(k) })
     }
 
     /// The graph that is searched.
@@ -113,12 +116,28 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a vertex may be returned: it is live, and one of its keys passes the filter.
     pub fn allows(&self, slot: VectorId) -> bool {
-        self.graph.keys().keys_of(slot).any(|key| self.accepts(key))
+        match self.filtered_slots() {
+            Some(slots) => slots.contains(slot.index()),
+            None => self.graph.keys().keys_of(slot).any(|key| self.accepts(key)),
+        }
+    }
+
+    /// What the filter selects, if it is a set of keys.
+    pub fn filtered(&self) -> Option<&Arc<FilteredSlots>> {
+        self.filtered.as_ref()
+    }
+
+    /// The vertices that may be returned, if the filter is a set of keys.
+    pub fn filtered_slots(&self) -> Option<&BitSet> {
+        self.filtered.as_deref().map(FilteredSlots::slots)
     }
 
     /// All vertices that may be returned, ascending: those that a scan computes distances to.
-    pub fn matching(&self) -> impl Iterator<Item = VectorId> {
-        self.graph.keys().live_slots().filter(|&slot| self.allows(slot))
+    pub fn matching(&self) -> Vec<VectorId> {
+        match self.filtered_slots() {
+            Some(slots) => slots.iter().map(VectorId::from_index).collect(),
+            None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),
+        }
     }
 
     /// Checks that both arrays of `matches` have `k` entries per query.
@@ -153,17 +172,25 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
 /// Chooses between beam search and scan by the number of distances. Without a filter, it is a beam search while
 /// anything is live: tombstones only widen the beam.
-fn choose<T: Element>(graph: &Graph<T>, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
-    let passing = params.filter.map_or(1.0, |filter| share_passing(graph, filter));
+fn choose<T: Element>(
+    graph: &Graph<T>,
+    params: SearchParams<'_>,
+    filtered: Option<&FilteredSlots>,
+    max_beam_width: usize,
+) -> Strategy {
+    let live = graph.keys().live() as f64;
+    let (passing, filter_calls) = match (filtered, params.filter) {
+        (Some(filtered), _) if live > 0.0 => (filtered.slots().len() as f64 / live, 0.0),
+        (None, Some(filter)) => (share_passing(graph, filter), live),
+        _ => (1.0, 0.0),
+    };
     // A frontier never holds more than all vertices.
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
-    let live = graph.keys().live() as f64 / vertices as f64;
-    let share = passing * live;
+    let share = passing * live / vertices as f64;
     if share == 1.0 {
         return Strategy::Beam(params.beam_width.min(vertices));
     }
-    let scan =
-        graph.keys().live() as f64 * passing + (graph.keys().live() / FILTER_CALLS_PER_DISTANCE) as f64;
+    let scan = live * passing + filter_calls / FILTER_CALLS_PER_DISTANCE;
     let wide = (params.beam_width as f64 / share).ceil();
     if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
         return Strategy::Scan;
@@ -194,8 +221,9 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KeyFilter, Matches};
+    use crate::Matches;
     use jasper_core::{BuildParams, Metric};
+    use jasper_graph::KeyFilter;
 
     /// `n` vertices without edges, under the keys 0 to n.
     fn graph(n: u64) -> Graph<u8> {
@@ -244,7 +272,7 @@ mod tests {
         let params = SearchParams::new(2).filter(&keys);
         let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();
         assert_eq!(plan.strategy(), Strategy::Scan);
-        assert_eq!(plan.matching().map(VectorId::index).collect::<Vec<_>>(), [7, 500]);
+        assert_eq!(plan.matching(), [7, 500].map(VectorId::from_index));
         assert!(plan.wants_scan(1) && !plan.wants_scan(2));
         let mut matches = Matches::new(1, 2).unwrap();
         let found = [(VectorId::new(501), 1.0), (VectorId::new(3), 2.0), (VectorId::new(500), 3.0)];

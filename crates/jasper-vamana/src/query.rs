@@ -80,7 +80,7 @@ impl<'a> SearchParams<'a> {
         self
     }
 
-    /// Returns only keys that pass: a [`KeyFilter`](crate::KeyFilter) or a predicate, by reference. If few keys pass,
+    /// Returns only keys that pass: a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate, by reference. If few keys pass,
     /// the search is an exact scan of those.
     #[must_use]
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {

@@ -129,8 +129,9 @@ pub use jasper_core::{
 pub use jasper_cuda as cuda;
 pub use jasper_data as data;
 pub use jasper_graph as graph;
+pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
-pub use jasper_vamana::{Distances, Filter, Hit, KeyFilter, Matches, SearchParams, VectorStorage};
+pub use jasper_vamana::{Distances, Filter, Hit, Matches, SearchParams, VectorStorage};
 
 /// All errors and their causes. Those of most calls are also at the root of the crate.
 pub mod error {

@@ -5,6 +5,7 @@
 //! | `changes` | applying changes of the host's graph to its copy |
 //! | `codes` | codes of vectors |
 //! | `compact` | moving vertices into free slots |
+//! | `filters` | the slots of filters that searches use again |
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
@@ -13,6 +14,7 @@ mod changes;
 mod codes;
 mod compact;
 mod edges;
+mod filters;
 mod mutable;
 mod plan;
 #[cfg(test)]
@@ -34,6 +36,7 @@ use crate::{Stream, VectorStorage};
 pub(crate) use codes::DeviceCodes;
 pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
+pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::MutableDeviceGraph;
 
 /// The length of a row of edges is a multiple of this: one load of a warp, and a cache line.
@@ -82,6 +85,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     undo: Option<UndoLog<S>>,
     /// Whether launches that were not synchronized may still read the graph.
     has_async_readers: AtomicBool,
+    filters: DeviceFilters<S>,
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
@@ -131,7 +135,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
             undo: None,
             has_async_readers: AtomicBool::new(false),
+            filters: DeviceFilters::default(),
         })
+    }
+
+    /// What searches with prepared filters keep on the device.
+    pub(crate) fn filters(&self) -> &DeviceFilters<S> {
+        &self.filters
     }
 
     /// Bytes of device memory, including capacity for growth and without vectors on the host.

@@ -90,7 +90,8 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         let (plan, mut report) = (self.plan, SearchReport::default());
         let multiprocessors = contexts[0].stream().multiprocessors();
         let known = OnceCell::new();
-        let allowed = || known.get_or_init(|| allowed(plan, self.pool));
+        let allowed =
+            || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, self.pool)));
         let launch = SearchLaunch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
         self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         if plan.strategy() == Strategy::Scan {
@@ -123,7 +124,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         }
         let contexts = &mut contexts[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
         let slot_arrays: Result<Vec<_>, _> =
-            contexts.iter().map(|context| launch.upload_slots(context.stream())).collect();
+            contexts.iter().map(|context| launch.kept_slots(context.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
         let mut in_flight: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
         for (number, chunk) in tasks.chunks_mut(chunk_len).enumerate() {
@@ -254,7 +255,7 @@ fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>,
     }
 }
 
-/// The slots that may be results. Cost: one evaluation of the filter per live key.
+/// The slots that may be results, by one evaluation of the filter per live key.
 pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -> BitSet {
     let slots = plan.graph().slots();
     let word = |word: usize| {

@@ -80,7 +80,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let (row_len, k) = (graph.row_len(), plan.k());
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
-    let allowed = || known.get_or_init(|| allowed(plan, pool));
+    let allowed = || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
     let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
     let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;

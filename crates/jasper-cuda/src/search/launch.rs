@@ -6,6 +6,8 @@
 //! parts: that stream waits for the first launch, and the search's stream waits for the rerank, so that synchronizing
 //! the search's stream synchronizes both.
 
+use std::sync::Arc;
+
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
@@ -19,7 +21,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy, TunedLaunch};
 
 use super::config::{check_launch, default_code_launch, default_launch};
-use crate::graph::{DeviceCodes, bitmap_words};
+use crate::graph::{DeviceCodes, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, Error, VectorStorage};
 
 /// Most entries of a frontier.
@@ -54,7 +56,7 @@ enum Scope<'a> {
 
 /// The slots of a [`Scope`] on the device: a bitmap of the allowed ones or a list of those to scan; `None` if all are
 /// live.
-pub(crate) struct SlotArray<S: Stream>(Option<S::Buffer<u32>>);
+pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
 
 /// Pointers to the inputs and outputs of a launch.
 #[derive(Clone, Copy)]
@@ -196,13 +198,40 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
     /// Copies the slots of the scope to the device, in the order of `stream`.
     pub(crate) fn upload_slots(&self, stream: &S) -> Result<SlotArray<S>, S::Error> {
-        Ok(SlotArray(match self.scope {
+        let Some((format, slots)) = self.slots() else { return Ok(SlotArray(None)) };
+        Ok(SlotArray(Some(Arc::new(stream.upload(&self.slot_words(format, slots))?))))
+    }
+
+    /// [`Self::upload_slots`]; those of a filter by keys stay on the device for later searches. The launch must be
+    /// complete before the result is dropped.
+    pub(crate) fn kept_slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
+        let (Some(filtered), Some((format, slots))) = (plan.filtered(), self.slots()) else {
+            return self.upload_slots(stream);
+        };
+        let bitmap_len = self.graph.slots().div_ceil(32);
+        let len = if format == SlotFormat::Bitmap { bitmap_len } else { slots.len() };
+        // A list that is longer than the bitmap is not worth its memory.
+        if len > bitmap_len {
+            return self.upload_slots(stream);
+        }
+        let words = || self.slot_words(format, slots);
+        Ok(SlotArray(Some(self.graph.filters().get(stream, filtered, format, len, words)?)))
+    }
+
+    /// The slots of the scope, and how the kernel reads them.
+    fn slots(&self) -> Option<(SlotFormat, &'a BitSet)> {
+        match self.scope {
             Scope::Live => None,
-            Scope::Allowed(slots) => Some(stream.upload(&bitmap_words(slots, self.graph.slots()))?),
-            Scope::Scanned(slots) => {
-                Some(stream.upload(&slots.iter().map(|slot| slot as u32).collect::<Vec<_>>())?)
-            }
-        }))
+            Scope::Allowed(slots) => Some((SlotFormat::Bitmap, slots)),
+            Scope::Scanned(slots) => Some((SlotFormat::List, slots)),
+        }
+    }
+
+    fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {
+        match format {
+            SlotFormat::Bitmap => bitmap_words(slots, self.graph.slots()),
+            SlotFormat::List => slots.iter().map(|slot| slot as u32).collect(),
+        }
     }
 
     /// Queues the search of `queries` queries in `stream`. The rerank runs in `rerank_stream` if there is one, after

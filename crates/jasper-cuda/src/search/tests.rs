@@ -9,11 +9,11 @@ use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Hit, KeyFilter, Matches, SearchError, SearchParams, SearchPlan, SearchReport,
-    TunedLaunch, bulk_build, consolidate, quantize,
+    CpuExecutor, Distances, Hit, Matches, SearchError, SearchParams, SearchPlan, SearchReport, TunedLaunch,
+    bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 

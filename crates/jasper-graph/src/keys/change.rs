@@ -139,6 +139,7 @@ impl KeyMap {
 
     /// Moves everything from slot to slot for each pair (from, to), and leaves no slot free.
     pub(crate) fn compact(&mut self, moves: &[(VectorId, VectorId)], renamed: &[VectorId]) {
+        self.history.forget();
         for &(from, to) in moves {
             self.first.set(to.index(), self.first.at(from.index()));
             if let Some(more) = self.more.remove(&from) {
@@ -170,6 +171,7 @@ impl KeyMap {
 
     pub(crate) fn rollback(&mut self) {
         let Some(undo) = self.undo.take() else { return };
+        self.history.forget();
         for before in undo.changes.into_iter().rev() {
             if let Some(changes) = &mut self.changes {
                 changes.keys.push(before.slot);
@@ -189,9 +191,10 @@ impl KeyMap {
         self.next_key = undo.next_key;
     }
 
-    /// Records a change of a key: for rollback, and for copies of the graph. `is_first`: the key is assigned to a slot
+    /// Records a change of a key: for rollback, filters, and copies of the graph. `is_first`: the key is assigned to a slot
     /// without another.
     fn note_change(&mut self, key: Key, slot: VectorId, is_first: bool) {
+        self.history.note(slot);
         if let Some(mut undo) = self.undo.take() {
             let is_new = slot.index() >= undo.slots || undo.free.contains(slot.index());
             if is_first && is_new && !self.deleted.contains_key(&key) {

@@ -3,9 +3,11 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `change` | assigning, deleting and restoring keys; rollback |
+//! | `filter` | sets of keys, and the slots that they select |
 //! | `locations` | the slot of each key |
 
 mod change;
+mod filter;
 mod locations;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,8 @@ use jasper_core::{BitSet, Key, NO_KEY, VectorId};
 
 use crate::{Changes, Segments};
 use change::Undo;
+use filter::{FilterCache, KeyHistory};
+pub use filter::{FilteredSlots, KeyFilter};
 use locations::KeyLocations;
 
 /// The keys of a graph, and the state of its slots.
@@ -41,6 +45,8 @@ pub struct KeyMap {
     pub(crate) undo: Option<Undo>,
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
     pub(crate) changes: Option<Changes>,
+    pub(crate) filters: FilterCache,
+    pub(crate) history: KeyHistory,
 }
 
 /// A change of a key was refused. Nothing has changed.
@@ -76,6 +82,8 @@ impl KeyMap {
             locations: OnceLock::new(),
             undo: None,
             changes: None,
+            filters: FilterCache::default(),
+            history: KeyHistory::default(),
         }
     }
 

@@ -181,7 +181,7 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (VectorId, f32)> {
 
 /// The nearest `k` vertices with a key that may be returned, by brute force.
 fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
-    let matching: Vec<VectorId> = plan.matching().collect();
+    let matching = plan.matching();
     let mut distances = vec![0.0; matching.len()];
     scorer.score(&matching, &mut distances);
     cost.distances += matching.len() as u64;

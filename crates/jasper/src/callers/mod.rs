@@ -20,8 +20,8 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 
 use jasper_core::{Element, MatrixView};
-use jasper_graph::VectorError;
-use jasper_vamana::{Distances, Filter, Hit, KeyFilter, Matches, SearchError, SearchParams, TunedLaunch};
+use jasper_graph::{KeyFilter, VectorError};
+use jasper_vamana::{Distances, Filter, Hit, Matches, SearchError, SearchParams, TunedLaunch};
 
 use crate::backend::Backend;
 use queue::{Queue, Run, Submitted};

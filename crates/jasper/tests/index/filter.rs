@@ -1,7 +1,8 @@
 //! Filters: only what matches, all of it where little does, and no change where everything does.
 
 use jasper::{
-    Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams, bench::synthetic::Clusters,
+    Device, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams,
+    bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, assert_exact, everything, exact, keys, view};
@@ -134,4 +135,50 @@ fn a_filter_that_none_pass_has_no_answers() {
         assert!(answers(&index, &queries, params).0.iter().all(|hit| *hit == Hit::NONE));
     }
     assert_eq!(everything(&index, &queries[..DIMENSION]).len(), ROWS);
+}
+
+/// The slots of a filter are kept by the index: they follow every change of it, and its moves.
+#[test]
+fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
+    let (mut index, rows, queries) = set(Metric::L2);
+    let sets: [Vec<Key>; 4] = [
+        (0..ROWS as Key).filter(|key| key % 500 < 3).collect(),
+        (0..ROWS as Key + 3000).step_by(3).collect(),
+        (2000..9000).collect(),
+        vec![7, 4992, 6000, 6001],
+    ];
+    let filters: Vec<KeyFilter> = sets.iter().map(|keys| keys.iter().copied().collect()).collect();
+    let params = SearchParams::new(10).beam_width(30);
+    let check = |index: &Index<i8>| {
+        for (filter, keys) in filters.iter().zip(&sets) {
+            let anew: KeyFilter = keys.iter().copied().collect();
+            let expected = answers(index, &queries, params.filter(&anew));
+            assert_eq!(answers(index, &queries, params.filter(filter)), expected, "{filter:?}");
+            assert!(expected.0.iter().all(|hit| *hit == Hit::NONE || anew.contains(hit.key)));
+            let alone = index.search(&queries[..DIMENSION], params.filter(filter)).unwrap();
+            assert_eq!(alone[..], expected.0[..alone.len()]);
+        }
+    };
+    for (round, device) in (0..).zip([Device::Cpu, Device::Auto, Device::Cpu]) {
+        index = index.to_device(device).unwrap();
+        check(&index);
+        index.insert(&view(&rows[..500 * DIMENSION], DIMENSION), &(6000..6500).collect::<Vec<_>>()).unwrap();
+        check(&index);
+        index.delete(&(0..3000).filter(|key| key % 500 == round).collect::<Vec<_>>()).unwrap();
+        index.delete(&[4992]).unwrap();
+        check(&index);
+        index.undelete(&[4992]).unwrap();
+        index.consolidate().unwrap();
+        check(&index);
+        index.compact().unwrap();
+        check(&index);
+        index.upsert(&view(&rows[..3 * DIMENSION], DIMENSION), &[6000, 6001, 4]).unwrap();
+        check(&index);
+        let cancel = &mut |_: jasper::Progress| std::ops::ControlFlow::Break(());
+        let more = view(&queries, DIMENSION);
+        let keys: Vec<Key> = (7000..7100).collect();
+        assert!(index.insert_with_progress(&more, &keys, cancel).is_err());
+        check(&index);
+        index.delete(&(6000..6500).collect::<Vec<_>>()).unwrap();
+    }
 }

@@ -1,0 +1,104 @@
+//! The slots of filters in device memory.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use gpu_kernels::{Buffer as _, Stream};
+use jasper_graph::FilteredSlots;
+
+/// How slots are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotFormat {
+    /// A bit per slot of the graph.
+    Bitmap,
+    /// Their numbers.
+    List,
+}
+
+/// What searches with prepared filters have copied to the device, until the filter changes or is dropped.
+pub(crate) struct DeviceFilters<S: Stream>(Mutex<Vec<Kept<S>>>);
+
+struct Kept<S: Stream> {
+    of: Weak<FilteredSlots>,
+    format: SlotFormat,
+    words: Arc<S::Buffer<u32>>,
+}
+
+impl<S: Stream> Default for DeviceFilters<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S: Stream> fmt::Debug for DeviceFilters<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceFilters")
+    }
+}
+
+impl<S: Stream> DeviceFilters<S> {
+    /// The slots on the device, complete; the `len` numbers of `words`, which are copied if they are not there. A graph
+    /// that has grown needs a longer bitmap.
+    ///
+    /// A launch that reads them must be complete before the result is dropped: the memory is freed in the order of the
+    /// stream that first copied it.
+    pub(crate) fn get(
+        &self,
+        stream: &S,
+        slots: &Arc<FilteredSlots>,
+        format: SlotFormat,
+        len: usize,
+        words: impl FnOnce() -> Vec<u32>,
+    ) -> Result<Arc<S::Buffer<u32>>, S::Error> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of = |kept: &Kept<S>| kept.of.as_ptr() == Arc::as_ptr(slots) && kept.format == format;
+        let is_wanted = |kept: &&Kept<S>| is_of(kept) && kept.words.len() == len;
+        if let Some(known) = kept.iter().find(is_wanted) {
+            return Ok(Arc::clone(&known.words));
+        }
+        kept.retain(|kept| kept.of.strong_count() > 0 && !is_of(kept));
+        let words = Arc::new(stream.upload(&words())?);
+        // Searches in other streams read it.
+        stream.synchronize()?;
+        kept.push(Kept { of: Arc::downgrade(slots), format, words: Arc::clone(&words) });
+        Ok(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::emulator::Emulator;
+    use gpu_kernels::emulated::EmulatedStream;
+    use jasper_core::{BuildParams, Metric};
+    use jasper_graph::{Graph, KeyFilter};
+
+    use super::*;
+
+    #[test]
+    fn slots_are_copied_once_until_they_change() {
+        let mut graph = Graph::<u8>::new(Metric::L2, 16, BuildParams::default()).unwrap();
+        for key in 0..70 {
+            let slot = graph.add_vector(&[key as u8; 16], 0.0).unwrap();
+            graph.keys_mut().assign(key, slot).unwrap();
+        }
+        let (stream, kept) = (EmulatedStream::new(Emulator::new(1)), DeviceFilters::default());
+        let filter = KeyFilter::from_iter([1, 40, 69]);
+        let get = |slots: &Arc<FilteredSlots>, format, len| {
+            let words = || (0..len as u32).collect();
+            kept.get(&stream, slots, format, len, words).unwrap()
+        };
+        let slots = graph.keys().filtered_slots(&filter);
+        let bitmap = get(&slots, SlotFormat::Bitmap, 3);
+        assert!(Arc::ptr_eq(&bitmap, &get(&slots, SlotFormat::Bitmap, 3)));
+        assert_eq!(stream.download(&get(&slots, SlotFormat::List, 2)).unwrap(), [0, 1]);
+        // The graph has grown.
+        assert_eq!(stream.download(&get(&slots, SlotFormat::Bitmap, 4)).unwrap(), [0, 1, 2, 3]);
+        assert_eq!(kept.0.lock().unwrap().len(), 2);
+        // The filter selects other slots.
+        drop(slots);
+        graph.keys_mut().delete(40).unwrap();
+        let slots = graph.keys().filtered_slots(&filter);
+        get(&slots, SlotFormat::Bitmap, 4);
+        assert_eq!(kept.0.lock().unwrap().len(), 1);
+    }
+}

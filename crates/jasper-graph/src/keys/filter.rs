@@ -1,0 +1,318 @@
+//! Sets of keys, and the slots that they select.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use jasper_core::{BitSet, Key, VectorId};
+use rustc_hash::FxHashSet;
+
+use super::KeyMap;
+
+/// A set of keys, built once and reused as the filter of any number of searches.
+///
+/// Its first search in an index looks up the slots of its keys, which the index then keeps, a bit per slot, until the
+/// last clone of the filter is dropped. Later searches look up only what has changed.
+///
+/// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a
+/// `RoaringTreemap`. A clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a hash
+/// table, so a lookup takes constant time.
+///
+/// ```
+/// use jasper_graph::KeyFilter;
+/// let hashed = KeyFilter::from_iter([0x1f83_d9ab_fb41_bd6b, 42, 7]);
+/// assert!(hashed.contains(42) && !hashed.contains(43));
+/// ```
+#[derive(Clone)]
+pub struct KeyFilter(Arc<Set>);
+
+enum Set {
+    Bitmap(BitSet),
+    Table(FxHashSet<Key>),
+}
+
+/// A bitmap is used up to this many bits per key: a hash table takes as much memory.
+const BITS_PER_KEY: u64 = 128;
+
+impl KeyFilter {
+    /// Whether both are clones of one filter.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether `key` is in the set.
+    #[inline]
+    pub fn contains(&self, key: Key) -> bool {
+        match &*self.0 {
+            Set::Bitmap(bits) => usize::try_from(key).is_ok_and(|key| bits.contains(key)),
+            Set::Table(keys) => keys.contains(&key),
+        }
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        match &*self.0 {
+            Set::Bitmap(bits) => bits.len(),
+            Set::Table(keys) => keys.len(),
+        }
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The keys, in no particular order.
+    pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        let (bitmap, table) = match &*self.0 {
+            Set::Bitmap(bits) => (Some(bits.iter().map(|key| key as Key)), None),
+            Set::Table(keys) => (None, Some(keys.iter().copied())),
+        };
+        bitmap.into_iter().flatten().chain(table.into_iter().flatten())
+    }
+}
+
+impl FromIterator<Key> for KeyFilter {
+    fn from_iter<I: IntoIterator<Item = Key>>(keys: I) -> Self {
+        let keys: Vec<Key> = keys.into_iter().collect();
+        let bits = keys.iter().max().map_or(0, |&key| key.saturating_add(1));
+        if bits > (keys.len() as u64).saturating_mul(BITS_PER_KEY) {
+            return Self(Arc::new(Set::Table(keys.into_iter().collect())));
+        }
+        let mut bitmap = BitSet::new();
+        for key in keys {
+            bitmap.insert(key as usize);
+        }
+        Self::from(bitmap)
+    }
+}
+
+impl From<BitSet> for KeyFilter {
+    fn from(keys: BitSet) -> Self {
+        Self(Arc::new(Set::Bitmap(keys)))
+    }
+}
+
+#[cfg(feature = "roaring")]
+impl From<&roaring::RoaringTreemap> for KeyFilter {
+    fn from(keys: &roaring::RoaringTreemap) -> Self {
+        keys.iter().collect()
+    }
+}
+
+impl fmt::Debug for KeyFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyFilter({} keys)", self.len())
+    }
+}
+
+/// The live slots with a key in a [`KeyFilter`], as of some state of the index.
+#[derive(Debug)]
+pub struct FilteredSlots {
+    slots: BitSet,
+    /// [`KeyHistory::version`] when this was complete.
+    version: u64,
+}
+
+impl FilteredSlots {
+    /// The slots.
+    pub fn slots(&self) -> &BitSet {
+        &self.slots
+    }
+}
+
+/// The slots of the filters that searches have used.
+#[derive(Debug, Default)]
+pub(crate) struct FilterCache(Mutex<Vec<CachedFilter>>);
+
+#[derive(Debug)]
+struct CachedFilter {
+    filter: Weak<Set>,
+    /// Locked while one search looks them up and others wait for it.
+    slots: Arc<Mutex<Option<Arc<FilteredSlots>>>>,
+}
+
+impl FilterCache {
+    /// The entry of a filter. Entries of filters that were dropped go when another is added.
+    fn entry(&self, filter: &KeyFilter) -> Arc<Mutex<Option<Arc<FilteredSlots>>>> {
+        let mut entries = lock(&self.0);
+        let known = entries.iter().find(|entry| entry.filter.as_ptr() == Arc::as_ptr(&filter.0));
+        if let Some(known) = known {
+            return Arc::clone(&known.slots);
+        }
+        entries.retain(|entry| entry.filter.strong_count() > 0);
+        let slots = Arc::default();
+        entries.push(CachedFilter { filter: Arc::downgrade(&filter.0), slots: Arc::clone(&slots) });
+        slots
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Most changes that are remembered: applying more would take about as long as looking up all keys.
+const MAX_REMEMBERED: usize = 1 << 16;
+
+/// The slots whose keys changed last.
+#[derive(Debug, Default)]
+pub(crate) struct KeyHistory {
+    /// Number of changes so far.
+    version: u64,
+    /// The slots of the last ones.
+    recent: VecDeque<VectorId>,
+}
+
+impl KeyHistory {
+    /// Records that the keys of a slot change.
+    pub(super) fn note(&mut self, slot: VectorId) {
+        if self.recent.len() == MAX_REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(slot);
+        self.version += 1;
+    }
+
+    /// Records that any slot may have changed.
+    pub(super) fn forget(&mut self) {
+        self.recent.clear();
+        self.version += 1;
+    }
+
+    /// The slots that changed since a version; `None` if they are not remembered.
+    fn since(&self, version: u64) -> Option<impl Iterator<Item = VectorId> + '_> {
+        let changes = usize::try_from(self.version - version).ok()?;
+        let first = self.recent.len().checked_sub(changes)?;
+        Some(self.recent.iter().copied().skip(first))
+    }
+}
+
+impl KeyMap {
+    /// The live slots with a key in `filter`.
+    ///
+    /// Cost: for a filter that was not used before, a look-up per key of the filter or of the index, whichever are
+    /// fewer; later, one per change in between.
+    pub fn filtered_slots(&self, filter: &KeyFilter) -> Arc<FilteredSlots> {
+        let entry = self.filters.entry(filter);
+        let mut known = lock(&entry);
+        let version = self.history.version;
+        let slots = match known.take() {
+            Some(known_slots) if known_slots.version == version => {
+                return Arc::clone(known.insert(known_slots));
+            }
+            Some(old) => match self.history.since(old.version) {
+                Some(changed) => {
+                    let mut slots =
+                        Arc::try_unwrap(old).map_or_else(|old| old.slots.clone(), |old| old.slots);
+                    changed.for_each(|slot| {
+                        match self.keys_of(slot).any(|key| filter.contains(key)) {
+                            true => slots.insert(slot.index()),
+                            false => slots.remove(slot.index()),
+                        };
+                    });
+                    slots
+                }
+                None => self.look_up(filter),
+            },
+            None => self.look_up(filter),
+        };
+        Arc::clone(known.insert(Arc::new(FilteredSlots { slots, version })))
+    }
+
+    fn look_up(&self, filter: &KeyFilter) -> BitSet {
+        let slots = self.first.len();
+        let mut words = vec![0; slots.div_ceil(32)];
+        let mut add = |slot: VectorId| words[slot.index() / 32] |= 1 << (slot.index() % 32);
+        if filter.len() < slots {
+            filter.keys().filter_map(|key| self.slot_of(key)).for_each(add);
+        } else {
+            let passes = |slot: &VectorId| self.keys_of(*slot).any(|key| filter.contains(key));
+            self.live_slots().filter(passes).for_each(&mut add);
+        }
+        BitSet::from_words(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contains_exactly_the_keys_it_was_made_from() {
+        let sets: [&[Key]; 4] = [&[], &[0, 1, 5, 64, 64], &[3, 1 << 40, Key::MAX - 1], &[1 << 62]];
+        for keys in sets {
+            let filter: KeyFilter = keys.iter().copied().collect();
+            let mut distinct = keys.to_vec();
+            distinct.dedup();
+            assert_eq!((filter.len(), filter.is_empty()), (distinct.len(), keys.is_empty()));
+            for key in [0, 1, 2, 3, 5, 63, 64, 65, 1 << 40, 1 << 62, Key::MAX - 1] {
+                assert_eq!(filter.contains(key), keys.contains(&key), "{key} in {keys:?}");
+            }
+        }
+        let bits: BitSet = BitSet::from_words(vec![0b101]);
+        assert!(KeyFilter::from(bits).contains(2));
+    }
+
+    /// The slots by definition.
+    fn naive(keys: &KeyMap, filter: &KeyFilter) -> Vec<usize> {
+        let passes = |slot: &VectorId| keys.keys_of(*slot).any(|key| filter.contains(key));
+        keys.live_slots().filter(passes).map(VectorId::index).collect()
+    }
+
+    #[test]
+    fn slots_follow_every_change() {
+        let filters: [KeyFilter; 3] = [
+            [3, 5, 8, 1 << 40].into_iter().collect(),
+            (0..10_000).step_by(3).collect(),
+            KeyFilter::from_iter([]),
+        ];
+        let mut keys = KeyMap::new();
+        let check = |keys: &KeyMap| {
+            for filter in &filters {
+                let slots: Vec<usize> = keys.filtered_slots(filter).slots().iter().collect();
+                assert_eq!(slots, naive(keys, filter), "{filter:?}");
+                assert!(Arc::ptr_eq(&keys.filtered_slots(filter), &keys.filtered_slots(filter)));
+            }
+        };
+        keys.resize(100).unwrap();
+        keys.occupy(&[], 0..100);
+        (0..90).for_each(|key| keys.assign(key, VectorId::from_index(key as usize)).unwrap());
+        check(&keys);
+        keys.assign(1 << 40, VectorId::new(95)).unwrap();
+        keys.assign(300, VectorId::new(7)).unwrap(); // a second key of a slot
+        check(&keys);
+        (0..12).for_each(|key| keys.delete(key).unwrap());
+        check(&keys);
+        keys.restore(5).unwrap();
+        check(&keys);
+        keys.begin();
+        (20..60).for_each(|key| keys.delete(key).unwrap());
+        keys.assign(9_000, VectorId::new(96)).unwrap();
+        check(&keys);
+        keys.rollback();
+        check(&keys);
+        keys.release_tombstones();
+        keys.occupy(&[VectorId::new(0)], 0..0);
+        check(&keys);
+        keys.assign(9_999, VectorId::new(0)).unwrap();
+        check(&keys);
+        // More changes than are remembered.
+        for _ in 0..=MAX_REMEMBERED / 2 {
+            keys.delete(9_999).unwrap();
+            keys.restore(9_999).unwrap();
+        }
+        keys.delete(63).unwrap();
+        check(&keys);
+    }
+
+    #[test]
+    fn the_slots_of_a_dropped_filter_go() {
+        let keys = KeyMap::new();
+        for key in 0..20 {
+            let filter = KeyFilter::from_iter([key]);
+            keys.filtered_slots(&filter);
+            keys.filtered_slots(&filter.clone());
+        }
+        assert_eq!(lock(&keys.filters.0).len(), 1);
+    }
+}
