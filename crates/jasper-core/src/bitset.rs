@@ -1,5 +1,6 @@
 //! A growable bit set.
 
+use std::iter;
 use std::ops::Range;
 
 /// A set of slots or small keys: one bit each, in the u32 words that GPU kernels read.
@@ -72,8 +73,7 @@ impl BitSet {
 
     /// The smallest number in the set.
     pub fn first(&self) -> Option<usize> {
-        let word = self.words.iter().position(|&word| word != 0)?;
-        Some(word * 32 + self.words[word].trailing_zeros() as usize)
+        self.iter().next()
     }
 
     /// The number of elements. O(1).
@@ -95,14 +95,9 @@ impl BitSet {
     /// The numbers in the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
-            let mut rest = word;
-            std::iter::from_fn(move || {
-                (rest != 0).then(|| {
-                    let bit = rest.trailing_zeros() as usize;
-                    rest &= rest - 1;
-                    i * 32 + bit
-                })
-            })
+            // Each time without the lowest bit.
+            let rests = iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+            rests.take_while(|&rest| rest != 0).map(move |rest| i * 32 + rest.trailing_zeros() as usize)
         })
     }
 }

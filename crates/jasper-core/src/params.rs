@@ -1,5 +1,7 @@
 //! The parameters of a graph and their defaults.
 
+use std::ops::RangeInclusive;
+
 /// The default parameters, with the reason for each.
 pub mod defaults {
     /// Maximum out-degree (R). The paper and other libraries are measured with 64; an adjacency row is then 256 bytes,
@@ -141,16 +143,11 @@ impl BuildParamsBuilder {
     /// [`ParamError`] for the first parameter that is out of bounds.
     pub fn build(self) -> Result<BuildParams, ParamError> {
         let params = self.0;
-        check("max_degree", params.max_degree, 1, DEGREE_LIMIT, "32 to 128 suits most data")?;
-        check(
-            "build_beam_width",
-            params.build_beam_width,
-            1,
-            BEAM_LIMIT,
-            "twice the degree is a good start",
-        )?;
-        check("alpha", params.alpha, 1.0, 4.0, "it multiplies squared distances; 1.2 suits most data")?;
-        check("max_batch_share", params.max_batch_share, 1e-6, 1.0, "0.02 keeps recall")?;
+        let (degree, beam_width) = (params.max_degree, params.build_beam_width);
+        check("max_degree", degree, 1..=DEGREE_LIMIT, "32 to 128 suits most data")?;
+        check("build_beam_width", beam_width, 1..=BEAM_LIMIT, "twice the degree is a good start")?;
+        check("alpha", params.alpha, 1.0..=4.0, "it multiplies squared distances; 1.2 suits most data")?;
+        check("max_batch_share", params.max_batch_share, 1e-6..=1.0, "0.02 keeps recall")?;
         Ok(params)
     }
 }
@@ -169,15 +166,15 @@ pub struct ParamError {
 fn check<V: PartialOrd + ToString>(
     name: &'static str,
     value: V,
-    min: V,
-    max: V,
+    range: RangeInclusive<V>,
     hint: &'static str,
 ) -> Result<(), ParamError> {
-    // Written so that NaN fails.
-    if value >= min && value <= max {
+    // No range contains NaN.
+    if range.contains(&value) {
         return Ok(());
     }
-    Err(ParamError { name, value: value.to_string(), min: min.to_string(), max: max.to_string(), hint })
+    let [value, min, max] = [&value, range.start(), range.end()].map(V::to_string);
+    Err(ParamError { name, value, min, max, hint })
 }
 
 #[cfg(test)]

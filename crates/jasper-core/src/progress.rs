@@ -30,20 +30,10 @@ pub enum Stage {
     Quantizing,
 }
 
+/// The variant's name in lower case.
 impl std::fmt::Display for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Reading => "reading",
-            Self::Linking => "linking",
-            Self::Consolidating => "consolidating",
-            Self::Reconnecting => "reconnecting",
-            Self::Compacting => "compacting",
-            Self::Saving => "saving",
-            Self::Checking => "checking",
-            Self::Scanning => "scanning",
-            Self::Tuning => "tuning",
-            Self::Quantizing => "quantizing",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 

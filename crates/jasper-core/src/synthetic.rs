@@ -52,11 +52,9 @@ impl Clusters {
     /// Draws one vector per label, from the cluster of that number, row-major. Sorted labels make a drifting stream.
     pub fn rows_of<T: Element>(&self, labels: &[usize], stream: u64) -> Vec<T> {
         let mut shape = rng(self.seed);
-        let mut normal = |scale: f32| -> f32 {
-            scale * {
-                let x: f32 = StandardNormal.sample(&mut shape);
-                x
-            }
+        let mut normal = |scale: f32| {
+            let x: f32 = StandardNormal.sample(&mut shape);
+            scale * x
         };
         let centers: Vec<f32> = (0..self.clusters * self.dimension).map(|_| normal(25.0)).collect();
         let bases: Vec<f32> = (0..self.clusters * self.latent * self.dimension)

@@ -159,15 +159,9 @@ macro_rules! avx2 {
             const LEVEL: Level = Level::Avx2;
 
             #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn dot(a: *const $type, b: *const $type, len: usize) -> f32 {
+            unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the same promise, passed on.
-                unsafe { $reduce::<$type, false>(a, b, len) }
-            }
-
-            #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn squared_l2(a: *const $type, b: *const $type, len: usize) -> f32 {
-                // SAFETY: the same promise, passed on.
-                unsafe { $reduce::<$type, true>(a, b, len) }
+                unsafe { $reduce::<$type, SQUARED>(a, b, len) }
             }
         }
     )*};

@@ -133,15 +133,9 @@ macro_rules! avx512 {
             const LEVEL: Level = Level::Avx512;
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-            unsafe fn dot(a: *const $type, b: *const $type, len: usize) -> f32 {
+            unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the same promise, passed on.
-                unsafe { $reduce::<$type, false>(a, b, len) }
-            }
-
-            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-            unsafe fn squared_l2(a: *const $type, b: *const $type, len: usize) -> f32 {
-                // SAFETY: the same promise, passed on.
-                unsafe { $reduce::<$type, true>(a, b, len) }
+                unsafe { $reduce::<$type, SQUARED>(a, b, len) }
             }
         }
     )*};

@@ -13,16 +13,10 @@ macro_rules! scalar {
         impl Simd<$type> for Scalar {
             const LEVEL: Level = Level::Scalar;
 
-            unsafe fn dot(a: *const $type, b: *const $type, len: usize) -> f32 {
+            unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the caller says that both are readable for `len`.
                 let (a, b) = unsafe { (std::slice::from_raw_parts(a, len), std::slice::from_raw_parts(b, len)) };
-                $reduce(a, b, |x, y| (x, y))
-            }
-
-            unsafe fn squared_l2(a: *const $type, b: *const $type, len: usize) -> f32 {
-                // SAFETY: the caller says that both are readable for `len`.
-                let (a, b) = unsafe { (std::slice::from_raw_parts(a, len), std::slice::from_raw_parts(b, len)) };
-                $reduce(a, b, |x, y| (x - y, x - y))
+                $reduce(a, b, |x, y| if SQUARED { (x - y, x - y) } else { (x, y) })
             }
         }
     )*};

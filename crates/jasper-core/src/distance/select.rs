@@ -43,14 +43,12 @@ impl Level {
 pub(crate) trait Simd<T> {
     const LEVEL: Level;
 
+    /// The squared L2 distance if `SQUARED`, else the dot product.
+    ///
     /// # Safety
     /// - The CPU supports `LEVEL`.
     /// - `a` and `b` are readable for `len` elements.
-    unsafe fn dot(a: *const T, b: *const T, len: usize) -> f32;
-
-    /// # Safety
-    /// As for [`Self::dot`].
-    unsafe fn squared_l2(a: *const T, b: *const T, len: usize) -> f32;
+    unsafe fn sum<const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32;
 }
 
 /// The functions of the widest level up to `level`.
@@ -81,10 +79,10 @@ where
 fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
     Kernels {
         level: S::LEVEL,
-        dot: |a, b| pair(a, b, S::dot),
-        squared_l2: |a, b| pair(a, b, S::squared_l2),
-        dot_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::dot)),
-        squared_l2_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::squared_l2)),
+        dot: |a, b| pair(a, b, S::sum::<false>),
+        squared_l2: |a, b| pair(a, b, S::sum::<true>),
+        dot_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::sum::<false>)),
+        squared_l2_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::sum::<true>)),
     }
 }
 
