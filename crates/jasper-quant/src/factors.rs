@@ -47,6 +47,11 @@ impl Units {
         Self(Factors { add: unit(|f| f.add), rescale: unit(|f| f.rescale), error: unit(|f| f.error) })
     }
 
+    /// The units of `add`, `rescale` and `error`.
+    pub(crate) fn to_array(self) -> [f32; 3] {
+        [self.0.add, self.0.rescale, self.0.error]
+    }
+
     /// Writes factors to the last bytes of a code row.
     ///
     /// Factors too large for f16 saturate; this takes a vector 250 times as far from the center as others. `error` is

@@ -6,10 +6,8 @@
 
 use jasper_core::Metric;
 
-use crate::factors::Units;
 pub use crate::projection::PANEL;
 use crate::rabitq::Scales;
-use crate::space::{Space, dot};
 
 /// The parameters of a trained quantizer.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,26 +87,4 @@ pub struct MixedDimension {
     pub limit: f32,
     /// Lowest level of a positive coordinate.
     pub half: f32,
-}
-
-impl<'a> Parts<'a> {
-    pub(crate) fn new(
-        space: &'a Space,
-        units: &Units,
-        rotation: RotationParts<'a>,
-        level_bytes: usize,
-        code: CodeParts,
-    ) -> Self {
-        Self {
-            metric: space.metric,
-            product_weight: space.product_weight(),
-            squared_weight: space.squared_weight(),
-            center: &space.center,
-            squared_center: dot(&space.center, &space.center),
-            rotation,
-            units: [units.0.add, units.0.rescale, units.0.error],
-            level_bytes,
-            code,
-        }
-    }
 }

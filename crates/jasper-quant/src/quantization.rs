@@ -58,9 +58,7 @@ impl Quantization {
             }
         })
     }
-}
 
-impl Quantization {
     /// Checks the size.
     ///
     /// # Errors

@@ -213,7 +213,17 @@ impl<C: Codec> Quantizer for C {
 
     fn parts(&self) -> Parts<'_> {
         let Common { space, units, .. } = self.common();
-        Parts::new(space, units, self.rotation_parts(), self.level_bytes(), self.code_parts())
+        Parts {
+            metric: space.metric,
+            product_weight: space.product_weight(),
+            squared_weight: space.squared_weight(),
+            center: &space.center,
+            squared_center: dot(&space.center, &space.center),
+            rotation: self.rotation_parts(),
+            units: units.to_array(),
+            level_bytes: self.level_bytes(),
+            code: self.code_parts(),
+        }
     }
 
     fn to_bytes(&self) -> Vec<u8> {

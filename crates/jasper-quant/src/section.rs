@@ -15,7 +15,7 @@ use jasper_core::{MAX_DIMENSION, Metric};
 
 use crate::factors::{Factors, Units};
 use crate::projection::Projection;
-use crate::rotation::ROUNDS;
+use crate::rotation::{Hadamard, ROUNDS, RotationForm};
 use crate::space::Space;
 use crate::{DecodeError, Rotation};
 
@@ -56,18 +56,20 @@ impl Writer {
     }
 
     pub(crate) fn rotation(&mut self, rotation: &Rotation) {
-        if let Some(signs) = rotation.signs() {
-            self.u32(HADAMARD);
-            signs.iter().for_each(|signs| self.0.extend(signs.to_le_bytes()));
-        }
-        if let Some(matrix) = rotation.matrix() {
-            self.u32(HAAR);
-            self.floats(&matrix.values());
+        match &rotation.0 {
+            RotationForm::Hadamard(hadamard) => {
+                self.u32(HADAMARD);
+                hadamard.signs.iter().for_each(|signs| self.0.extend(signs.to_le_bytes()));
+            }
+            RotationForm::Haar(matrix) => {
+                self.u32(HAAR);
+                self.floats(&matrix.values());
+            }
         }
     }
 
     pub(crate) fn units(&mut self, units: &Units) {
-        self.floats(&[units.0.add, units.0.rescale, units.0.error]);
+        self.floats(&units.to_array());
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {
@@ -138,9 +140,9 @@ impl<'a> Reader<'a> {
     pub(crate) fn rotation(&mut self, dimension: usize) -> Result<Rotation, DecodeError> {
         if self.u32_in("rotation", HADAMARD..=HAAR, "0 (Hadamard) or 1 (Haar)")? == HADAMARD {
             let signs = self.values::<u64>(ROUNDS * dimension.div_ceil(64))?;
-            return Ok(Rotation::from_signs(dimension, signs));
+            return Ok(Rotation(RotationForm::Hadamard(Hadamard::from_signs(dimension, signs))));
         }
-        Ok(Rotation::from_projection(self.projection("rotation", dimension, dimension)?))
+        Ok(Rotation(RotationForm::Haar(self.projection("rotation", dimension, dimension)?)))
     }
 
     pub(crate) fn projection(

@@ -94,11 +94,6 @@ impl Mixed {
         Self { common, directions, steps, sectors, plane_words, correction: Correction::NONE }
     }
 
-    /// Sectors of 32 bytes per code, factors included.
-    pub fn sectors(&self) -> u32 {
-        self.sectors
-    }
-
     /// Maximum floats of directions and steps: those of a code whose words all hold components of one bit.
     pub(crate) fn max_floats(dimension: usize, sectors: u32) -> usize {
         let coded = (sectors as usize * SECTOR_WORDS - FACTORS / 2) * 32;

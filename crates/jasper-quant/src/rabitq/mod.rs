@@ -111,16 +111,6 @@ impl Rabitq {
         Layout::uniform(RotationKind::default().rotated_dimension(dimension), bits, FACTORS)
     }
 
-    /// Bits per coordinate.
-    pub fn bits(&self) -> u32 {
-        self.bits
-    }
-
-    /// The rotation.
-    pub fn rotation(&self) -> &Rotation {
-        &self.rotation
-    }
-
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let space = reader.space()?;
         let bits = reader.u32_in("bits", 1..=8, "1 to 8")?;

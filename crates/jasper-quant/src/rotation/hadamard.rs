@@ -23,11 +23,11 @@ pub(crate) const ROUNDS: usize = 4;
 const GROUP: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Hadamard {
+pub(crate) struct Hadamard {
     pub(super) dimension: usize,
     pub(super) rotated: usize,
     /// `[ROUNDS][rotated / 64]`: one bit per coordinate; 1 flips the sign.
-    pub(super) signs: Vec<u64>,
+    pub(crate) signs: Vec<u64>,
     /// `[ROUNDS][rotated]`: the signs as multipliers, with the scale of the Hadamard matrix.
     pub(super) factors: Vec<f32>,
 }
@@ -45,7 +45,7 @@ impl Hadamard {
     }
 
     /// Creates it from `ROUNDS * dimension.div_ceil(64)` words of signs.
-    pub(super) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
+    pub(crate) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
         let rotated = rotated_dimension(dimension);
         assert_eq!(signs.len(), ROUNDS * rotated / GROUP);
         let window = window(rotated);

@@ -12,16 +12,15 @@ mod hadamard;
 
 use crate::parts::RotationParts;
 use crate::projection::Projection;
-use hadamard::Hadamard;
 
-pub(crate) use hadamard::ROUNDS;
+pub(crate) use hadamard::{Hadamard, ROUNDS};
 
 /// A random orthonormal map, determined by a seed. The same on every platform.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rotation(Kind);
+pub struct Rotation(pub(crate) RotationForm);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+pub(crate) enum RotationForm {
     Haar(Projection),
     Hadamard(Hadamard),
 }
@@ -50,8 +49,8 @@ impl Rotation {
     /// Creates a rotation of vectors of `dimension` coordinates, at least 1, from `seed`.
     pub fn new(kind: RotationKind, dimension: usize, seed: u64) -> Self {
         Self(match kind {
-            RotationKind::Haar => Kind::Haar(haar::haar(dimension, seed)),
-            RotationKind::Hadamard => Kind::Hadamard(Hadamard::new(dimension, seed)),
+            RotationKind::Haar => RotationForm::Haar(haar::haar(dimension, seed)),
+            RotationKind::Hadamard => RotationForm::Hadamard(Hadamard::new(dimension, seed)),
         })
     }
 
@@ -60,35 +59,27 @@ impl Rotation {
         2 * ROUNDS * hadamard::rotated_dimension(dimension)
     }
 
-    pub(crate) fn from_projection(matrix: Projection) -> Self {
-        Self(Kind::Haar(matrix))
-    }
-
-    pub(crate) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
-        Self(Kind::Hadamard(Hadamard::from_signs(dimension, signs)))
-    }
-
     /// The kind of rotation.
     pub fn kind(&self) -> RotationKind {
         match &self.0 {
-            Kind::Haar(_) => RotationKind::Haar,
-            Kind::Hadamard(_) => RotationKind::Hadamard,
+            RotationForm::Haar(_) => RotationKind::Haar,
+            RotationForm::Hadamard(_) => RotationKind::Hadamard,
         }
     }
 
     /// Input dimension.
     pub fn dimension(&self) -> usize {
         match &self.0 {
-            Kind::Haar(matrix) => matrix.dimension(),
-            Kind::Hadamard(hadamard) => hadamard.dimension,
+            RotationForm::Haar(matrix) => matrix.dimension(),
+            RotationForm::Hadamard(hadamard) => hadamard.dimension,
         }
     }
 
     /// Output dimension.
     pub fn rotated_dimension(&self) -> usize {
         match &self.0 {
-            Kind::Haar(matrix) => matrix.directions(),
-            Kind::Hadamard(hadamard) => hadamard.rotated,
+            RotationForm::Haar(matrix) => matrix.directions(),
+            RotationForm::Hadamard(hadamard) => hadamard.rotated,
         }
     }
 
@@ -100,16 +91,8 @@ impl Rotation {
         assert!(stride >= self.rotated_dimension());
         assert_eq!(rows.len() / self.dimension() * stride, out.len());
         match &self.0 {
-            Kind::Haar(matrix) => matrix.project(rows, out, stride),
-            Kind::Hadamard(hadamard) => hadamard.rotate(rows, out, stride),
-        }
-    }
-
-    /// The matrix of a Haar rotation.
-    pub(crate) fn matrix(&self) -> Option<&Projection> {
-        match &self.0 {
-            Kind::Haar(matrix) => Some(matrix),
-            Kind::Hadamard(_) => None,
+            RotationForm::Haar(matrix) => matrix.project(rows, out, stride),
+            RotationForm::Hadamard(hadamard) => hadamard.rotate(rows, out, stride),
         }
     }
 
@@ -117,24 +100,16 @@ impl Rotation {
     /// transform.
     pub fn factors(&self) -> Option<&[f32]> {
         match &self.0 {
-            Kind::Haar(_) => None,
-            Kind::Hadamard(hadamard) => Some(&hadamard.factors),
+            RotationForm::Haar(_) => None,
+            RotationForm::Hadamard(hadamard) => Some(&hadamard.factors),
         }
     }
 
     /// The parameters, for kernels.
     pub(crate) fn parts(&self) -> RotationParts<'_> {
         match &self.0 {
-            Kind::Haar(matrix) => RotationParts::Matrix(matrix.parts()),
-            Kind::Hadamard(hadamard) => RotationParts::Hadamard(&hadamard.factors),
-        }
-    }
-
-    /// The signs of a Hadamard rotation.
-    pub(crate) fn signs(&self) -> Option<&[u64]> {
-        match &self.0 {
-            Kind::Haar(_) => None,
-            Kind::Hadamard(hadamard) => Some(&hadamard.signs),
+            RotationForm::Haar(matrix) => RotationParts::Matrix(matrix.parts()),
+            RotationForm::Hadamard(hadamard) => RotationParts::Hadamard(&hadamard.factors),
         }
     }
 }
