@@ -155,7 +155,7 @@ impl<'a> CheckpointWriter<'a> {
                 return Err(CheckpointError::Vectors { path: checkpoints.path.to_owned() });
             }
             file.restore(graph).map_err(CheckpointError::Open)?;
-            (linked, cost) = (checkpoint.linked as usize, checkpoint.cost.into());
+            (linked, cost) = (checkpoint.linked as usize, bytemuck::cast(checkpoint.cost));
         }
         Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
     }
@@ -178,7 +178,7 @@ impl<'a> CheckpointWriter<'a> {
             rows_checksum: self.rows_checksum,
             release: release(),
             linked: linked as u64,
-            cost: cost.into(),
+            cost: bytemuck::cast(cost),
         };
         graph.save_checkpoint(self.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
         self.written = (linked, Instant::now());

@@ -19,9 +19,10 @@
 //! 3. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 4. **Reachability is restored at the end**, because neither pruning nor deleting preserves it.
 
-use jasper_core::{Element, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{Element, Progress, ProgressFn, Stage};
 use jasper_graph::Graph;
 
+use crate::pipeline::update;
 use crate::reconnect::reconnect;
 use crate::start::live_start_points;
 use crate::{Executor, GraphLock, MutableGraph, SearchCost, UpdateError, transaction};
@@ -62,7 +63,8 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let (mut cost, mut done) = (SearchCost::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(progress)?;
-            cost += repair(executor, graph, chunk).map_err(UpdateError::device)?;
+            cost += update(executor, graph, |graph| executor.repair_rows(graph, chunk))
+                .map_err(UpdateError::device)?;
             done += chunk.len();
         }
         graph
@@ -72,14 +74,4 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         graph.change(Graph::release_tombstones).map_err(UpdateError::device)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })
-}
-
-/// Repairs the rows of some vertices that have deleted neighbors.
-fn repair<T: Element, E: Executor<T>>(
-    executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    vertices: &[VectorId],
-) -> Result<SearchCost, E::Error> {
-    let updates = graph.read(|graph| executor.repair_rows(graph, vertices))?;
-    graph.write(|graph| executor.publish(graph, updates))
 }

@@ -2,9 +2,12 @@
 
 use std::ops::AddAssign;
 
+use bytemuck::{Pod, Zeroable};
+
 /// Operations performed. Equal on every machine and for any number of threads, so that tests can compare them exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[repr(C)]
 pub struct SearchCost {
     /// Vertices expanded by searches.
     pub hops: u64,
@@ -19,17 +22,5 @@ impl AddAssign for SearchCost {
         self.hops += other.hops;
         self.distances += other.distances;
         self.prune_distances += other.prune_distances;
-    }
-}
-
-impl From<SearchCost> for [u64; 3] {
-    fn from(cost: SearchCost) -> Self {
-        [cost.hops, cost.distances, cost.prune_distances]
-    }
-}
-
-impl From<[u64; 3]> for SearchCost {
-    fn from([hops, distances, prune_distances]: [u64; 3]) -> Self {
-        Self { hops, distances, prune_distances }
     }
 }

@@ -251,14 +251,9 @@ impl<'a, T: Element> StagingBuffer<'a, T> {
         let mut firsts: Vec<usize> = self.range.clone().into_par_iter().map(insert).collect();
         // Only now is every vector of the chunk in the table.
         firsts.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
-        let is_new = |&(number, first): &(usize, &usize)| number == *first;
-        let new: Vec<usize> = self
-            .range
-            .clone()
-            .zip(&firsts)
-            .filter(is_new)
-            .map(|(number, _)| number - self.range.start)
-            .collect();
+        let of_chunk = || self.range.clone().zip(&firsts);
+        let new = of_chunk().filter(|(number, first)| number == *first);
+        let new: Vec<usize> = new.map(|(number, _)| number - self.range.start).collect();
         let added = graph.add_vectors(new.len(), |blocks| {
             blocks.into_par_iter().for_each(|mut block| {
                 for i in block.numbers() {

@@ -20,6 +20,16 @@ pub enum LinkMode {
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
 pub type Duplicates = Vec<(VectorId, VectorId)>;
 
+/// Computes updates while searches read the graph, and publishes them; returns what they cost.
+pub(crate) fn update<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphLock<E::Graph>,
+    compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
+) -> Result<SearchCost, E::Error> {
+    let updates = graph.read(compute)?;
+    graph.write(|graph| executor.publish(graph, updates))
+}
+
 /// Links one batch of vertices into the graph. Returns the duplicates, and the cost.
 ///
 /// ```text

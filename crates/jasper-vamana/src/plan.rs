@@ -5,18 +5,23 @@ use std::sync::Arc;
 use jasper_core::{BitSet, Element, Key, VectorId};
 use jasper_graph::{FilteredSlots, Graph};
 
-use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams, TunedLaunch};
+use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SearchPlan<'a, T: Element> {
-    graph: &'a Graph<T>,
-    params: SearchParams<'a>,
-    strategy: Strategy,
-    /// How many entries of the frontier get exact distances; `None` if the search uses exact distances throughout.
-    rerank: Option<usize>,
+    /// The graph that is searched.
+    pub graph: &'a Graph<T>,
+    /// The parameters of the call.
+    pub params: SearchParams<'a>,
+    /// How queries are executed.
+    pub strategy: Strategy,
+    /// For a quantized search, how many of the nearest candidates get exact distances; `None` if the search uses exact
+    /// distances throughout.
+    pub rerank: Option<usize>,
     /// The slots that a filter by keys selects.
-    filtered: Option<Arc<FilteredSlots>>,
+    pub filtered: Option<Arc<FilteredSlots>>,
     /// Most hits that a query can have.
     max_hits: usize,
 }
@@ -79,39 +84,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         Ok(Self { graph, params, strategy, rerank, filtered, max_hits: graph.keys().len().min(k) })
     }
 
-    /// The graph that is searched.
-    pub fn graph(&self) -> &'a Graph<T> {
-        self.graph
-    }
-
-    /// Hits wanted per query.
-    pub fn k(&self) -> usize {
-        self.params.k
-    }
-
-    /// How queries are executed.
-    pub fn strategy(&self) -> Strategy {
-        self.strategy
-    }
-
-    /// For a quantized search, how many of the nearest candidates get exact distances.
-    pub fn rerank(&self) -> Option<usize> {
-        self.rerank
-    }
-
-    /// Launch parameters on a GPU, if given.
-    pub fn launch(&self) -> Option<TunedLaunch> {
-        self.params.launch
-    }
-
     /// Whether every vertex may be returned.
-    pub fn allows_all(&self) -> bool {
+    pub(crate) fn allows_all(&self) -> bool {
         self.params.filter.is_none() && self.graph.keys().tombstones() == 0
-    }
-
-    /// Whether there is a filter.
-    pub fn is_filtered(&self) -> bool {
-        self.params.filter.is_some()
     }
 
     /// Whether a vertex may be returned: it is live, and one of its keys passes the filter.
@@ -120,11 +95,6 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             Some(slots) => slots.contains(slot.index()),
             None => self.graph.keys().keys_of(slot).any(|key| self.accepts(key)),
         }
-    }
-
-    /// What the filter selects, if it is a set of keys.
-    pub fn filtered(&self) -> Option<&Arc<FilteredSlots>> {
-        self.filtered.as_ref()
     }
 
     /// The vertices that may be returned, if the filter is a set of keys.
@@ -145,7 +115,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     /// # Errors
     /// [`SearchError::Buffer`].
     pub fn check_size(&self, queries: usize, matches: &MatchesMut<'_>) -> Result<(), SearchError> {
-        let k = self.k();
+        let k = self.params.k;
         let expected = queries.checked_mul(k);
         let given = matches.len(expected.unwrap_or(usize::MAX));
         if expected == Some(given) { Ok(()) } else { Err(SearchError::Buffer { given, queries, k }) }
@@ -236,7 +206,7 @@ mod tests {
     }
 
     fn strategy(graph: &Graph<u8>, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
-        SearchPlan::new(graph, params, max_beam_width).unwrap().strategy()
+        SearchPlan::new(graph, params, max_beam_width).unwrap().strategy
     }
 
     #[test]
@@ -271,7 +241,7 @@ mod tests {
         let keys: KeyFilter = [7, 500, 501].into_iter().collect();
         let params = SearchParams::new(2).filter(&keys);
         let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();
-        assert_eq!(plan.strategy(), Strategy::Scan);
+        assert_eq!(plan.strategy, Strategy::Scan);
         assert_eq!(plan.matching(), [7, 500].map(VectorId::from_index));
         assert!(plan.wants_scan(1) && !plan.wants_scan(2));
         let mut matches = Matches::new(1, 2).unwrap();

@@ -18,6 +18,7 @@ use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, Vector
 use jasper_graph::Graph;
 
 use crate::connectivity::{Reached, unreached};
+use crate::pipeline::update;
 use crate::{Executor, GraphLock, MutableGraph, UpdateError, largest_batch};
 
 /// Gives every unreachable `wanted` vertex an edge from a reachable one; returns how many there were.
@@ -113,20 +114,9 @@ fn add_edges<T: Element, E: Executor<T>>(
             let free = max_degree.saturating_sub(row.len());
             row.extend(edges.iter().take(free).map(|edge| edge.0));
         }
-        set_rows(executor, graph, &sources, &rows)?;
+        update(executor, graph, |graph| executor.row_updates(graph, &sources, &rows))?;
     }
     Ok(())
-}
-
-/// Sets the rows of some distinct vertices.
-fn set_rows<T: Element, E: Executor<T>>(
-    executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    vertices: &[VectorId],
-    rows: &[Vec<VectorId>],
-) -> Result<(), E::Error> {
-    let updates = graph.read(|graph| executor.row_updates(graph, vertices, rows))?;
-    graph.write(|graph| executor.publish(graph, updates)).map(drop)
 }
 
 /// New vertices whose neighbors' rows are read together.
@@ -196,7 +186,7 @@ fn replace_edges<T: Element, E: Executor<T>>(
         }
         let (changed, rows): (Vec<_>, Vec<_>) =
             graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?.into_iter().unzip();
-        set_rows(executor, graph, &changed, &rows)?;
+        update(executor, graph, |graph| executor.row_updates(graph, &changed, &rows))?;
         let mut frontier = vec![vertex];
         while !frontier.is_empty() {
             frontier.retain(|&slot| reached.insert(slot));

@@ -72,16 +72,15 @@ impl TunedSearch {
     /// # Errors
     /// [`FileFault::Invalid`].
     pub fn decode(section: &[u8]) -> Result<Vec<Self>, FileFault> {
-        let searches = section.chunks(RECORD_BYTES).map(Self::decode_record).collect::<Result<Vec<_>, _>>();
-        let searches = searches.and_then(|searches| {
-            let ascends = searches.is_sorted_by(|a, b| a.order(b).is_lt());
-            if ascends {
-                Ok(searches)
-            } else {
-                Err("its searches are not in order, or one is repeated".into())
-            }
-        });
-        searches.map_err(|problem| FileFault::Invalid { section: Section::TunedSearches, problem })
+        let invalid = |problem| FileFault::Invalid { section: Section::TunedSearches, problem };
+        let records = section.chunks(RECORD_BYTES);
+        let searches: Vec<Self> =
+            records.map(Self::decode_record).collect::<Result<_, _>>().map_err(invalid)?;
+        if searches.is_sorted_by(|a, b| a.order(b).is_lt()) {
+            Ok(searches)
+        } else {
+            Err(invalid("its searches are not in order, or one is repeated".into()))
+        }
     }
 
     fn decode_record(record: &[u8]) -> Result<Self, String> {

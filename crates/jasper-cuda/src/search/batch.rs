@@ -94,7 +94,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
             || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, self.pool)));
         let launch = SearchLaunch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
         self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
-        if plan.strategy() == Strategy::Scan {
+        if plan.strategy == Strategy::Scan {
             // With nothing to find, the scan of no slots only checked the queries.
             report.scanned = if plan.wants_scan(0) { tasks.len() } else { 0 };
             return Ok(report);
@@ -153,7 +153,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let buffers = context.query_buffers(&sizes).map_err(SearchError::device)?;
-        prepare(self.plan.graph(), chunk, buffers.queries, row_len, self.pool)?;
+        prepare(self.plan.graph, chunk, buffers.queries, row_len, self.pool)?;
         let query_quantizer = launch.query_quantizer(chunk.len());
         if let Some(QueryQuantizer::Host(quantizer)) = query_quantizer {
             quantize(quantizer, buffers, row_len);
@@ -186,7 +186,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
-        let shared_keys = plan.graph().keys().shared() > 0;
+        let shared_keys = plan.graph.keys().shared() > 0;
         let take = |(chunk, results): (&mut [Task<'_, T>], &[DeviceHit])| {
             for (task, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
                 task.take(plan, shared_keys, results);
@@ -257,7 +257,7 @@ fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>,
 
 /// The slots that may be results, by one evaluation of the filter per live key.
 pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -> BitSet {
-    let slots = plan.graph().slots();
+    let slots = plan.graph.slots();
     let word = |word: usize| {
         let slots = word * 32..slots.min(word * 32 + 32);
         slots.fold(0, |bits, slot| bits | u32::from(plan.allows(VectorId::from_index(slot))) << (slot % 32))

@@ -77,7 +77,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     arrays: DeviceBatch<'_, T, S>,
     scratch_bytes: usize,
 ) -> Result<(), SearchError> {
-    let (row_len, k) = (graph.row_len(), plan.k());
+    let (row_len, k) = (graph.row_len(), plan.params.k);
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
     let allowed = || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));

@@ -113,18 +113,18 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
-        plan.launch().map_or(Ok(()), check_launch)?;
-        let Strategy::Beam(width) = plan.strategy() else {
+        plan.params.launch.map_or(Ok(()), check_launch)?;
+        let Strategy::Beam(width) = plan.strategy else {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
-        let rerank = plan.rerank().map(|rerank| rerank.min(width) as u32);
+        let rerank = plan.rerank.map(|rerank| rerank.min(width) as u32);
         let row_bytes = graph.args().row_bytes;
-        let config = plan.launch().unwrap_or_else(|| match rerank {
+        let config = plan.params.launch.unwrap_or_else(|| match rerank {
             Some(_) => default_code_launch(queries, multiprocessors, row_bytes, width),
             None => default_launch(queries, multiprocessors, row_bytes),
         });
-        let scope = if plan.is_filtered() { Scope::Allowed(allowed()) } else { Scope::Live };
-        let k = plan.k();
+        let scope = if plan.params.filter.is_some() { Scope::Allowed(allowed()) } else { Scope::Live };
+        let k = plan.params.k;
         // In a small graph the plan's frontier may be narrower than k.
         Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, config, scope, rerank })
     }
@@ -137,7 +137,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
-        let k = plan.k() as u32;
+        let k = plan.params.k as u32;
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot is visited twice: no visited cache.
         let config = TunedLaunch {
@@ -205,7 +205,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// [`Self::upload_slots`]; those of a filter by keys stay on the device for later searches. The launch must be
     /// complete before the result is dropped.
     pub(crate) fn kept_slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
-        let (Some(filtered), Some((format, slots))) = (plan.filtered(), self.slots()) else {
+        let (Some(filtered), Some((format, slots))) = (&plan.filtered, self.slots()) else {
             return self.upload_slots(stream);
         };
         let bitmap_len = self.graph.slots().div_ceil(32);

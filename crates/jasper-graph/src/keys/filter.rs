@@ -79,11 +79,7 @@ impl FromIterator<Key> for KeyFilter {
         if bits > (keys.len() as u64).saturating_mul(BITS_PER_KEY) {
             return Self(Arc::new(Set::Table(keys.into_iter().collect())));
         }
-        let mut bitmap = BitSet::new();
-        for key in keys {
-            bitmap.insert(key as usize);
-        }
-        Self::from(bitmap)
+        Self::from(keys.into_iter().map(|key| key as usize).collect::<BitSet>())
     }
 }
 

@@ -32,30 +32,20 @@ use crate::SearchCost;
 pub(crate) const SEARCHES_PER_THREAD: usize = 4;
 
 /// The state of one search, reused by its thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Beam {
     frontier: Frontier,
     visited: VisitedCache,
     /// Vertices expanded, in order.
-    expanded: Vec<Neighbor>,
+    pub(crate) expanded: Vec<Neighbor>,
     /// Neighbors of this hop that the search has not visited.
     unvisited: Vec<VectorId>,
     distances: Vec<f32>,
-    cost: SearchCost,
+    /// What the search cost.
+    pub(crate) cost: SearchCost,
 }
 
 impl Beam {
-    pub(crate) const fn new() -> Self {
-        Self {
-            frontier: Frontier::new(),
-            visited: VisitedCache::new(),
-            expanded: Vec::new(),
-            unvisited: Vec::new(),
-            distances: Vec::new(),
-            cost: SearchCost { hops: 0, distances: 0, prune_distances: 0 },
-        }
-    }
-
     /// Runs one search per scorer, each in its own beam, from the start points until every entry of the frontier is
     /// expanded, or `max_hops` are. The searches do not affect each other; only their steps alternate.
     pub(crate) fn search<T: Element>(
@@ -88,16 +78,6 @@ impl Beam {
     /// The nearest vertices found, nearest first.
     pub(crate) fn found(&self) -> &[Neighbor] {
         self.frontier.entries()
-    }
-
-    /// Every vertex expanded, in order.
-    pub(crate) fn expanded(&self) -> &[Neighbor] {
-        &self.expanded
-    }
-
-    /// What the search cost.
-    pub(crate) fn cost(&self) -> SearchCost {
-        self.cost
     }
 
     fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score, beam_width: usize) {

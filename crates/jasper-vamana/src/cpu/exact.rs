@@ -1,7 +1,7 @@
 //! Exact nearest neighbors by brute force over all live vertices.
 
-use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId};
-use jasper_graph::{Graph, Scorer, VectorError};
+use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId, padded_len};
+use jasper_graph::{Graph, Scorer};
 use rayon::prelude::*;
 
 use crate::{CpuExecutor, SearchError};
@@ -33,10 +33,9 @@ impl CpuExecutor {
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         assert!(k > 0, "k is at least 1");
         graph.require_vectors()?;
-        let prepared: Vec<Vec<T>> =
-            queries.rows().enumerate().map(|(i, row)| prepare(graph, i, row)).collect::<Result<_, _>>()?;
+        let prepared = graph.vectors().prepare_all(queries)?;
         let mut lists: Vec<List<'_, T>> = prepared
-            .iter()
+            .chunks_exact(padded_len::<T>(graph.dimension()))
             .map(|row| List { scorer: graph.vectors().scorer(row), k, nearest: Vec::new() })
             .collect();
         let total = graph.slots();
@@ -56,12 +55,6 @@ impl CpuExecutor {
         Progress { stage: Stage::Scanning, done: total, total }.report(progress)?;
         Ok(lists.into_iter().map(List::finish).collect())
     }
-}
-
-fn prepare<T: Element>(graph: &Graph<T>, i: usize, row: &[T]) -> Result<Vec<T>, VectorError> {
-    let mut prepared = Vec::new();
-    graph.vectors().prepare(i, row, &mut prepared)?;
-    Ok(prepared)
 }
 
 /// The nearest to one query so far.

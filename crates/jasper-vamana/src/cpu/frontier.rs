@@ -6,7 +6,7 @@ use jasper_core::Neighbor;
 ///
 /// The farthest entry only gets nearer, so a vertex that was dropped cannot return: visiting a vertex twice costs a
 /// distance and does not change the frontier.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Frontier {
     entries: Vec<Neighbor>,
     beam_width: usize,
@@ -15,10 +15,6 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), beam_width: 0, cursor: 0 }
-    }
-
     pub(crate) fn reset(&mut self, beam_width: usize) {
         self.entries.clear();
         self.entries.reserve(beam_width);
@@ -87,7 +83,7 @@ mod tests {
             steps in proptest::collection::vec((0_u8..6, 0_u32..40, any::<bool>()), 0..200),
             width in 1_usize..12,
         ) {
-            let (mut frontier, mut offered, mut expanded) = (Frontier::new(), Vec::new(), Vec::new());
+            let (mut frontier, mut offered, mut expanded) = (Frontier::default(), Vec::new(), Vec::new());
             frontier.reset(width);
             for (_, id, expand) in steps {
                 // The distance follows from the id, as it does in a search; many ids tie.

@@ -33,7 +33,7 @@ pub struct CpuExecutor {
 }
 
 /// The buffers of one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Interleaved searches.
     beams: [Beam; SEARCHES_PER_THREAD],
@@ -87,7 +87,7 @@ impl CpuExecutor {
             .thread_name(|i| format!("jasper-{i}"))
             .build()
             .map_err(|source| PoolError::Refused { threads, source })?;
-        Ok(Self { pool, scratch: Mutex::new(Vec::new()) })
+        Ok(Self { pool, scratch: Mutex::default() })
     }
 
     /// The number of threads.
@@ -103,7 +103,7 @@ impl CpuExecutor {
     /// Lends scratch memory to `work`.
     pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
         let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut scratch = pool().pop().unwrap_or_else(Scratch::new);
+        let mut scratch = pool().pop().unwrap_or_default();
         let result = work(&mut scratch);
         pool().push(scratch);
         result
@@ -123,18 +123,27 @@ impl CpuExecutor {
         })
     }
 
+    /// Runs `work` on each of `items` in parallel; returns what it adds to the outputs of the chunks, in order.
+    fn for_items<I: Sync, R: Default + Send>(
+        &self,
+        items: &[I],
+        work: impl Fn(&mut Scratch, &I, &mut R) + Sync,
+    ) -> Vec<R> {
+        self.for_chunks(items, |scratch, items| {
+            let mut out = R::default();
+            items.iter().for_each(|item| work(scratch, item, &mut out));
+            out
+        })
+    }
+
     /// Runs `work` on every list in parallel; joins the lists that it pushes, in order.
     fn map_lists(
         &self,
         lists: NeighborLists,
-        work: impl Fn(&mut Scratch, (VectorId, &[Neighbor]), &mut NeighborLists) + Sync,
+        work: impl Fn(&mut Scratch, &(VectorId, &[Neighbor]), &mut NeighborLists) + Sync,
     ) -> NeighborLists {
         let items: Vec<_> = lists.iter().collect();
-        let mut mapped = NeighborLists::join(self.for_chunks(&items, |scratch, items| {
-            let mut mapped = NeighborLists::default();
-            items.iter().for_each(|&item| work(scratch, item, &mut mapped));
-            mapped
-        }));
+        let mut mapped = NeighborLists::join(self.for_items(&items, work));
         mapped.cost += lists.cost;
         mapped.duplicates = lists.duplicates;
         mapped
@@ -184,7 +193,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         peers: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
-        Ok(self.map_lists(candidates, |scratch, (vertex, found), lists| {
+        Ok(self.map_lists(candidates, |scratch, &(vertex, found), lists| {
             let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
             let group = &batch[first..batch.len().min(first + peers.group)];
             lists.cost.distances += scratch.add_peers(graph, vertex, group, peers, found);
@@ -198,7 +207,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         candidates: NeighborLists,
     ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
         let params = graph.params();
-        let mut edges = self.map_lists(candidates, |scratch, (vertex, found), edges| {
+        let mut edges = self.map_lists(candidates, |scratch, &(vertex, found), edges| {
             let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
             edges.push(vertex, scratch.prune.keep(graph, found, &[], params.max_degree(), params.alpha()));
             edges.cost.prune_distances += scratch.prune.take_distances();
@@ -222,13 +231,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         back_edges: &mut BackEdges,
     ) -> Result<Option<Vec<Updates>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
-        let updates = self.for_chunks(&targets, |scratch, targets| {
-            let mut updates = Updates::default();
-            for edges in targets {
-                scratch.merge(graph, edges, &mut updates);
-            }
-            updates
-        });
+        let updates = self.for_items(&targets, |scratch, edges, out| scratch.merge(graph, edges, out));
         let merged = targets.into_iter().map(<[_]>::len).sum();
         back_edges.advance(merged);
         Ok((merged > 0).then_some(updates))
@@ -253,13 +256,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn repair_rows(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
-        Ok(self.for_chunks(vertices, |scratch, vertices| {
-            let mut updates = Updates::default();
-            for &vertex in vertices {
-                scratch.repair_row(graph, vertex, &mut updates);
-            }
-            updates
-        }))
+        Ok(self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(graph, vertex, out)))
     }
 
     fn reachable(&self, graph: &Graph<T>, start: VectorId) -> Result<Reached, Infallible> {
@@ -304,17 +301,6 @@ impl<T: Element> Executor<T> for CpuExecutor {
 }
 
 impl Scratch {
-    fn new() -> Self {
-        Self {
-            beams: std::array::from_fn(|_| Beam::new()),
-            prune: Prune::default(),
-            candidates: Vec::new(),
-            deferred: Vec::new(),
-            ids: Vec::new(),
-            distances: Vec::new(),
-        }
-    }
-
     /// Searches for the vectors of `vertices`, at most [`SEARCHES_PER_THREAD`]; their candidates are the expanded
     /// vertices.
     fn find_candidates<T: Element>(
@@ -328,9 +314,9 @@ impl Scratch {
         let params = graph.params();
         Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.max_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
-            candidates.cost += beam.cost();
+            candidates.cost += beam.cost;
             self.candidates.clear();
-            self.candidates.extend(beam.expanded().iter().filter(|found| found.id() != vertex));
+            self.candidates.extend(beam.expanded.iter().filter(|found| found.id() != vertex));
             self.candidates.sort_unstable();
             candidates.push(vertex, &self.candidates);
         }
@@ -441,7 +427,7 @@ impl Scratch {
         let kept = self.prune.keep(graph, &self.candidates, &[], max_len, params.alpha()).to_vec();
         let (live, replacements) = kept.split_at(live_count);
         let (first_round, second_round) =
-            replacements.split_at(self.prune.kept_first().max(live_count) - live_count);
+            replacements.split_at(self.prune.kept_first.max(live_count) - live_count);
         let merged = |live: &[Neighbor], replacements: &[Neighbor]| {
             let mut merged = [live, replacements].concat();
             merged.sort_unstable();

@@ -45,7 +45,7 @@ pub(crate) struct Prune {
     /// Kept neighbors: those of the first round nearest first, then those of the second.
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
-    first: usize,
+    pub(crate) kept_first: usize,
     /// Ids of the kept neighbors: [`ALREADY_PRUNED`], and [`OTHERS`].
     kept_ids: [Vec<VectorId>; 2],
     /// Candidates of the second round.
@@ -104,7 +104,7 @@ impl Prune {
                 second_round.push(candidate);
             }
         }
-        self.first = self.kept.len();
+        self.kept_first = self.kept.len();
         second_round.sort_unstable_by_key(|candidate| candidate.neighbor);
         for candidate in &mut second_round {
             if self.kept.len() == max_degree {
@@ -149,11 +149,6 @@ impl Prune {
         self.kept.push(*neighbor);
         self.kept_ids[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.id());
         Outcome::Kept
-    }
-
-    /// How many neighbors the first round of the last prune kept.
-    pub(crate) fn kept_first(&self) -> usize {
-        self.first
     }
 
     /// Takes the count of distances computed.

@@ -53,10 +53,9 @@ impl CpuExecutor {
                 .map(|queries| self.with_scratch(|scratch| scratch.search_task(&plan, queries)))
                 .collect()
         });
-        Ok(reports?.into_iter().fold(SearchReport::default(), |mut sum, report| {
-            sum += report;
-            sum
-        }))
+        let mut sum = SearchReport::default();
+        reports?.into_iter().for_each(|report| sum += report);
+        Ok(sum)
     }
 
     /// Searches for one vector. Returns `k` hits, or as many as there are.
@@ -91,13 +90,13 @@ impl Scratch {
         plan: &SearchPlan<'_, T>,
         queries: &mut [Query<'_, T>],
     ) -> Result<SearchReport, SearchError> {
-        let graph = plan.graph();
+        let graph = plan.graph;
         let mut prepared = vec![Vec::new(); queries.len()];
         for (prepared, query) in prepared.iter_mut().zip(&*queries) {
             graph.vectors().prepare(query.row, query.vector, prepared)?;
         }
-        let is_estimated = plan.strategy() != Strategy::Scan || !graph.has_vectors();
-        let codes = plan.rerank().filter(|_| is_estimated).and_then(|_| graph.vectors().codes());
+        let is_estimated = plan.strategy != Strategy::Scan || !graph.has_vectors();
+        let codes = plan.rerank.filter(|_| is_estimated).and_then(|_| graph.vectors().codes());
         let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|prepared| &**prepared)));
         let mut report = SearchReport::default();
         for (first, queries) in
@@ -109,7 +108,7 @@ impl Scratch {
                 Some(_) => scorers.collect(),
                 None => scorers.map(Scorer::sketched).collect(),
             };
-            match (plan.strategy(), &estimators) {
+            match (plan.strategy, &estimators) {
                 (Strategy::Beam(width), Some(estimators)) => {
                     Beam::search(&mut self.beams, &estimators[range], graph, width, usize::MAX);
                 }
@@ -140,11 +139,11 @@ impl Scratch {
     ) -> SearchReport {
         let mut report = SearchReport::default();
         self.candidates.clear();
-        if plan.strategy() != Strategy::Scan {
-            report.cost += self.beams[i].cost();
+        if plan.strategy != Strategy::Scan {
+            report.cost += self.beams[i].cost;
             self.candidates.extend_from_slice(self.beams[i].found());
         }
-        if let Some(rerank) = plan.rerank() {
+        if let Some(rerank) = plan.rerank {
             report.reranked = self.rerank(scorer, rerank) as u64;
             report.cost.distances += report.reranked;
         }
@@ -186,9 +185,9 @@ fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut Se
     scorer.score(&matching, &mut distances);
     cost.distances += matching.len() as u64;
     let mut found: Vec<_> = distances.iter().zip(matching).map(|(&d, slot)| Neighbor::new(d, slot)).collect();
-    if found.len() > plan.k() {
-        found.select_nth_unstable(plan.k() - 1);
-        found.truncate(plan.k());
+    if found.len() > plan.params.k {
+        found.select_nth_unstable(plan.params.k - 1);
+        found.truncate(plan.params.k);
     }
     found.sort_unstable();
     found

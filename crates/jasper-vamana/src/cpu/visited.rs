@@ -8,7 +8,7 @@ use jasper_core::VectorId;
 /// It never contains an id that was not visited. An exact set with open addressing took 37% of a search of short
 /// vectors, mostly for mispredicted branches (docs/src/experiments.md#visited-table-without-branches); this one has
 /// none.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct VisitedCache {
     /// Two ids each, the later one in the low half.
     buckets: Vec<u64>,
@@ -18,10 +18,6 @@ pub(crate) struct VisitedCache {
 const EMPTY: u64 = u64::MAX;
 
 impl VisitedCache {
-    pub(crate) const fn new() -> Self {
-        Self { buckets: Vec::new() }
-    }
-
     /// Clears the set, with capacity for a search of `beam_width`: it expands about as many vertices, each with some
     /// twenty to forty unvisited neighbors. With as many buckets as ids, one in twenty is forgotten when it occurs
     /// again.
@@ -60,7 +56,7 @@ mod tests {
         fn what_is_new_is_never_dropped_and_what_just_came_is(
             hops in proptest::collection::vec(proptest::collection::vec(0_u32..5000, 0..70), 0..80),
         ) {
-            let (mut ours, mut model, mut out) = (VisitedCache::new(), HashSet::new(), Vec::new());
+            let (mut ours, mut model, mut out) = (VisitedCache::default(), HashSet::new(), Vec::new());
             ours.reset(8);
             for hop in hops {
                 let ids: Vec<VectorId> = hop.iter().copied().map(VectorId::new).collect();
@@ -76,7 +72,7 @@ mod tests {
 
     #[test]
     fn few_are_forgotten() {
-        let mut visited = VisitedCache::new();
+        let mut visited = VisitedCache::default();
         visited.reset(64);
         let ids: Vec<VectorId> = (0..2560).map(|i| VectorId::new(i * 7919)).collect();
         let mut out = Vec::new();

@@ -16,10 +16,7 @@ pub enum MemorySpace {
 
 impl fmt::Display for MemorySpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Host => "host",
-            Self::Device => "device",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -120,7 +117,7 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} needs {needed} bytes of {space} memory ({}), {usable} can be used; {}",
-    .plan.job, Parts(.plan, *.space), .plan.remedy
+    .plan.job, .plan.list(*.space), .plan.remedy
 )]
 pub struct PlanError {
     /// The job's plan.
@@ -171,6 +168,13 @@ impl MemoryPlan {
         here.fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
+    /// Names and sizes of the parts in one space.
+    fn list(&self, space: MemorySpace) -> String {
+        let here = self.parts.iter().filter(|part| part.space == space && part.bytes > 0);
+        let parts: Vec<_> = here.map(|part| format!("{} {}", part.name, part.bytes)).collect();
+        parts.join(", ")
+    }
+
     /// What a job may use of `free` bytes. A thirty-second is left for the rounding of drivers and allocators, and for
     /// other users of the device.
     pub fn usable(free: u64) -> u64 {
@@ -211,20 +215,6 @@ impl MemoryPlan {
             left.checked_div(item.at(space)).unwrap_or(u64::MAX)
         });
         Ok(usize::try_from(fitting[0].min(fitting[1])).unwrap_or(usize::MAX).clamp(1, max_items.max(1)))
-    }
-}
-
-/// Names and sizes of the parts in one space.
-struct Parts<'a>(&'a MemoryPlan, MemorySpace);
-
-impl fmt::Display for Parts<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let here = self.0.parts.iter().filter(|part| part.space == self.1 && part.bytes > 0);
-        for (i, Part { name, bytes, .. }) in here.enumerate() {
-            let separator = if i == 0 { "" } else { ", " };
-            write!(f, "{separator}{name} {bytes}")?;
-        }
-        Ok(())
     }
 }
 
