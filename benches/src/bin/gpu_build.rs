@@ -4,7 +4,7 @@
 //! cargo run --release -p jasper-benches --bin gpu_build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
-//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--quantized-linking` apply to the sets after them;
+//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--exact-linking` apply to the sets after them;
 //! the last links floats by vectors rounded to bytes. A build of the first vectors lets the driver compile the kernels
 //! beforehand.
 
@@ -28,7 +28,7 @@ const FIRST_VECTORS: usize = 50_000;
 fn main() -> Result<()> {
     let (mut options, mut arguments) = (Vec::new(), std::env::args().skip(1));
     while let Some(argument) = arguments.next() {
-        if argument == "--quantized-linking" {
+        if argument == "--exact-linking" {
             options.push((argument, String::new()));
         } else if argument.starts_with('-') {
             let value = arguments.next().with_context(|| format!("{argument} takes a number"))?;
@@ -50,7 +50,7 @@ fn builder(metric: Metric, options: &[(String, String)]) -> Result<IndexBuilder<
             "--build-beam" => builder.build_beam_width(value.parse()?),
             "--batch-share" => builder.max_batch_share(value.parse()?),
             "--alpha" => builder.alpha(value.parse()?),
-            "--quantized-linking" => builder.quantized_linking(),
+            "--exact-linking" => builder.exact_linking(),
             other => anyhow::bail!("no such option: {other}"),
         };
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytemuck::Pod;
 use half::f16;
+use half::slice::HalfFloatSliceExt as _;
 
 use crate::distance::{Kernels, Level, select};
 
@@ -25,6 +26,24 @@ pub trait Element:
 
     /// Converts from f32 to the nearest value. Integers round to nearest, ties to even, and saturate; NaN becomes 0.
     fn from_f32(value: f32) -> Self;
+
+    /// [`Self::to_f32`] of each value, with wide instructions where the CPU has them.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    fn slice_to_f32(values: &[Self], out: &mut [f32]) {
+        assert_eq!(values.len(), out.len(), "as many values as places");
+        out.iter_mut().zip(values).for_each(|(out, x)| *out = x.to_f32());
+    }
+
+    /// [`Self::from_f32`] of each value, with wide instructions where the CPU has them.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    fn slice_from_f32(values: &[f32], out: &mut [Self]) {
+        assert_eq!(values.len(), out.len(), "as many values as places");
+        out.iter_mut().zip(values).for_each(|(out, &x)| *out = Self::from_f32(x));
+    }
 
     /// The distance functions for this CPU, chosen once per process.
     fn kernels() -> &'static Kernels<Self>;
@@ -102,7 +121,7 @@ mod sealed {
 }
 
 macro_rules! element {
-    ($type:ty, $kind:ident, $to:expr, $from:expr) => {
+    ($type:ty, $kind:ident, $to:expr, $from:expr $(, $slices:item)*) => {
         impl Element for $type {
             const KIND: ElementKind = ElementKind::$kind;
 
@@ -115,6 +134,8 @@ macro_rules! element {
             fn from_f32(value: f32) -> Self {
                 $from(value)
             }
+
+            $($slices)*
 
             fn kernels() -> &'static Kernels<Self> {
                 static KERNELS: std::sync::OnceLock<Kernels<$type>> = std::sync::OnceLock::new();
@@ -129,7 +150,19 @@ macro_rules! element {
 }
 
 element!(f32, F32, |x| x, |x| x);
-element!(f16, F16, f16::to_f32, f16::from_f32);
+element!(
+    f16,
+    F16,
+    f16::to_f32,
+    f16::from_f32,
+    // One by one, each conversion would ask again what the CPU can do.
+    fn slice_to_f32(values: &[Self], out: &mut [f32]) {
+        values.convert_to_f32_slice(out);
+    },
+    fn slice_from_f32(values: &[f32], out: &mut [Self]) {
+        out.convert_from_f32_slice(values);
+    }
+);
 element!(u8, U8, f32::from, |x: f32| x.round_ties_even() as u8);
 element!(i8, I8, f32::from, |x: f32| x.round_ties_even() as i8);
 
@@ -147,5 +180,28 @@ mod tests {
         for kind in ElementKind::ALL {
             assert_eq!(ElementKind::from_code(kind.code()), Some(kind));
         }
+    }
+
+    #[test]
+    fn slices_are_converted_as_single_values_are() {
+        fn check<T: Element>() {
+            let values: Vec<f32> = (0..300).map(|i| (i as f32 - 150.0) * 0.987_654).collect();
+            for len in [0, 1, 7, 8, 37, 300] {
+                let mut narrow = vec![T::default(); len];
+                T::slice_from_f32(&values[..len], &mut narrow);
+                assert!(
+                    narrow.iter().zip(&values).all(|(x, &value)| *x == T::from_f32(value)),
+                    "{}",
+                    T::KIND
+                );
+                let mut wide = vec![0.0; len];
+                T::slice_to_f32(&narrow, &mut wide);
+                assert!(wide.iter().zip(&narrow).all(|(&value, x)| value == x.to_f32()), "{}", T::KIND);
+            }
+        }
+        check::<f32>();
+        check::<f16>();
+        check::<u8>();
+        check::<i8>();
     }
 }

@@ -9,7 +9,6 @@ use rayon::prelude::*;
 use crate::Layout;
 use crate::projection::ENCODE_ROWS;
 use crate::quantizer::{Quantizer, Scratch};
-use crate::space::widen;
 
 /// A cache line of words: rows of 32 or 64 bytes never straddle two.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -58,7 +57,7 @@ impl Codes {
                     let count = out.len() / words;
                     let values = &mut values[..count * dimension];
                     for (i, values) in values.chunks_exact_mut(dimension).enumerate() {
-                        widen(rows.row(block * ENCODE_ROWS + i), values);
+                        T::slice_to_f32(rows.row(block * ENCODE_ROWS + i), values);
                     }
                     quantizer.encode(values, scratch, out);
                 },

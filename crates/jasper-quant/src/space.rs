@@ -27,7 +27,7 @@ impl Space {
         let mut mean = vec![0.0_f64; rows.dimension()];
         let mut row = vec![0.0; rows.dimension()];
         for values in rows.rows() {
-            widen(values, &mut row);
+            T::slice_to_f32(values, &mut row);
             space.to_residual(&mut row);
             mean.iter_mut().zip(&row).for_each(|(mean, x)| *mean += f64::from(*x));
         }
@@ -59,7 +59,8 @@ impl Space {
         let mut out = Vec::with_capacity(chosen.size_hint().0 * rows.dimension());
         for i in chosen {
             let first = out.len();
-            out.extend(rows.row(i).iter().map(|x| x.to_f32()));
+            out.resize(first + rows.dimension(), 0.0);
+            T::slice_to_f32(rows.row(i), &mut out[first..]);
             self.to_residual(&mut out[first..]);
         }
         out
@@ -126,11 +127,6 @@ impl Alignment {
     pub(crate) fn has_larger_cosine(self, best: Self) -> bool {
         self.product * self.product * best.square > best.product * best.product * self.square
     }
-}
-
-/// Converts a row to f32.
-pub(crate) fn widen<T: Element>(row: &[T], out: &mut [f32]) {
-    out.iter_mut().zip(row).for_each(|(out, x)| *out = x.to_f32());
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub struct Linked<T: 'static> {
 }
 
 impl<T: Element> Linked<T> {
-    /// Restores the vectors that [`Ingested::quantize_vectors`] replaced.
+    /// Restores the vectors that [`Ingested::try_quantize`] replaced.
     pub fn restore_vectors<U: Element>(self, saved: SavedVectors<U>) -> Linked<U> {
         let Self { graph, reconnected, cost } = self;
         Linked { graph: graph.restore_vectors(saved), reconnected, cost }

@@ -32,7 +32,7 @@
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`quantized_linking`](Ingested::quantize_vectors) | linking on vectors rounded to bytes |
+//! | [`quantized_linking`](Ingested::try_quantize) | linking on vectors rounded to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`tuned`](TunedSearch) | tuned search parameters stored with an index |
@@ -86,6 +86,6 @@ pub use memory::{
 };
 pub use mutable::{Exclusive, GraphLock, MutableGraph, Transaction, rolled_back, transaction};
 pub use plan::{SearchPlan, Strategy};
-pub use quantized_linking::quantized_metric;
+pub use quantized_linking::{LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use tuned::{TunedLaunch, TunedSearch};

@@ -2,10 +2,11 @@
 //!
 //! Scalar quantization: the mean of its dimension is subtracted from each coordinate, and the difference rounded to
 //! steps of the same size in all dimensions, so that squared distances keep their proportions. The rounding errors are
-//! far below the differences that decide a prune, unless vectors are within a few steps of each other. Stored vectors
-//! and searches are unchanged.
+//! far below the differences that decide a prune, unless vectors are within a few steps of each other. A trial tells: of
+//! a sample of the vectors, the nearest others by bytes are compared with the exact ones. Stored vectors and searches are
+//! unchanged.
 
-use jasper_core::{Element, Metric, VectorId, padded_len};
+use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
 use jasper_graph::{Graph, SavedVectors, VectorBlock};
 use rayon::prelude::*;
 
@@ -19,6 +20,18 @@ const CLAMPED_SHARE: usize = 1024;
 /// The largest byte that is used; the smallest is its negative.
 const LARGEST: f32 = 127.0;
 
+/// Vectors of the trial, evenly spaced: 1 in 20 that loses its neighbors is among them with a probability of 0.96.
+const TRIAL_VECTORS: usize = 64;
+/// Nearest others that are compared for each of them.
+const TRIAL_NEIGHBORS: usize = 10;
+/// The share of them that bytes must find: at 0.85, no recall is lost at a beam width of 32
+/// (docs/src/experiments.md#linking-by-bytes-by-default).
+const MIN_FOUND: f64 = 0.85;
+/// Most vectors among which they are looked for, evenly spaced: the trial of a larger set takes no longer.
+const MAX_COMPARED: usize = 1 << 22;
+/// Vectors that are compared with the whole sample while they are in the cache.
+const TRIAL_BLOCK: usize = 128;
+
 /// The metric in which vectors of bytes are linked: unit vectors have the same order by angle as by squared L2.
 pub const fn quantized_metric(metric: Metric) -> Metric {
     match metric {
@@ -27,16 +40,35 @@ pub const fn quantized_metric(metric: Metric) -> Metric {
     }
 }
 
+/// What a build links.
+#[derive(Debug)]
+pub enum LinkInput<T: Element> {
+    /// Vectors of bytes, after which [`Linked::restore_vectors`](crate::Linked::restore_vectors) restores the saved ones.
+    Bytes(Ingested<i8>, SavedVectors<T>),
+    /// The vectors themselves: bytes do not tell them apart.
+    Exact(Ingested<T>),
+}
+
 impl<T: Element> Ingested<T> {
-    /// Replaces the vectors by vectors of bytes, for linking;
-    /// [`Linked::restore_vectors`](crate::Linked::restore_vectors) restores them. Deterministic for any number of
-    /// threads.
+    /// Replaces the vectors by vectors of bytes, for linking, unless too many would have other neighbors.
+    /// Deterministic for any number of threads.
     ///
-    /// Cost: a byte per coordinate besides the graph, and a pass over the vectors.
+    /// Cost: a byte per coordinate besides the graph, and up to 128 distances per vector, half of them of bytes.
     ///
     /// # Errors
     /// [`UpdateError`]: memory cannot be allocated.
-    pub fn quantize_vectors(
+    pub fn try_quantize(self, executor: &CpuExecutor) -> Result<LinkInput<T>, UpdateError> {
+        let metric = self.graph.metric();
+        let (ingested, saved) = self.quantize_vectors(executor)?;
+        let found = executor.pool().install(|| neighbors_found(&ingested.graph, &saved, metric));
+        if found >= MIN_FOUND {
+            return Ok(LinkInput::Bytes(ingested, saved));
+        }
+        let Ingested { graph, order } = ingested;
+        Ok(LinkInput::Exact(Ingested { graph: graph.restore_vectors(saved), order }))
+    }
+
+    fn quantize_vectors(
         self,
         executor: &CpuExecutor,
     ) -> Result<(Ingested<i8>, SavedVectors<T>), UpdateError> {
@@ -50,6 +82,67 @@ impl<T: Element> Ingested<T> {
         let (graph, saved) = graph.replace_vectors(metric, round)?;
         Ok((Ingested { graph, order }, saved))
     }
+}
+
+/// The share of the nearest neighbors of a sample of the vectors that are nearest by bytes too; 1 if there are none.
+fn neighbors_found<T: Element>(bytes: &Graph<i8>, saved: &SavedVectors<T>, metric: Metric) -> f64 {
+    let slots: Vec<VectorId> = bytes.keys().vertices().collect();
+    let slots = evenly(&slots, MAX_COMPARED);
+    let sample = evenly(&slots, TRIAL_VECTORS);
+    let exact = nearest(&slots, &sample, metric, |slot| saved.padded(slot));
+    let by_bytes = nearest(&slots, &sample, bytes.metric(), |slot| bytes.vectors().padded(slot));
+    let wanted: usize = exact.iter().map(Vec::len).sum();
+    let is_found = |(exact, by_bytes): (&Vec<Neighbor>, &Vec<Neighbor>)| {
+        exact.iter().filter(|near| by_bytes.iter().any(|other| other.id() == near.id())).count()
+    };
+    let found: usize = exact.iter().zip(&by_bytes).map(is_found).sum();
+    if wanted == 0 { 1.0 } else { found as f64 / wanted as f64 }
+}
+
+/// At most `most` of the slots, evenly spaced.
+fn evenly(slots: &[VectorId], most: usize) -> Vec<VectorId> {
+    slots.iter().copied().step_by(slots.len().div_ceil(most).max(1)).collect()
+}
+
+/// The [`TRIAL_NEIGHBORS`] slots nearest to each of a sample, by brute force and without itself.
+fn nearest<'a, E: Element>(
+    slots: &[VectorId],
+    sample: &[VectorId],
+    metric: Metric,
+    vector: impl Fn(VectorId) -> &'a [E] + Sync,
+) -> Vec<Vec<Neighbor>> {
+    let kernels = E::kernels();
+    let in_block = |block: &[VectorId]| -> Vec<Vec<Neighbor>> {
+        let rows: Vec<&[E]> = block.iter().map(|&slot| vector(slot)).collect();
+        let mut distances = vec![0.0; block.len()];
+        let mut of = |&query: &VectorId| {
+            match metric {
+                Metric::InnerProduct => {
+                    (kernels.dot_many)(vector(query), &rows, &mut distances);
+                    distances.iter_mut().for_each(|product| *product = -*product);
+                }
+                Metric::L2 | Metric::Cosine => {
+                    (kernels.squared_l2_many)(vector(query), &rows, &mut distances);
+                }
+            }
+            let others = block.iter().zip(&distances).filter(|(slot, _)| **slot != query);
+            few_nearest(others.map(|(&slot, &distance)| Neighbor::new(distance, slot)).collect())
+        };
+        sample.iter().map(&mut of).collect()
+    };
+    let merge = |a: Vec<Vec<Neighbor>>, b: Vec<Vec<Neighbor>>| {
+        a.into_iter().zip(b).map(|(a, b)| few_nearest([a, b].concat())).collect()
+    };
+    let blocks = slots.par_chunks(TRIAL_BLOCK).map(in_block);
+    blocks.reduce(|| vec![Vec::new(); sample.len()], merge)
+}
+
+fn few_nearest(mut neighbors: Vec<Neighbor>) -> Vec<Neighbor> {
+    if neighbors.len() > TRIAL_NEIGHBORS {
+        neighbors.select_nth_unstable(TRIAL_NEIGHBORS);
+        neighbors.truncate(TRIAL_NEIGHBORS);
+    }
+    neighbors
 }
 
 /// How coordinates are rounded to bytes.
@@ -95,10 +188,12 @@ impl Steps {
 
     fn round<T: Element>(&self, rows: &SavedVectors<T>, mut block: VectorBlock<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
+        let mut values = vec![0.0; self.centers.len()];
         for number in block.numbers() {
             let row = rows.padded(VectorId::from_index(number));
-            for ((byte, x), center) in bytes.iter_mut().zip(row).zip(&self.centers) {
-                *byte = rounded((x.to_f32() - center) * self.scale);
+            T::slice_to_f32(&row[..values.len()], &mut values);
+            for ((byte, x), center) in bytes.iter_mut().zip(&values).zip(&self.centers) {
+                *byte = rounded((x - center) * self.scale);
             }
             block.set(number, &bytes, (i8::kernels().dot)(&bytes, &bytes));
         }
@@ -151,7 +246,9 @@ mod tests {
         for metric in Metric::ALL {
             let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
             let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-            let (ingested, saved) = ingested.quantize_vectors(&executor).unwrap();
+            let LinkInput::Bytes(ingested, saved) = ingested.try_quantize(&executor).unwrap() else {
+                panic!("{metric}: bytes tell these vectors apart");
+            };
             let linked = link_on_host(&executor, ingested, None, &mut no_progress).unwrap();
             let (quantized_linking, _) = linked.restore_vectors(saved).finish();
             assert_eq!(
@@ -162,6 +259,53 @@ mod tests {
             assert!(quantized_linking.check_structure().is_sound());
             let shared = shared(&exact, &quantized_linking);
             assert!(shared > 0.8, "{metric}: {shared} of the edges");
+        }
+    }
+
+    #[test]
+    fn vectors_that_bytes_do_not_tell_apart_are_linked_as_they_are() {
+        let executor = CpuExecutor::new(2).unwrap();
+        let params = BuildParams::builder().build().unwrap();
+        let clusters: Vec<f32> = Clusters::new(24, 3).rows(1500, 0);
+        // Clusters so narrow that the vectors of one are rounded to nearly the same bytes.
+        let narrow: Vec<f32> = (0..1500 * 24)
+            .map(|i| clusters[i % (10 * 24)] + clusters[(i * 7 + i / 24) % clusters.len()] * 3e-3)
+            .collect();
+        for (rows, is_bytes) in [(&clusters, true), (&narrow, false)] {
+            for metric in [Metric::L2, Metric::InnerProduct] {
+                let view = MatrixView::new(rows, 24).unwrap();
+                let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
+                let expected =
+                    (ingested.order.clone(), ingested.graph.vectors().get(VectorId::new(3)).to_vec());
+                let input = ingested.try_quantize(&executor).unwrap();
+                assert_eq!(matches!(input, LinkInput::Bytes(..)), is_bytes, "{metric}");
+                if let LinkInput::Exact(Ingested { graph, order }) = input {
+                    assert_eq!((order, graph.vectors().get(VectorId::new(3)).to_vec()), expected);
+                    assert_eq!(graph.adjacency().start_points().len(), 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_trial_finds_the_nearest_by_definition() {
+        let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
+        let vector = |slot: VectorId| &rows[slot.index() * 5..][..5];
+        let slots: Vec<VectorId> = (0..700).map(VectorId::from_index).collect();
+        let sample = [3, 400, 699].map(VectorId::from_index);
+        for metric in Metric::ALL {
+            for (query, found) in sample.iter().zip(nearest(&slots, &sample, metric, vector)) {
+                let distance = |slot: VectorId| match metric {
+                    Metric::InnerProduct => -(f32::kernels().dot)(vector(*query), vector(slot)),
+                    _ => (f32::kernels().squared_l2)(vector(*query), vector(slot)),
+                };
+                let others = slots.iter().filter(|slot| *slot != query);
+                let mut expected: Vec<_> = others.map(|&slot| Neighbor::new(distance(slot), slot)).collect();
+                expected.sort_unstable();
+                let mut found = found;
+                found.sort_unstable();
+                assert_eq!(found, expected[..TRIAL_NEIGHBORS]);
+            }
         }
     }
 }

@@ -36,10 +36,11 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
     };
     let sum_of = |task| {
         let (mut sum, mut count) = (vec![0.0_f64; width], 0);
+        let mut values = vec![0.0; width];
         for slot in sample(task) {
             count += 1;
-            let vector = graph.vectors().padded(slot);
-            sum.iter_mut().zip(vector).for_each(|(sum, x)| *sum += f64::from(x.to_f32()));
+            T::slice_to_f32(graph.vectors().padded(slot), &mut values);
+            sum.iter_mut().zip(&values).for_each(|(sum, &x)| *sum += f64::from(x));
         }
         (sum, count)
     };

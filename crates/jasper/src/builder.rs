@@ -12,8 +12,9 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, InsertReport, Linked, MemoryPlan, MemorySpace,
-    PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
+    BuildShape, Bytes, CheckpointError, Checkpoints, CpuExecutor, Ingested, InsertReport, LinkInput, Linked,
+    MemoryPlan, MemorySpace, PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory,
+    ingest, link_on_host,
 };
 
 use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
@@ -87,6 +88,8 @@ pub struct BuildReport {
     pub identical: usize,
     /// Vertices that could not be reached, and were given an edge.
     pub reconnected: usize,
+    /// Whether vectors rounded to 8 bits were linked: see [`IndexBuilder::exact_linking`].
+    pub quantized_linking: bool,
     /// What linking cost.
     pub cost: SearchCost,
 }
@@ -131,7 +134,7 @@ pub struct IndexBuilder<'a> {
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
-    quantized_linking: bool,
+    exact_linking: bool,
 }
 
 impl<'a> IndexBuilder<'a> {
@@ -145,7 +148,7 @@ impl<'a> IndexBuilder<'a> {
             keys: None,
             checkpoints: None,
             quantize: None,
-            quantized_linking: false,
+            exact_linking: false,
         }
     }
 
@@ -175,27 +178,28 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Builds the graph from an 8-bit copy of each float vector: the build reads a quarter of the bytes of f32, and
-    /// long vectors build on a GPU in half the time or less. Searches and later inserts use the vectors themselves.
-    /// Vectors of bytes are linked as they are.
+    /// Builds the graph from the float vectors themselves.
     ///
-    /// Every dimension is rounded in steps of the same size. Not for sets in which many vectors differ from their
-    /// neighbors by less than a hundredth of the coordinates' range; under inner products, not for vectors that lie
-    /// close together far from the origin, or most of which are a hundred times shorter than the longest.
+    /// Without this, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
+    /// sample of them with the exact ones, and links the rounded vectors if nearly all agree: linking then reads a
+    /// quarter of the bytes of f32, and recall is the same. Vectors that differ from their neighbors by less than a
+    /// hundredth of the coordinates' range are linked as they are. [`BuildReport::quantized_linking`] tells.
     ///
-    /// Takes a byte per coordinate of host memory, and a pass over the vectors. A checkpoint of such a build is one of
-    /// `i8`.
+    /// The rounded vectors take a byte per coordinate of host memory during the build. A checkpoint of such a build is
+    /// one of `i8`. Searches and later inserts use the vectors themselves. Vectors of bytes are always linked as they
+    /// are.
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, no_progress, bench::synthetic::Clusters};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
-    /// let index = IndexBuilder::new(Metric::L2).quantized_linking().build(&vectors)?;
-    /// assert_eq!(index.search(vectors.row(5), SearchParams::new(1))?[0].key, 5);
+    /// let builder = IndexBuilder::new(Metric::L2);
+    /// assert!(builder.build_with_progress(&vectors, &mut no_progress)?.1.quantized_linking);
+    /// assert!(!builder.exact_linking().build_with_progress(&vectors, &mut no_progress)?.1.quantized_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn quantized_linking(mut self) -> Self {
-        self.quantized_linking = true;
+    pub fn exact_linking(mut self) -> Self {
+        self.exact_linking = true;
         self
     }
 
@@ -311,27 +315,45 @@ impl<'a> IndexBuilder<'a> {
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let shape = self.shape(vectors.len(), vectors.dimension())?;
         let (cuda, plan) = self.choose_device::<T>(&shape)?;
-        check_free(&plan, cuda.as_ref())?;
+        match check_free(&plan, cuda.as_ref()) {
+            // Without room for rounded vectors, the vectors themselves are linked.
+            Err(BuildError::Memory(_)) if self.may_round::<T>() => {
+                return self.exact_linking().build_with_progress(vectors, progress);
+            }
+            checked => checked?,
+        }
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
-        let linking = LinkStage { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
+        let mut linking =
+            LinkStage { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
         let ingest = |progress: &mut ProgressFn<'_>| {
             ingest(&executor, vectors, self.keys, shape.metric, shape.params, progress)
         };
-        let linked = if self.uses_quantized_linking::<T>() {
-            let _kernels = linking.prepare::<i8>(shape.quantized())?;
-            let (ingested, saved) = ingest(progress)?.quantize_vectors(&executor)?;
-            linking.run(ingested, progress)?.restore_vectors(saved)
-        } else {
-            let _kernels = linking.prepare::<T>(shape)?;
-            linking.run(ingest(progress)?, progress)?
+        linking.check_checkpoint::<T>(&shape, self.may_round::<T>())?;
+        // The driver compiles while vectors are read.
+        let (_for_bytes, _for_vectors) = match self.may_round::<T>() {
+            true => (linking.prepare::<i8>(&shape.quantized()), None),
+            false => (None, linking.prepare::<T>(&shape)),
+        };
+        let input = match self.may_round::<T>() {
+            true => ingest(progress)?.try_quantize(&executor)?,
+            false => LinkInput::Exact(ingest(progress)?),
+        };
+        let quantized_linking = matches!(input, LinkInput::Bytes(..));
+        let linked = match input {
+            LinkInput::Bytes(ingested, saved) => linking.run(ingested, progress)?.restore_vectors(saved),
+            LinkInput::Exact(ingested) => {
+                linking.cuda = self.device_with_room::<T>(&shape, cuda.as_ref())?;
+                linking.run(ingested, progress)?
+            }
         };
         let (graph, InsertReport { keys, identical, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
-            device: cuda.as_ref().map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
-            device_name: cuda.as_ref().map_or_else(cpu_name, BuildDevice::device_name),
+            device: linking.cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
+            device_name: linking.cuda.map_or_else(cpu_name, BuildDevice::device_name),
             keys,
             identical,
             reconnected,
+            quantized_linking,
             cost,
         };
         let index = Index::new(graph, executor);
@@ -343,22 +365,39 @@ impl<'a> IndexBuilder<'a> {
         Ok((index, report))
     }
 
-    fn uses_quantized_linking<T: Element>(&self) -> bool {
+    /// Whether vectors are rounded to bytes for linking, if a trial allows it.
+    fn may_round<T: Element>(&self) -> bool {
         // `EXACT` is true of integer elements: there is nothing to round.
-        self.quantized_linking && !T::EXACT
+        !self.exact_linking && !T::EXACT
+    }
+
+    /// The device, if the vectors themselves can be linked there; they take more of its memory than bytes. Otherwise
+    /// the CPU, if the choice is the builder's.
+    fn device_with_room<'c, T: Element>(
+        &self,
+        shape: &BuildShape,
+        cuda: Option<&'c BuildDevice>,
+    ) -> Result<Option<&'c BuildDevice>, BuildError> {
+        let Some(device) = cuda else { return Ok(None) };
+        let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
+        match plan_build::<T>(shape, device.ordinal())?.check(free) {
+            Ok(()) => Ok(cuda),
+            Err(_) if self.device == Device::Auto => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// An index without vectors, to [`Index::insert`] into. There is nothing to compute, so the device only has to
     /// exist.
     ///
     /// # Errors
-    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint, a quantization or quantized linking are set.
+    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint, a quantization or exact linking are set.
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),
             (self.checkpoints.is_some(), "checkpoint"),
             (self.quantize.is_some(), "quantize"),
-            (self.quantized_linking, "quantized_linking"),
+            (self.exact_linking, "exact_linking"),
         ];
         if let Some((_, option)) = needs_vectors.into_iter().find(|&(is_set, _)| is_set) {
             return Err(BuildError::Empty(option));
@@ -388,8 +427,12 @@ impl<'a> IndexBuilder<'a> {
     /// [`BuildError::Memory`]: there is not enough.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let (cuda, plan) = self.choose_device::<T>(&self.shape(count, dimension)?)?;
-        check_free(&plan, cuda.as_ref())?;
-        Ok(plan)
+        match check_free(&plan, cuda.as_ref()) {
+            Err(BuildError::Memory(_)) if self.may_round::<T>() => {
+                self.exact_linking().check_memory::<T>(count, dimension)
+            }
+            checked => checked.map(|()| plan),
+        }
     }
 
     fn shape(&self, rows: usize, dimension: usize) -> Result<BuildShape, ParamError> {
@@ -423,7 +466,7 @@ impl<'a> IndexBuilder<'a> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
-        let plan = match self.uses_quantized_linking::<T>() {
+        let plan = match self.may_round::<T>() {
             true => {
                 let vectors = shape.vector_bytes::<T>() as u64;
                 link_plan::<i8>(&shape.quantized(), cuda)?.part(
@@ -468,12 +511,22 @@ struct LinkStage<'a> {
 }
 
 impl LinkStage<'_> {
-    /// Checks that a checkpoint is of this build, and begins to compile kernels, while vectors are not yet read.
-    fn prepare<T: Element>(&self, shape: BuildShape) -> Result<impl Sized, UpdateError> {
-        if let Some(checkpoints) = self.checkpoints {
-            checkpoints.check::<T>(shape.metric, shape.dimension, &shape.params)?;
-        }
-        Ok(self.cuda.map(|cuda| cuda.prepare::<T>(&shape)))
+    /// Checks that a checkpoint is of this build, before vectors are read. A build that `may_round` vectors links bytes
+    /// or the vectors themselves.
+    fn check_checkpoint<T: Element>(&self, shape: &BuildShape, may_round: bool) -> Result<(), UpdateError> {
+        let Some(checkpoints) = self.checkpoints else { return Ok(()) };
+        let BuildShape { metric, dimension, params, .. } = shape;
+        Ok(match checkpoints.check::<T>(*metric, *dimension, params) {
+            Err(CheckpointError::Parameter { name: "element", .. }) if may_round => {
+                checkpoints.check::<i8>(shape.quantized().metric, *dimension, params)?;
+            }
+            checked => checked?,
+        })
+    }
+
+    /// Begins to compile kernels.
+    fn prepare<T: Element>(&self, shape: &BuildShape) -> Option<impl Sized + use<T>> {
+        self.cuda.map(|cuda| cuda.prepare::<T>(shape))
     }
 
     fn run<T: Element>(

@@ -50,8 +50,7 @@ usage: gpu_search PART.. [OPTION..] SET..
   --alpha ALPHA      pruning slack of the graphs
   --build-beam WIDTH beam width of the builds
   --batch-share S    largest batch of a build, as a share of the linked vertices
-  --quantized-linking
-                     link floats by vectors rounded to bytes";
+  --exact-linking    link floats themselves, not rounded to bytes";
 
 /// The command line.
 struct Options {
@@ -79,7 +78,7 @@ impl Options {
                 "--alpha" => builder.alpha(value.parse()?),
                 "--build-beam" => builder.build_beam_width(value.parse()?),
                 "--batch-share" => builder.max_batch_share(value.parse()?),
-                _ => builder.quantized_linking(),
+                _ => builder.exact_linking(),
             };
         }
         Ok(builder)
@@ -162,7 +161,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
             "callers" => options.callers = true,
             "--data" => options.data = value()?.into(),
             "--cache" => options.cache = Some(value()?.into()),
-            "--quantized-linking" => options.build.push((argument, String::new())),
+            "--exact-linking" => options.build.push((argument, String::new())),
             "--build" | "--max-degree" | "--alpha" | "--build-beam" | "--batch-share" => {
                 let value = value()?;
                 options.build.push((argument, value));

@@ -44,7 +44,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let queries = MatrixView::new(&queries, dimension)?;
 
     let builder = IndexBuilder::new(Metric::L2).build_beam_width(64).max_batch_share(0.1).device(device);
-    let builder = builder.quantized_linking();
     let plan = builder.memory_plan::<f32>(shards.rows, dimension)?;
     let [on_host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
     println!("{{\"what\": \"plan\", \"host\": {on_host}, \"device\": {on_device}}}");

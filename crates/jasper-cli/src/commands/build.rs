@@ -33,10 +33,10 @@ pub struct Args {
     /// Largest batch as a share of the vertices linked before it; 0.1 makes builds on a GPU faster
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     max_batch_share: f32,
-    /// Build the graph with vectors quantized to 8 bits, if they are floats: faster, above all for long vectors on a
-    /// GPU
+    /// Build the graph from the vectors themselves, where they are floats; by default it is built from 8-bit copies, if
+    /// a sample has the same nearest neighbors by these
     #[arg(long)]
-    quantized_linking: bool,
+    exact_linking: bool,
     /// CPU threads [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
@@ -153,6 +153,8 @@ impl Args {
             "identical": report.identical,
             // Unreachable vertices that were given an edge.
             "reconnected": report.reconnected,
+            // Whether 8-bit copies of the vectors were linked.
+            "quantized_linking": report.quantized_linking,
             "hops": report.cost.hops,
             "distances": report.cost.distances,
             "prune_distances": report.cost.prune_distances,
@@ -206,8 +208,8 @@ impl Args {
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
         let mut builder = self.graph.builder().threads(self.threads).device(self.device);
         builder = builder.max_batch_share(self.max_batch_share);
-        if self.quantized_linking {
-            builder = builder.quantized_linking();
+        if self.exact_linking {
+            builder = builder.exact_linking();
         }
         keys.map_or(builder, |keys| builder.keys(keys))
     }

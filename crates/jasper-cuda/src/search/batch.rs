@@ -246,8 +246,11 @@ fn prepare<T: Element>(
 fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>, row_len: usize) {
     let QueryBuffers { queries, levels, terms } = buffers;
     let words = levels.len() / terms.len().max(1);
-    let rows = queries.chunks_exact(row_len).flat_map(|row| &row[..quantizer.dimension()]);
-    let mut values: Vec<f32> = rows.map(|x| x.to_f32()).collect();
+    let dimension = quantizer.dimension();
+    let mut values = vec![0.0; queries.len() / row_len * dimension];
+    for (values, row) in values.chunks_exact_mut(dimension).zip(queries.chunks_exact(row_len)) {
+        T::slice_to_f32(&row[..dimension], values);
+    }
     let query_codes = quantizer.queries(&mut values);
     for (query, (levels, terms)) in query_codes.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
         bytemuck::cast_slice_mut(levels).copy_from_slice(query.levels());

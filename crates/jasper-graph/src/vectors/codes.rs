@@ -56,7 +56,7 @@ impl<'a> Encoder<'a> {
         let dimension = self.quantizer.dimension();
         self.values.resize(rows.len() / width * dimension, 0.0);
         for (values, row) in self.values.chunks_exact_mut(dimension).zip(rows.chunks_exact(width)) {
-            values.iter_mut().zip(row).for_each(|(value, x)| *value = x.to_f32());
+            T::slice_to_f32(&row[..dimension], values);
         }
         self.quantizer.encode(&mut self.values, &mut self.scratch, out);
     }
@@ -86,8 +86,12 @@ impl Codes {
     /// Returns the estimated distances of each query, padded or not. Cheapest for a few dozen queries at a time.
     pub fn scorers<'q, T: Element>(&self, queries: impl Iterator<Item = &'q [T]>) -> Vec<CodeScorer<'_>> {
         let dimension = self.quantizer.dimension();
-        let mut values: Vec<f32> =
-            queries.flat_map(|query| query[..dimension].iter().map(|x| x.to_f32())).collect();
+        let mut values = Vec::new();
+        for query in queries {
+            let first = values.len();
+            values.resize(first + dimension, 0.0);
+            T::slice_to_f32(&query[..dimension], &mut values[first..]);
+        }
         let queries = self.quantizer.queries(&mut values);
         queries.into_iter().map(|query| CodeScorer { table: &self.table, query }).collect()
     }

@@ -89,7 +89,13 @@ pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT {
         let scale = squared_norm.sqrt().recip();
-        out.iter_mut().for_each(|x| *x = T::from_f32((f64::from(x.to_f32()) * scale) as f32));
+        let mut values = [0.0; 64];
+        for part in out.chunks_mut(values.len()) {
+            let values = &mut values[..part.len()];
+            T::slice_to_f32(part, values);
+            values.iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
+            T::slice_from_f32(values, part);
+        }
     }
     Ok(squared_norm as f32)
 }

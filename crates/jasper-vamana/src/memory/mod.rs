@@ -78,7 +78,7 @@ impl BuildShape {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
-    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::quantize_vectors)
+    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize)
     /// links it.
     #[must_use]
     pub fn quantized(self) -> Self {

@@ -95,18 +95,19 @@ fn a_checkpoint_of_another_build_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
     let ours = rows::<f32>(2);
-    stopped(builder(Metric::L2), &ours, &path, 500, Duration::MAX);
-    let message = refusal(builder(Metric::L2).max_degree(12), &ours, &path);
+    let exact = |metric| builder(metric).exact_linking();
+    stopped(exact(Metric::L2), &ours, &path, 500, Duration::MAX);
+    let message = refusal(exact(Metric::L2).max_degree(12), &ours, &path);
     let remedy = "not 12; build with 10, or remove the file to build from the start";
     assert!(message.contains("whose max_degree is 10") && message.contains(remedy), "{message}");
-    let message = refusal(builder(Metric::Cosine), &ours, &path);
+    let message = refusal(exact(Metric::Cosine), &ours, &path);
     assert!(message.contains("whose metric is l2, not cosine"), "{message}");
     for (other, name) in [
-        (builder(Metric::L2).build_beam_width(21), "build_beam_width"),
-        (builder(Metric::L2).alpha(1.3), "alpha"),
-        (builder(Metric::L2).seed(4), "seed"),
-        (builder(Metric::L2).max_batch_share(0.03), "max_batch_share"),
-        (builder(Metric::L2).quantized_linking(), "element"),
+        (exact(Metric::L2).build_beam_width(21), "build_beam_width"),
+        (exact(Metric::L2).alpha(1.3), "alpha"),
+        (exact(Metric::L2).seed(4), "seed"),
+        (exact(Metric::L2).max_batch_share(0.03), "max_batch_share"),
+        (builder(Metric::L2), "element"),
     ] {
         let message = refusal(other, &ours, &path);
         assert!(message.contains(&format!("whose {name} is")), "{message}");
@@ -114,7 +115,7 @@ fn a_checkpoint_of_another_build_is_refused() {
     let mut theirs = ours.clone();
     *theirs.last_mut().unwrap() += 1.0;
     for theirs in [&theirs[..], &ours[DIMENSION..]] {
-        let message = refusal(builder(Metric::L2), theirs, &path);
+        let message = refusal(exact(Metric::L2), theirs, &path);
         assert!(
             message.contains("is the checkpoint of a build of other vectors; build from those"),
             "{message}"
