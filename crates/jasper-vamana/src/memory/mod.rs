@@ -45,7 +45,7 @@ const SPARE: f32 = 0.25;
 /// The part of that share that sketches leave unused, because the memory of a build varies with the data.
 const MARGIN: f32 = 0.04;
 /// Measured with a test program and a thousand vectors; the command takes three million bytes more.
-const PROCESS_BYTES: usize = 7 << 20;
+const PROCESS_BYTES: usize = 8 << 20;
 
 impl BuildShape {
     /// The shape of a build of `graph`, with all its slots.
