@@ -1,17 +1,14 @@
 //! Arrays in device memory, or in pinned host memory that kernels access.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use cust::sys::{self, CUdeviceptr};
 use gpu_kernels::{DevicePtr, DevicePtrMut};
 
-use crate::Stream;
 use crate::error::{Error, Result};
-use crate::pinned::PinnedPages;
 use crate::virtual_memory::VirtualAllocation;
-use crate::{MemoryPlan, MemorySpace};
+use crate::{MemoryPlan, MemorySpace, Pinned, Stream};
 
 /// An array that kernels read and write by its address. The stream that allocated it frees it, in stream order: after
 /// the work that was queued there before the drop. Only that stream uploads, fills and downloads it; a launch in
@@ -20,22 +17,21 @@ use crate::{MemoryPlan, MemorySpace};
 /// The array is in device memory or, when allocated by
 /// [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned host memory, which kernels access over PCIe. Reads
 /// and writes from the host then synchronize the stream and access the memory in place; so does the drop.
-pub struct Buffer<T> {
+pub struct Buffer<T: Pod> {
     stream: Stream,
     address: CUdeviceptr,
     len: usize,
-    memory: Memory,
-    elements: PhantomData<T>,
+    memory: Memory<T>,
 }
 
 /// Where an array is allocated.
-enum Memory {
+enum Memory<T: Pod> {
     /// The device's memory pool, in stream order.
     Pool,
     /// A reserved range of device addresses, in which the array can grow.
     Virtual(VirtualAllocation),
     /// Pinned host memory.
-    Host(PinnedPages),
+    Host(Pinned<T>),
 }
 
 impl<T: Pod> Buffer<T> {
@@ -49,7 +45,7 @@ impl<T: Pod> Buffer<T> {
                 context.call(|| unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) });
             allocated.map_err(|error| error.with_purpose(|| purpose(bytes)))?;
         }
-        Ok(Self { stream: stream.clone(), address, len, memory: Memory::Pool, elements: PhantomData })
+        Ok(Self { stream: stream.clone(), address, len, memory: Memory::Pool })
     }
 
     /// Allocates an uninitialized array in pinned host memory.
@@ -59,17 +55,16 @@ impl<T: Pod> Buffer<T> {
         let plan =
             MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
         plan.check(context.free_memory()?)?;
-        let pages = PinnedPages::new(context, bytes)?;
-        let address = if bytes > 0 { pages.first().addr() as CUdeviceptr } else { 0 };
-        let memory = Memory::Host(pages);
-        Ok(Self { stream: stream.clone(), address, len, memory, elements: PhantomData })
+        let pinned = Pinned::<T>::allocate(context, len)?;
+        let address = if bytes > 0 { pinned.as_ptr().addr() as CUdeviceptr } else { 0 };
+        Ok(Self { stream: stream.clone(), address, len, memory: Memory::Host(pinned) })
     }
 
     /// Allocates an uninitialized array that can grow in place; `None` if the device has no virtual memory management.
     pub(crate) fn growing(stream: &Stream, len: usize) -> Result<Option<Self>> {
         let Some(allocation) = VirtualAllocation::new(stream.context())? else { return Ok(None) };
         let (address, memory) = (allocation.address(), Memory::Virtual(allocation));
-        let mut buffer = Self { stream: stream.clone(), address, len: 0, memory, elements: PhantomData };
+        let mut buffer = Self { stream: stream.clone(), address, len: 0, memory };
         buffer.extend(len)?;
         Ok(Some(buffer))
     }
@@ -90,19 +85,16 @@ impl<T: Pod> Buffer<T> {
 
     /// The elements of an array on the host, after all work of its stream is complete; `None` for device memory.
     pub(crate) fn host(&self) -> Result<Option<&[T]>> {
-        let Memory::Host(pages) = &self.memory else { return Ok(None) };
+        let Memory::Host(pinned) = &self.memory else { return Ok(None) };
         self.stream.synchronize()?;
-        // SAFETY: `on_host` allocated page-aligned memory for that many elements, which the system initializes, and any
-        // bytes are a valid `T`. The pages live as long as `self`.
-        Ok(Some(unsafe { std::slice::from_raw_parts(pages.first().cast(), self.len) }))
+        Ok(Some(pinned))
     }
 
     /// The same, mutably.
     pub(crate) fn host_mut(&mut self) -> Result<Option<&mut [T]>> {
-        let Memory::Host(pages) = &self.memory else { return Ok(None) };
+        let Memory::Host(pinned) = &mut self.memory else { return Ok(None) };
         self.stream.synchronize()?;
-        // SAFETY: as above, and `self` is borrowed exclusively.
-        Ok(Some(unsafe { std::slice::from_raw_parts_mut(pages.first().cast(), self.len) }))
+        Ok(Some(pinned))
     }
 
     /// Its device address; 0 if it is empty.
@@ -151,13 +143,13 @@ impl<T: Pod> gpu_kernels::Buffer<T> for Buffer<T> {
     }
 }
 
-impl<T> fmt::Debug for Buffer<T> {
+impl<T: Pod> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer({} elements of {} bytes on {:?})", self.len, size_of::<T>(), self.stream)
     }
 }
 
-impl<T> Drop for Buffer<T> {
+impl<T: Pod> Drop for Buffer<T> {
     fn drop(&mut self) {
         let (address, stream) = (self.address, &self.stream);
         match self.memory {

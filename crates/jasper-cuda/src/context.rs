@@ -115,12 +115,6 @@ impl Context {
         self.inner.kernels.prepare(self, &kernel.entry(), launch).map(drop)
     }
 
-    /// Searches a second archive for kernels, in the form of [`gpu_kernels::PTX`]: for kernels that the library does
-    /// not use itself.
-    pub fn add_kernels(&self, archive: &'static [u8]) {
-        self.inner.kernels.add(archive);
-    }
-
     /// The embedded kernels.
     pub(crate) fn kernels(&self) -> &Kernels {
         &self.inner.kernels

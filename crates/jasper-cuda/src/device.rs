@@ -74,6 +74,7 @@ impl Device {
     fn read(ordinal: usize) -> Result<Self> {
         let device = Self::raw(ordinal)?;
         let get = |attribute| check(device.get_attribute(attribute)).map(unsigned);
+        let opt_in = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Self {
             ordinal,
             name: check(device.name())?,
@@ -86,7 +87,7 @@ impl Device {
             clock: u64::from(get(DeviceAttribute::ClockRate)?) * 1000,
             memory: check(device.total_memory())?,
             l2_cache: get(DeviceAttribute::L2CacheSize)? as usize,
-            shared_per_block: shared_per_block(device)?,
+            shared_per_block: attribute(device, opt_in)?,
             shared_per_multiprocessor: get(DeviceAttribute::MaxSharedMemoryPerMultiprocessor)?,
             registers_per_multiprocessor: get(DeviceAttribute::MaxRegistersPerMultiprocessor)?,
             threads_per_block: get(DeviceAttribute::MaxThreadsPerBlock)?,
@@ -145,11 +146,6 @@ fn count() -> Result<usize> {
         0 => Err(Error::NoDevice),
         count => Ok(count as usize),
     }
-}
-
-/// `MAX_SHARED_MEMORY_PER_BLOCK_OPTIN`, which `cust` does not define.
-fn shared_per_block(device: cust::device::Device) -> Result<u32> {
-    attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 }
 
 /// An attribute that `cust` does not define.

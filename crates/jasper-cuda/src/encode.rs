@@ -8,9 +8,8 @@ use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
 use jasper_core::{Element, MatrixView, padded_len};
 use jasper_data::ThreadPool;
 use jasper_quant::{Codes, Quantizer};
-use rayon::prelude::*;
 
-use crate::knn::{MIN_TILE_BYTES, MIN_TILES, TASK_BYTES, pad};
+use crate::knn::{max_tile_rows, pad_in_parallel};
 use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, Stream};
 
 /// Quantizes vectors with finite coordinates. The codes equal those of [`Codes::from_vectors`], bit for bit.
@@ -43,23 +42,13 @@ pub fn encode_on_device<T: Element>(
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64)
         .part(MemorySpace::Host, "codes", 2 * (rows.len() * words * size_of::<u32>()) as u64);
     let row = Bytes { device: (2 * row_bytes + words * size_of::<u32>()) as u64, host: 0 };
-    let tile = rows.len().div_ceil(MIN_TILES).max(MIN_TILE_BYTES / row_bytes).min(rows.len());
-    let tile_rows = plan.batch("a row", row, context.free_memory()?, tile)?;
+    let tile_rows = plan.batch("a row", row, context.free_memory()?, max_tile_rows(rows.len(), row_bytes))?;
     let mut codes = stream.allocate::<u32>(tile_rows * words)?;
     let mut all: Vec<u32> = Vec::with_capacity(rows.len() * words);
     Pipeline::new(context, stride, tile_rows)?.run(
         &stream,
         rows.len(),
-        |range, out| {
-            let rows_per_task = (TASK_BYTES / row_bytes).max(1);
-            pool.install(|| {
-                out.par_chunks_mut(rows_per_task * stride).enumerate().for_each(|(task, out)| {
-                    let first = range.start + task * rows_per_task;
-                    pad(rows.slice(first..first + out.len() / stride), out);
-                });
-            });
-            Ok::<(), Error>(())
-        },
+        |range, out| pool.install(|| pad_in_parallel(rows, range.start, out, |_, _| Ok::<(), Error>(()))),
         |range, tile| {
             on_device.encode(&stream, tile, &RowSelection::Range(0..range.len()), &mut codes)?;
             all.extend(stream.download_range(&codes, 0..range.len() * words)?);

@@ -17,31 +17,12 @@ use crate::module::LoadedModule;
 
 /// The kernels that were launched in a context.
 #[derive(Debug, Default)]
-pub(crate) struct Kernels {
-    loaded: Mutex<HashMap<Box<str>, Arc<Kernel>>>,
-    /// Archives beside the embedded one.
-    more: Mutex<Vec<&'static [u8]>>,
-}
+pub(crate) struct Kernels(Mutex<HashMap<Box<str>, Arc<Kernel>>>);
 
 /// A kernel's module, once it is loaded. Loading one blocks other callers of the same kernel only.
 type Kernel = Mutex<Option<LoadedModule>>;
 
 impl Kernels {
-    /// Searches `archive` for kernels too.
-    pub(crate) fn add(&self, archive: &'static [u8]) {
-        let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
-        if !more.contains(&archive) {
-            more.push(archive);
-        }
-    }
-
-    /// A PTX module with the kernel `entry`.
-    fn find(&self, entry: &str) -> Option<String> {
-        let more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
-        let archives = std::iter::once(&gpu_kernels::PTX).chain(&*more);
-        archives.filter_map(|bytes| Archive::read(bytes).ok()).find_map(|archive| archive.kernel(entry).ok())
-    }
-
     /// The kernel `entry`, ready for `launch`.
     pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: Launch) -> Result<CUfunction> {
         self.with(context, entry, |kernel| kernel.prepare(context, entry, launch))?
@@ -54,7 +35,7 @@ impl Kernels {
 
     fn with<R>(&self, context: &Context, entry: &str, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {
         let kernel = {
-            let mut kernels = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kernels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match kernels.get(entry) {
                 Some(kernel) => kernel.clone(),
                 None => kernels.entry(entry.into()).or_default().clone(),
@@ -64,7 +45,8 @@ impl Kernels {
         let kernel = match &mut *kernel {
             Some(kernel) => kernel,
             none => {
-                let ptx = self.find(entry).ok_or_else(|| Error::UnknownKernel { entry: entry.to_owned() })?;
+                let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(entry));
+                let ptx = ptx.map_err(|_| Error::UnknownKernel { entry: entry.to_owned() })?;
                 none.insert(LoadedModule::new(context, &ptx)?)
             }
         };
@@ -91,18 +73,5 @@ mod tests {
             let (_, rest) = kernel.split_once("\n}").unwrap();
             assert_eq!(rest.trim(), "", "{entry}");
         }
-    }
-
-    #[test]
-    fn kernels_of_added_archives_are_found_too() {
-        let kernels = Kernels::default();
-        let ptx = ".version 8.0\n.visible .entry one()\n{\n\tone;\n}\n";
-        let archive: &[u8] = Archive::write(ptx).leak();
-        assert_eq!(kernels.find("one"), None);
-        kernels.add(archive);
-        kernels.add(archive);
-        assert_eq!(kernels.find("one").as_deref(), Some(ptx));
-        assert_eq!(kernels.more.lock().unwrap().len(), 1);
-        assert!(kernels.find("publish_rows").is_some());
     }
 }

@@ -29,11 +29,11 @@ pub enum KnnError {
 }
 
 /// Least number of tiles of a large base, so that copies overlap with the search.
-pub(crate) const MIN_TILES: usize = 8;
+const MIN_TILES: usize = 8;
 /// Least bytes of a tile, if there is more than one: smaller ones do not keep a device busy.
-pub(crate) const MIN_TILE_BYTES: usize = 64 << 20;
+const MIN_TILE_BYTES: usize = 64 << 20;
 /// Bytes per task of the thread pool.
-pub(crate) const TASK_BYTES: usize = 256 << 10;
+const TASK_BYTES: usize = 256 << 10;
 
 /// The exact `k` nearest vectors of `base` for each of `queries`, with the same ids, order and distances as
 /// [`jasper_data::exact_knn`].
@@ -104,7 +104,12 @@ fn tile_rows<T: Element>(
         // Queries and base are copied by two streams.
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
     let row = Bytes { device: 2 * row_bytes as u64, host: 0 };
-    plan.batch("a row", row, free, rows.div_ceil(MIN_TILES).max(MIN_TILE_BYTES / row_bytes).min(rows))
+    plan.batch("a row", row, free, max_tile_rows(rows, row_bytes))
+}
+
+/// The most rows of a tile: copies overlap with the work on other tiles, if there is more than one.
+pub(crate) fn max_tile_rows(rows: usize, row_bytes: usize) -> usize {
+    rows.div_ceil(MIN_TILES).max(MIN_TILE_BYTES / row_bytes).min(rows)
 }
 
 /// Copies rows to the device, padded with zeros.
@@ -125,25 +130,35 @@ fn check_and_pad<T: Element>(
     metric: Metric,
     out: &mut [T],
 ) -> Result<(), KnnError> {
-    let stride = padded_len::<T>(base.dimension());
-    let rows_per_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
-    let tasks = out.par_chunks_mut(rows_per_task * stride).enumerate();
-    let taken = tasks.try_for_each(|(task, out)| {
-        let first = range.start + task * rows_per_task;
-        let rows = base.slice(first..first + out.len() / stride);
-        check_knn_base(rows, metric, first)?;
-        pad(rows, out);
-        Ok(())
-    });
-    taken.or_else(|error| {
+    let padded = pad_in_parallel(base, range.start, out, |rows, first| check_knn_base(rows, metric, first));
+    padded.or_else(|error| {
         // Which task failed first depends on timing: report the first invalid row.
         check_knn_base(base.slice(range.clone()), metric, range.start).and(Err(error))
     })?;
     Ok(())
 }
 
+/// Writes the rows from `first` on to `out`, padded, in the current rayon pool. `check` gets the rows of a task and the
+/// number of its first.
+pub(crate) fn pad_in_parallel<T: Element, E: Send>(
+    rows: MatrixView<'_, T>,
+    first: usize,
+    out: &mut [T],
+    check: impl Fn(MatrixView<'_, T>, usize) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let stride = padded_len::<T>(rows.dimension());
+    let rows_per_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
+    out.par_chunks_mut(rows_per_task * stride).enumerate().try_for_each(|(task, out)| {
+        let first = first + task * rows_per_task;
+        let rows = rows.slice(first..first + out.len() / stride);
+        check(rows, first)?;
+        pad(rows, out);
+        Ok(())
+    })
+}
+
 /// Writes rows to `out`, `[rows][padded dimension]`.
-pub(crate) fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
+fn pad<T: Element>(rows: MatrixView<'_, T>, out: &mut [T]) {
     let dimension = rows.dimension();
     for (row, out) in rows.rows().zip(out.chunks_exact_mut(padded_len::<T>(dimension))) {
         out[..dimension].copy_from_slice(row);

@@ -30,12 +30,12 @@
 //! | [`Module`] | kernels from other PTX |
 //! | [`exact_knn_on_device`] | exact nearest neighbors of vectors in host memory |
 //! | [`encode_on_device`] | quantization of vectors in host memory |
-//! | [`DeviceGraph`], [`Searcher`] | an immutable graph in device memory, and its search |
+//! | [`DeviceGraph`] | the copy of a graph in device memory |
 //! | [`MutableDeviceGraph`], [`SearchContexts`] | a graph that is updated in device memory while it is searched |
 //! | [`link_on_device`], [`DeviceExecutor`], [`KernelPreload`] | building graphs in device memory |
 //! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
 //! | [`PoolRetention`] | keeps freed device memory in the pool of the process |
-//! | [`median_time`], [`copy_bandwidth`], [`LaunchProfile`] | measurements |
+//! | [`median_time`], [`copy_bandwidth`], [`SearchContexts::profile`] | measurements |
 //! | [`Error`] | what failed, and what to do about it |
 //!
 //! Driver functions, the primary context and modules come from `cust`. Its streams synchronize with the null stream,
@@ -80,9 +80,8 @@ pub use memory_pool::{PeakMemory, PoolRetention};
 pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
-pub use profile::LaunchProfile;
 pub use ptx::Requirement;
-pub use search::{DeviceBatch, GraphView, SearchContexts, Searcher, hit_from_device};
+pub use search::{DeviceBatch, GraphView, SearchContexts, hit_from_device};
 pub use stream::Stream;
 
 /// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.

@@ -1,7 +1,6 @@
 //! Pinned (page-locked) host memory.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
@@ -14,25 +13,28 @@ use crate::error::{Error, Result};
 /// Alignment of the dangling pointer of an empty allocation, as the driver aligns.
 const ALIGNMENT: usize = 256;
 
-/// Page-locked host memory, mapped into every context at its host address.
-pub(crate) struct PinnedPages {
+/// An array in page-locked host memory, mapped into every context at its host address. The device copies it by DMA,
+/// several times as fast as pageable memory and concurrently with kernels, and kernels can access it directly. A limited
+/// resource: the system cannot page it out.
+pub struct Pinned<T: Pod> {
     context: Context,
-    first: *mut u8,
-    bytes: usize,
+    first: *mut T,
+    len: usize,
 }
 
 // SAFETY: it owns its memory as a box does.
-unsafe impl Send for PinnedPages {}
+unsafe impl<T: Pod + Send> Send for Pinned<T> {}
 // SAFETY: as above.
-unsafe impl Sync for PinnedPages {}
+unsafe impl<T: Pod + Sync> Sync for Pinned<T> {}
 
-impl PinnedPages {
-    /// Allocates `bytes` bytes, uninitialized.
+impl<T: Pod> Pinned<T> {
+    /// Allocates `len` elements of any values: those that the operating system initializes memory with.
     ///
     /// # Errors
     /// [`Error::NotPinned`]: the operating system refuses.
-    pub(crate) fn new(context: &Context, bytes: usize) -> Result<Self> {
+    pub(crate) fn allocate(context: &Context, len: usize) -> Result<Self> {
         let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
+        let bytes = len.saturating_mul(size_of::<T>());
         if bytes > 0 {
             let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
             // SAFETY: `first` is writable.
@@ -42,51 +44,27 @@ impl PinnedPages {
                 other => other,
             })?;
         }
-        Ok(Self { context: context.clone(), first: first.cast(), bytes })
+        Ok(Self { context: context.clone(), first: first.cast(), len })
     }
 
-    /// The first byte.
-    pub(crate) fn first(&self) -> *mut u8 {
-        self.first
-    }
-
-    /// Their size in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for PinnedPages {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: the driver allocated it, and this is its only owner.
-            self.context.release(|| unsafe { sys::cuMemFreeHost(self.first.cast()) });
-        }
-    }
-}
-
-/// An array in page-locked host memory. The device copies it by DMA, several times as fast as pageable memory and
-/// concurrently with kernels, and kernels can access it directly. A limited resource: the system cannot page it out.
-pub struct Pinned<T: Pod> {
-    pages: PinnedPages,
-    len: usize,
-    elements: PhantomData<T>,
-}
-
-impl<T: Pod> Pinned<T> {
     /// Allocates `len` zeros. Cost: some milliseconds per 10 MB.
     ///
     /// # Errors
     /// [`Error::NotPinned`]: the operating system refuses.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
-        let pages = PinnedPages::new(context, len.saturating_mul(size_of::<T>()))?;
-        // SAFETY: the driver allocated that many bytes.
-        unsafe { pages.first().write_bytes(0, pages.bytes()) };
-        Ok(Self { pages, len, elements: PhantomData })
+        let pinned = Self::allocate(context, len)?;
+        // SAFETY: the driver allocated that many elements, which may be zero.
+        unsafe { pinned.first.write_bytes(0, len) };
+        Ok(pinned)
     }
+}
 
-    fn first(&self) -> *mut T {
-        self.pages.first().cast()
+impl<T: Pod> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        if size_of_val::<[T]>(self) > 0 {
+            // SAFETY: the driver allocated it, and this is its only owner.
+            self.context.release(|| unsafe { sys::cuMemFreeHost(self.first.cast()) });
+        }
     }
 }
 
@@ -98,11 +76,11 @@ impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     }
 
     fn input(&self) -> DevicePtr<T> {
-        DevicePtr::new(self.first())
+        DevicePtr::new(self.first)
     }
 
     fn output(&mut self) -> DevicePtrMut<T> {
-        DevicePtrMut::new(self.first())
+        DevicePtrMut::new(self.first)
     }
 }
 
@@ -110,15 +88,16 @@ impl<T: Pod> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `zeroed` allocated and initialized that many page-aligned elements, which live as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.first(), self.len) }
+        // SAFETY: `allocate` allocated that many page-aligned elements, which the system initializes; any bytes are a
+        // valid `T`, and they live as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 }
 
 impl<T: Pod> DerefMut for Pinned<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and `self` is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Pipeline<T: Pod> {
 }
 
 #[derive(Debug)]
-struct Tile<T> {
+struct Tile<T: Pod> {
     buffer: Buffer<T>,
     /// Recorded after the copy into it.
     filled: Event,

@@ -12,17 +12,9 @@ use crate::{DeviceBatch, GraphView, PoolRetention, SearchContexts, Stream, media
 /// Repetitions of a measurement.
 const TIMES: usize = 9;
 
-/// Time and cost of a search whose queries and results are in device memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LaunchProfile {
-    /// The median time of the launches, measured with events.
-    pub time: Duration,
-    /// Hops and distances of each query, without those of the rerank.
-    pub costs: Vec<SearchCost>,
-}
-
 impl<T: Element> SearchContexts<T> {
-    /// Measures a search for `queries` with queries and results in device memory. Arguments are those of
+    /// Measures a search with queries and results in device memory: the median time of the launches, measured with
+    /// events, and hops and distances of each query, without those of the rerank. Arguments are those of
     /// [`Self::search`].
     ///
     /// # Errors
@@ -33,7 +25,7 @@ impl<T: Element> SearchContexts<T> {
         pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<LaunchProfile, SearchError> {
+    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
         // Refuses invalid parameters before allocating.
         graph.plan(params)?;
         let prepared = graph.host().vectors().prepare_all(queries)?;
@@ -54,6 +46,6 @@ impl<T: Element> SearchContexts<T> {
             distances: cost[1].into(),
             ..SearchCost::default()
         });
-        Ok(LaunchProfile { time, costs: costs.collect() })
+        Ok((time, costs.collect()))
     }
 }

@@ -12,9 +12,9 @@ use gpu_kernels::prune::{
     IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs,
     ReverseEdges, ReverseEdgesArgs,
 };
-use gpu_kernels::search::{DeviceHit, Search, SearchArgs};
+use gpu_kernels::search::{DeviceHit, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
-use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, VectorId, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, PeerSampling, Reached, SearchCost};
@@ -22,6 +22,7 @@ use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, PeerSampling, Reached, Se
 use super::parts::{BackEdges, Candidates, Edges, Updates};
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, MutableDeviceGraph};
 use crate::search::config::default_launch;
+use crate::search::launch::{search_args, search_kernel};
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
 /// their candidates take no more memory than the sort of the back edges in builds of ten million vertices.
@@ -120,45 +121,29 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         chunk: &[VectorId],
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
-        assert!(chunk.iter().all(|vertex| vertex.index() < graph.slots()), "vertices are slots of the graph");
-        let (stream, beam_width) = (&self.stream, self.params.build_beam_width());
+        graph.check_vertices(chunk);
+        let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
         let max_candidates = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), graph.args().row_bytes);
+        let kernel = search_kernel(graph, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
         let mut costs = stream.allocate(batch.len() * 2)?;
         let mut results = stream.allocate::<DeviceHit>(batch.len())?;
         let args = SearchArgs {
-            graph: graph.args(),
             queries: graph.args().rows,
             query_rows: batch.input(),
-            allowed: DevicePtr::null(),
             results: results.output(),
-            fallback: DevicePtr::null(),
-            candidates: DevicePtrMut::null(),
             costs: costs.output(),
             expanded: entries.output(),
             queries_len: batch.len() as u32,
-            k: 1,
-            beam_width: beam_width as u32,
             max_hops: max_candidates,
-            expansions: launch.expansions,
-            visited_slots: launch.visited_slots,
-            start_points_stride: 0,
-            candidates_len: 0,
-            form: graph.form(),
+            ..search_args(graph, beam_width, launch)
         };
-        let kernel = Search::for_rows(
-            T::KIND,
-            graph.form().measure(),
-            args.graph.row_bytes,
-            beam_width as u32,
-            launch.warps,
-        );
         let mut duplicate_of = stream.allocate(batch.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
-        // slots of the graph, as asserted.
+        // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id());
         Ok(Candidates {
@@ -220,12 +205,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             candidates_stride: candidates.max_candidates,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
-        unsafe {
-            self.stream.launch(
-                &BatchCandidates::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes),
-                args,
-            )?;
-        }
+        unsafe { self.stream.launch(&graph.kernel(BatchCandidates::for_rows), args)? };
         candidates.batch_candidates = Some(batch_candidates);
         Ok(candidates)
     }
@@ -259,9 +239,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the candidates
         // are those of a search of this graph.
-        unsafe {
-            stream.launch(&Link::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?
-        };
+        unsafe { stream.launch(&graph.kernel(Link::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
         let mut duplicates = Vec::new();
         if counters[IDENTICAL] > 0 {
@@ -341,10 +319,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.
-        unsafe {
-            self.stream
-                .launch(&Merge::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
-        }
+        unsafe { self.stream.launch(&graph.kernel(Merge::for_rows), args)? };
         *merged += len;
         Ok(Some(self.updates(rows, &counters, id)?))
     }
@@ -390,10 +365,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         vertices: &[VectorId],
     ) -> Result<Updates<S>, S::Error> {
         let graph = graph.on_device();
-        assert!(
-            vertices.iter().all(|vertex| vertex.index() < graph.slots()),
-            "vertices are slots of the graph"
-        );
+        graph.check_vertices(vertices);
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::for_vertices(&self.stream, vertices, graph.args().edges_stride)?;
         let args = RepairArgs {
@@ -403,12 +375,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             ids: rows.ids.output(),
             rows: rows.len(),
         };
-        // SAFETY: the rows have just been made in these shapes, of slots of the graph, as asserted, which has a bit for
+        // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
         // each.
-        unsafe {
-            self.stream
-                .launch(&Repair::for_rows(T::KIND, args.prune.form, args.prune.graph.row_bytes), args)?;
-        }
+        unsafe { self.stream.launch(&graph.kernel(Repair::for_rows), args)? };
         self.updates(rows, &counters, graph.id())
     }
 

@@ -43,11 +43,8 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let row = edges_stride(params);
     let share = params.max_batch_share();
     let sortable = u32::MAX as usize / row;
-    check_max(
-        "max_batch_share",
-        share.into(),
-        if batch > sortable { sortable as f64 / shape.rows as f64 } else { 1.0 },
-    )?;
+    let max_share = if batch > sortable { sortable as f64 / shape.rows as f64 } else { 1.0 };
+    check_max("max_batch_share", share.into(), max_share)?;
 
     let searched = batch.min(SEARCH_CHUNK) as u64;
     let (batch, row) = (batch as u64, row as u64);
@@ -64,9 +61,6 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let largest = steps.into_iter().max().unwrap_or(0);
     let plan =
         DeviceGraph::<T>::plan_with(shape, Some(VectorStorage::Device), shape.plan_host_for_device::<T>());
-    Ok(plan.part(MemorySpace::Device, "largest batch", largest).part(
-        MemorySpace::Host,
-        "driver",
-        DRIVER_BYTES,
-    ))
+    let plan = plan.part(MemorySpace::Device, "largest batch", largest);
+    Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))
 }

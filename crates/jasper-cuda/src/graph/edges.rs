@@ -173,7 +173,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(EdgeRows { vertices, ids: stream.upload(&ids)? })
     }
 
-    fn check_vertices(&self, vertices: &[VectorId]) {
+    /// Checks that the vertices are slots of this graph: kernels use them as indices.
+    pub(crate) fn check_vertices(&self, vertices: &[VectorId]) {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
     }
 

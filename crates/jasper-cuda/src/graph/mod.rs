@@ -25,10 +25,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
-use gpu_kernels::graph::Measure;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::{Buffer as _, DevicePtr};
-use jasper_core::{BitSet, BuildParams, Element, Key, Metric, VectorId, padded_len};
+use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, VectorId, padded_len};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -220,9 +219,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         form::<T>(self.metric)
     }
 
-    /// The sum over coordinates that a distance is computed from.
-    pub fn measure(&self) -> Measure {
-        self.form().measure()
+    /// The kernel for this graph's rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
+    pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
+        for_rows(T::KIND, self.form(), self.args().row_bytes)
     }
 }
 

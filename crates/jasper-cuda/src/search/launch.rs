@@ -18,7 +18,7 @@ use gpu_kernels::search::{
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
-use jasper_vamana::{SearchError, SearchParams, SearchPlan, Strategy, TunedLaunch};
+use jasper_vamana::{SearchError, SearchPlan, Strategy, TunedLaunch};
 
 use super::config::{check_launch, default_code_launch, default_launch};
 use crate::graph::{DeviceCodes, SlotFormat, bitmap_words};
@@ -275,7 +275,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         // the rest is the caller's promise.
         unsafe {
             let Some(codes) = self.codes() else {
-                return stream.launch(&kernel(self.graph, self.beam_width, self.config), args);
+                return stream.launch(&search_kernel(self.graph, self.beam_width, self.config), args);
             };
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
@@ -295,12 +295,16 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-fn kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>, beam_width: u32, config: TunedLaunch) -> Search {
-    Search::for_rows(T::KIND, graph.measure(), graph.args().row_bytes, beam_width, config.warps)
+pub(crate) fn search_kernel<T: Element, S: Stream>(
+    graph: &DeviceGraph<T, S>,
+    beam_width: u32,
+    config: TunedLaunch,
+) -> Search {
+    Search::for_rows(T::KIND, graph.form().measure(), graph.args().row_bytes, beam_width, config.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-fn search_args<T: Element, S: Stream>(
+pub(crate) fn search_args<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
     beam_width: u32,
     config: TunedLaunch,
@@ -346,15 +350,10 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
                 QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, config.warps);
             kernel.launch(&QuantizedSearchArgs { search, codes }).shared
         });
-        kernel(graph, beam_width, config).launch(&search).shared.max(quantized)
+        search_kernel(graph, beam_width, config).launch(&search).shared.max(quantized)
     };
     let row_bytes = graph.args().row_bytes;
     let needed =
         shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
     if needed <= available { Ok(()) } else { Err(Error::RowTooLong { row_bytes, needed, available }) }
-}
-
-/// The kernel of a search for one query with default parameters.
-pub(crate) fn default_kernel<T: Element, S: Stream>(graph: &DeviceGraph<T, S>) -> Search {
-    kernel(graph, SearchParams::new(10).beam_width as u32, default_launch(1, 1, graph.args().row_bytes))
 }

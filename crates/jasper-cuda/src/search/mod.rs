@@ -24,12 +24,13 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
 
-use crate::{Context, DeviceGraph, MemoryPlan, Result, Stream, VectorStorage};
+use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{Batch, Task};
+use config::default_launch;
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
-use launch::{MAX_FRONTIER, check_shared_memory, default_kernel};
+use launch::{MAX_FRONTIER, check_shared_memory, search_kernel};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
@@ -191,81 +192,14 @@ impl<T: Element> DeviceGraph<T> {
     /// [`Error::RowTooLong`](crate::Error::RowTooLong): a search needs more shared memory than a block has.
     /// [`Error::Ptx`](crate::Error::Ptx): the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
-        check_shared_memory(self, SearchParams::new(10).beam_width, context.device().shared_per_block)?;
-        context.warm_up(&default_kernel(self))
-    }
-}
-
-/// Searches an immutable graph on a device: the copy of the graph, and search contexts.
-pub struct Searcher<T: Element> {
-    contexts: SearchContexts<T>,
-    graph: DeviceGraph<T>,
-    plan: MemoryPlan,
-}
-
-impl<T: Element> Searcher<T> {
-    /// Copies `graph` to a device. `vectors` says where its vectors are stored; [`DeviceGraph::plan_within`] decides if
-    /// it is `None`. The host's part runs in the current rayon pool.
-    ///
-    /// Cost: one pass over the graph; some tenths of a second more if the device was not in use, or if the driver
-    /// compiles the kernel of default searches.
-    ///
-    /// # Errors
-    /// [`Error::Plan`](crate::Error::Plan): the graph does not fit into free memory. Otherwise those of
-    /// [`DeviceGraph::check_search`] and of the device.
-    pub fn new(context: &Context, graph: &Graph<T>, vectors: Option<VectorStorage>) -> Result<Self> {
-        let (vectors, plan) = DeviceGraph::<T>::plan_within(graph, vectors, context.free_memory()?)?;
-        let stream = Stream::new(context)?;
-        let copy = DeviceGraph::upload(&stream, graph, vectors)?;
-        stream.synchronize()?;
-        copy.check_search(context)?;
-        Ok(Self { contexts: SearchContexts::new(context), graph: copy, plan })
-    }
-
-    /// The CUDA context.
-    pub fn context(&self) -> &Context {
-        self.contexts.context()
-    }
-
-    /// The graph on the device.
-    pub fn graph(&self) -> &DeviceGraph<T> {
-        &self.graph
-    }
-
-    /// The memory that the graph takes, by part.
-    pub fn memory(&self) -> &MemoryPlan {
-        &self.plan
-    }
-
-    /// The search contexts: their methods search the [view](Self::view).
-    pub fn contexts(&self) -> &SearchContexts<T> {
-        &self.contexts
-    }
-
-    /// The view for searches. `graph` is the one that was copied.
-    ///
-    /// # Panics
-    /// If `graph` and the copy have different numbers of slots.
-    pub fn view<'a>(&'a self, graph: &'a Graph<T>) -> GraphView<'a, T> {
-        GraphView::new(graph, &self.graph)
-    }
-}
-
-impl<T: Element> fmt::Debug for Searcher<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Searcher({} slots of {} on {})", self.graph.slots(), T::KIND, self.context().device())
+        let beam_width = SearchParams::new(10).beam_width;
+        check_shared_memory(self, beam_width, context.device().shared_per_block)?;
+        context.warm_up(&search_kernel(self, beam_width as u32, default_launch(1, 1, self.args().row_bytes)))
     }
 }
 
 impl<T: Element> fmt::Debug for SearchContexts<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SearchContexts({})", self.context.device())
-    }
-}
-
-impl<T: Element> Drop for Searcher<T> {
-    fn drop(&mut self) {
-        // Launches in other streams may still read the graph.
-        let _ = self.context().synchronize();
     }
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
-use jasper_cuda::{DeviceBatch, Event, Searcher, Stream};
+use jasper_cuda::{
+    DeviceBatch, DeviceGraph, Event, MutableDeviceGraph, SearchContexts, Stream, VectorStorage,
+};
 use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
@@ -27,21 +29,23 @@ fn a_call_takes_nothing_new() {
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
     let (graph, _) =
         bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
-    let searcher = Searcher::new(&context, &graph, None).unwrap();
+    let stream = Stream::new(&context).unwrap();
+    let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, VectorStorage::Device)).unwrap();
+    stream.synchronize().unwrap();
+    copy.check_search(&context).unwrap();
+    let (graph, contexts) = (MutableDeviceGraph::new(stream, graph, copy), SearchContexts::new(&context));
+    let view = graph.view().unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut matches = Matches::new(QUERIES, params.k).unwrap();
     let mut all = || {
         let queries = MatrixView::new(&queries, DIMENSION).unwrap();
         let begun = Instant::now();
-        searcher
-            .contexts()
-            .search(searcher.view(&graph), cpu.pool(), queries, params, matches.as_mut())
-            .unwrap();
+        contexts.search(view, cpu.pool(), queries, params, matches.as_mut()).unwrap();
         begun.elapsed()
     };
     let one = |query: &[f32]| {
         let begun = Instant::now();
-        searcher.contexts().search_one(searcher.view(&graph), cpu.pool(), query, params).unwrap();
+        contexts.search_one(view, cpu.pool(), query, params).unwrap();
         begun.elapsed()
     };
     all();
@@ -58,7 +62,7 @@ fn a_call_takes_nothing_new() {
     let launches = (0..200).map(|_| {
         begin.record(&stream).unwrap();
         let arrays = DeviceBatch { queries: &query, results: &mut results, costs: &mut costs };
-        searcher.contexts().launch(searcher.view(&graph), cpu.pool(), &stream, params, arrays).unwrap();
+        contexts.launch(view, cpu.pool(), &stream, params, arrays).unwrap();
         end.record(&stream).unwrap();
         end.since(&begin).unwrap()
     });

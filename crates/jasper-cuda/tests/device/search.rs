@@ -7,21 +7,21 @@ use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
 };
 use jasper_cuda::{
-    Buffer, Context, DeviceBatch, DeviceGraph, GraphView, MemorySpace, Searcher, Stream, VectorStorage,
-    hit_from_device,
+    Buffer, Context, DeviceBatch, DeviceGraph, GraphView, MemorySpace, MutableDeviceGraph, SearchContexts,
+    Stream, VectorStorage, hit_from_device,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, Matches, SearchError, SearchParams, TunedLaunch, bulk_build,
-    quantize,
+    CpuExecutor, Distances, Filter, Hit, Matches, MutableGraph as _, SearchError, SearchParams, TunedLaunch,
+    bulk_build, quantize,
 };
 
 /// A graph on the host and on the device.
 struct Both<T: Element> {
     cpu: CpuExecutor,
-    graph: Graph<T>,
-    searcher: Searcher<T>,
+    graph: MutableDeviceGraph<T>,
+    contexts: SearchContexts<T>,
 }
 
 /// All entries of the results, [`Hit::NONE`] where a query has fewer.
@@ -45,47 +45,66 @@ impl<T: Element> Both<T> {
     }
 
     fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: VectorStorage) -> Self {
-        let searcher = cpu.pool().install(|| Searcher::new(context, &graph, Some(vectors))).unwrap();
-        assert_eq!(searcher.graph().vectors(), vectors);
-        Self { cpu, graph, searcher }
+        let (vectors, _) =
+            DeviceGraph::<T>::plan_within(&graph, Some(vectors), context.free_memory().unwrap()).unwrap();
+        let stream = Stream::new(context).unwrap();
+        let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, vectors)).unwrap();
+        stream.synchronize().unwrap();
+        copy.check_search(context).unwrap();
+        assert_eq!(copy.vectors(), vectors);
+        let graph = MutableDeviceGraph::new(stream, graph, copy);
+        Self { cpu, graph, contexts: SearchContexts::new(context) }
+    }
+
+    /// The graph on the host, after `change`, and on the device again.
+    fn changed(
+        self,
+        context: &Context,
+        vectors: VectorStorage,
+        change: impl FnOnce(&CpuExecutor, &mut Graph<T>),
+    ) -> Self {
+        let mut graph = self.graph.into_host();
+        change(&self.cpu, &mut graph);
+        Self::with_vectors(context, self.cpu, graph, vectors)
+    }
+
+    fn host(&self) -> &Graph<T> {
+        self.graph.host()
     }
 
     fn view(&self) -> GraphView<'_, T> {
-        self.searcher.view(&self.graph)
+        self.graph.view().unwrap()
     }
 
     fn queries(&self, n: usize) -> Vec<T> {
-        Clusters::new(self.graph.dimension(), 3).rows(n, 1)
+        Clusters::new(self.host().dimension(), 3).rows(n, 1)
     }
 
     fn search(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        let queries = MatrixView::new(queries, self.graph.dimension()).unwrap();
+        let queries = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
-        self.searcher
-            .contexts()
-            .search(self.view(), self.cpu.pool(), queries, params, matches.as_mut())
-            .unwrap();
+        self.contexts.search(self.view(), self.cpu.pool(), queries, params, matches.as_mut()).unwrap();
         entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        self.searcher.contexts().search_one(self.view(), self.cpu.pool(), query, params).unwrap()
+        self.contexts.search_one(self.view(), self.cpu.pool(), query, params).unwrap()
     }
 
     /// The device's results, compared with those of the CPU: equal where sums are exact, else nearly equal.
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        let view = MatrixView::new(queries, self.graph.dimension()).unwrap();
+        let view = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
-        self.cpu.search_batch(&self.graph, view, params, expected.as_mut()).unwrap();
+        self.cpu.search_batch(self.host(), view, params, expected.as_mut()).unwrap();
         let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();
-        let exact = T::EXACT && self.graph.metric() != Metric::Cosine;
+        let exact = T::EXACT && self.host().metric() != Metric::Cosine;
         let most = if exact { 0 } else { hits.len() / 100 };
-        let name = format!("{} {}, {params:?}, {} queries", T::KIND, self.graph.metric(), view.len());
+        let name = format!("{} {}, {params:?}, {} queries", T::KIND, self.host().metric(), view.len());
         assert!(different <= most, "{name}: {different} of {} results differ", hits.len());
-        if self.graph.metric() == Metric::L2 {
-            let most = self.graph.dimension() as f32 * f32::EPSILON;
+        if self.host().metric() == Metric::L2 {
+            let most = self.host().dimension() as f32 * f32::EPSILON;
             for (hit, expected) in
                 hits.iter().zip(&expected).filter(|(hit, expected)| hit.key == expected.key)
             {
@@ -106,7 +125,7 @@ impl<T: Element> Both<T> {
 }
 
 /// Queries in device memory, and buffers for their results.
-struct There<T> {
+struct There<T: Element> {
     stream: Stream,
     queries: Buffer<T>,
     results: Buffer<DeviceHit>,
@@ -115,8 +134,8 @@ struct There<T> {
 
 impl<T: Element> There<T> {
     fn new(both: &Both<T>, stream: &Stream, queries: &[T], params: SearchParams<'_>) -> Self {
-        let queries = MatrixView::new(queries, both.graph.dimension()).unwrap();
-        let (prepared, count) = (both.graph.vectors().prepare_all(queries).unwrap(), queries.len());
+        let queries = MatrixView::new(queries, both.host().dimension()).unwrap();
+        let (prepared, count) = (both.host().vectors().prepare_all(queries).unwrap(), queries.len());
         Self {
             stream: stream.clone(),
             queries: stream.upload(&prepared).unwrap(),
@@ -127,7 +146,7 @@ impl<T: Element> There<T> {
 
     fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
         let Self { stream, queries, results, costs } = self;
-        both.searcher.contexts().launch(
+        both.contexts.launch(
             both.view(),
             both.cpu.pool(),
             stream,
@@ -149,7 +168,7 @@ impl<T: Element> There<T> {
 
 fn agrees<T: Element>(context: &Context) {
     for (metric, dimension) in [(Metric::L2, 128), (Metric::InnerProduct, 200), (Metric::Cosine, 33)] {
-        let mut both = Both::<T>::new(context, 8000, dimension, metric);
+        let both = Both::<T>::new(context, 8000, dimension, metric);
         let queries = both.queries(5000);
         for (k, beam_width, n) in [
             (10, 32, 5000),
@@ -170,8 +189,9 @@ fn agrees<T: Element>(context: &Context) {
         both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(&half));
         let few = |key| key % 1000 == 3;
         both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(&few));
-        (0..8000).step_by(4).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
-        let both = Both::of(context, both.cpu, both.graph);
+        let both = both.changed(context, VectorStorage::Device, |_, graph| {
+            (0..8000).step_by(4).for_each(|key| graph.keys_mut().delete(key).unwrap());
+        });
         both.compare(&queries[..500 * dimension], SearchParams::new(10));
     }
 }
@@ -193,13 +213,15 @@ fn does_not_depend_on_the_place<T: Element>(
     code: Quantization,
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
-    quantize(&both.cpu, &mut both.graph, code).unwrap();
-    (0..8000).step_by(7).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
+    both = both.changed(context, VectorStorage::Device, |cpu, graph| {
+        quantize(cpu, graph, code).unwrap();
+        (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
+    });
     let queries = both.queries(3000);
     let few = |key| key % 1000 == 3;
     let mut expected = Vec::new();
     for vectors in [VectorStorage::Device, VectorStorage::Host] {
-        both = Both::with_vectors(context, both.cpu, both.graph, vectors);
+        both = both.changed(context, vectors, |_, _| {});
         let mut found = Vec::new();
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 20 }] {
             let params = SearchParams::new(10).distances(distances);
@@ -212,10 +234,10 @@ fn does_not_depend_on_the_place<T: Element>(
         expected = found;
     }
     let [device, host] = [VectorStorage::Device, VectorStorage::Host]
-        .map(|vectors| DeviceGraph::<T>::plan(&both.graph, vectors));
+        .map(|vectors| DeviceGraph::<T>::plan(both.host(), vectors));
     let rows = (8000 * padded_len::<T>(dimension) * size_of::<T>()) as u64;
     assert_eq!(device.total(MemorySpace::Device) - host.total(MemorySpace::Device), rows);
-    assert!(both.searcher.graph().bytes() < device.total(MemorySpace::Device) - rows / 2);
+    assert!(both.graph.on_device().bytes() < device.total(MemorySpace::Device) - rows / 2);
 }
 
 #[test]
@@ -267,8 +289,9 @@ fn queries_on_the_device_are_searched_there() {
     let mut both = Both::<i8>::new(&context, 6000, 100, Metric::L2);
     let queries = both.queries(700);
     for deleted in [0, 2000] {
-        (0..deleted).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
-        both = Both::of(&context, both.cpu, both.graph);
+        both = both.changed(&context, VectorStorage::Device, |_, graph| {
+            (0..deleted).for_each(|key| graph.keys_mut().delete(key).unwrap());
+        });
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
         let team = TunedLaunch { warps: 8, expansions: 1, visited_slots: 512 };
@@ -293,18 +316,21 @@ fn queries_on_the_device_go_by_codes<T: Element>(
     code: Quantization,
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
-    quantize(&both.cpu, &mut both.graph, code).unwrap();
-    (0..8000).step_by(7).for_each(|key| both.graph.keys_mut().delete(key).unwrap());
+    both = both.changed(context, VectorStorage::Device, |cpu, graph| {
+        quantize(cpu, graph, code).unwrap();
+        (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
+    });
     let queries = both.queries(3000);
     let few = |key: Key| key.is_multiple_of(1000);
     let half = |key: Key| key.is_multiple_of(2);
     for (vectors, dropped) in
         [(VectorStorage::Device, false), (VectorStorage::Host, false), (VectorStorage::Device, true)]
     {
-        if dropped {
-            both.graph.drop_vectors();
-        }
-        both = Both::with_vectors(context, both.cpu, both.graph, vectors);
+        both = both.changed(context, vectors, |_, graph| {
+            if dropped {
+                graph.drop_vectors();
+            }
+        });
         for distances in [
             Distances::Auto,
             Distances::Quantized { rerank: 0 },
@@ -350,9 +376,10 @@ fn queries_on_the_device_are_searched_for_by_codes() {
 #[test]
 fn many_queries_on_the_device_share_memory() {
     let Some(context) = crate::common::context() else { return };
-    let mut both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
-    quantize(&both.cpu, &mut both.graph, Quantization::Rabitq { bits: 8 }).unwrap();
-    let both = Both::of(&context, both.cpu, both.graph);
+    let both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
+    let both = both.changed(&context, VectorStorage::Device, |cpu, graph| {
+        quantize(cpu, graph, Quantization::Rabitq { bits: 8 }).unwrap();
+    });
     // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of costs: more than 256 MiB.
     let queries = both.queries(200_000);
     let params = SearchParams::new(5).beam_width(512);
@@ -368,9 +395,11 @@ fn many_queries_on_the_device_share_memory() {
 fn streams_search_by_codes_at_the_same_time() {
     let Some(context) = crate::common::context() else { return };
     let mut both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
-    quantize(&both.cpu, &mut both.graph, Quantization::Mixed { sectors: 1 }).unwrap();
+    both = both.changed(&context, VectorStorage::Device, |cpu, graph| {
+        quantize(cpu, graph, Quantization::Mixed { sectors: 1 }).unwrap();
+    });
     for vectors in [VectorStorage::Device, VectorStorage::Host] {
-        both = Both::with_vectors(&context, both.cpu, both.graph, vectors);
+        both = both.changed(&context, vectors, |_, _| {});
         let queries = both.queries(6000);
         let params = [SearchParams::new(10), SearchParams::new(10).beam_width(150)];
         let expected = params.map(|params| both.search(&queries, params));

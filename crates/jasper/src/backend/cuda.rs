@@ -124,13 +124,6 @@ impl<T: Element> CudaBackend<T> {
         GraphLock::read(&&self.graph, read)
     }
 
-    fn write<R>(
-        &self,
-        write: impl FnOnce(&mut MutableDeviceGraph<T>) -> jasper_cuda::Result<R>,
-    ) -> Result<R, DeviceError> {
-        GraphLock::write(&mut &self.graph, write).map_err(failed(self.ordinal()))
-    }
-
     /// Checks that the device can insert and consolidate: kernels take a maximum of build parameters and dimensions.
     fn check_updates(&self) -> Result<(), DeviceError> {
         self.read(MutableDeviceGraph::check_updates).map_err(failed(self.ordinal()))
@@ -231,7 +224,8 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        Ok(self.write(MutableDeviceGraph::compact)?)
+        let report = GraphLock::write(&mut &self.graph, MutableDeviceGraph::compact);
+        Ok(report.map_err(failed(self.ordinal()))?)
     }
 
     fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
@@ -244,10 +238,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
-        let profile =
-            self.read(|graph| self.searches.profile(graph.view()?, self.executor.pool(), queries, params));
-        let profile = profile.map_err(search_failed(self.ordinal()))?;
-        Ok(Some((profile.time, profile.costs)))
+        self.read(|graph| self.searches.profile(graph.view()?, self.executor.pool(), queries, params))
+            .map(Some)
+            .map_err(search_failed(self.ordinal()))
     }
 
     fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
