@@ -15,7 +15,7 @@ use jasper_vamana::{
     SearchParams, SearchReport, TunedSearch, VectorStorage,
 };
 
-use crate::bench::{self, DevicePeaks, Profile};
+use crate::bench::{DevicePeaks, Profile};
 use crate::error::{AutoQuantizeError, CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
@@ -95,6 +95,31 @@ macro_rules! any_element {
     };
 }
 
+/// Evaluates an expression on what a value of any element holds.
+macro_rules! any {
+    ($Any:ident($any:expr), $held:ident => $body:expr) => {
+        match $any {
+            $Any::F32($held) => $body,
+            $Any::F16($held) => $body,
+            $Any::U8($held) => $body,
+            $Any::I8($held) => $body,
+        }
+    };
+    // On an index and vectors, which have to be of the same element.
+    (AnyIndex($any:expr), $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
+        match ($any, $vectors) {
+            (AnyIndex::F32($index), $Vectors::F32($view)) => $body,
+            (AnyIndex::F16($index), $Vectors::F16($view)) => $body,
+            (AnyIndex::U8($index), $Vectors::U8($view)) => $body,
+            (AnyIndex::I8($index), $Vectors::I8($view)) => $body,
+            (index, vectors) => {
+                let (given, expected) = (vectors.element(), index.element());
+                Err(VectorError::Element { given, expected }.into())
+            }
+        }
+    };
+}
+
 type DynSource<'a, T> = &'a dyn VectorSource<T>;
 
 any_element! {
@@ -164,55 +189,20 @@ impl AnyRows {
 
     /// The vectors.
     pub fn view(&self) -> AnyVectors<'_> {
-        match self {
-            Self::F32(rows) => rows.view().into(),
-            Self::F16(rows) => rows.view().into(),
-            Self::U8(rows) => rows.view().into(),
-            Self::I8(rows) => rows.view().into(),
-        }
+        any!(AnyRows(self), rows => rows.view().into())
     }
 }
 
 impl AnyVectors<'_> {
     /// Number of vectors.
     pub fn len(&self) -> usize {
-        match self {
-            Self::F32(vectors) => vectors.len(),
-            Self::F16(vectors) => vectors.len(),
-            Self::U8(vectors) => vectors.len(),
-            Self::I8(vectors) => vectors.len(),
-        }
+        any!(AnyVectors(self), vectors => vectors.len())
     }
 
     /// Whether there are no vectors.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// Evaluates an expression on the index of any element.
-macro_rules! any {
-    ($any:expr, $index:ident => $body:expr) => {
-        match $any {
-            AnyIndex::F32($index) => $body,
-            AnyIndex::F16($index) => $body,
-            AnyIndex::U8($index) => $body,
-            AnyIndex::I8($index) => $body,
-        }
-    };
-    // With vectors, which have to be of the same element.
-    ($any:expr, $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
-        match ($any, $vectors) {
-            (AnyIndex::F32($index), $Vectors::F32($view)) => $body,
-            (AnyIndex::F16($index), $Vectors::F16($view)) => $body,
-            (AnyIndex::U8($index), $Vectors::U8($view)) => $body,
-            (AnyIndex::I8($index), $Vectors::I8($view)) => $body,
-            (index, vectors) => {
-                let (given, expected) = (vectors.element(), index.element());
-                Err(VectorError::Element { given, expected }.into())
-            }
-        }
-    };
 }
 
 /// Methods of [`Index`] on an index of any element: those with vectors, those that fail, and others.
@@ -222,7 +212,7 @@ macro_rules! forward {
             #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`], also for ")]
             #[doc = "vectors of another element."]
             pub fn $name(&self, $vectors: $Vectors<'_>, $($argument: $Type),*) -> Result<$Ok, $Error> {
-                any!(self, $Vectors($vectors), (index, $vectors) => index.$name($vectors, $($argument),*))
+                any!(AnyIndex(self), $Vectors($vectors), (index, $vectors) => index.$name($vectors, $($argument),*))
             }
         )*}
     };
@@ -239,7 +229,7 @@ macro_rules! forward {
         impl AnyIndex {$(
             #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
             pub fn $name(&self, $($argument: $Type),*) -> Result<$Ok, $Error> {
-                any!(self, index => index.$name($($argument),*))
+                any!(AnyIndex(self), index => index.$name($($argument),*))
             }
         )*}
     };
@@ -247,7 +237,7 @@ macro_rules! forward {
         impl AnyIndex {$(
             #[doc = concat!("See [`Index::", stringify!($name), "`].")]
             pub fn $name(&self, $($argument: $Type),*) -> $Output {
-                any!(self, index => index.$name($($argument),*))
+                any!(AnyIndex(self), index => index.$name($($argument),*))
             }
         )*}
     };
@@ -266,6 +256,8 @@ forward! {
     fn search_batch_into(
         queries: AnyVectors; params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
     ) -> Result<SearchReport, SearchError>;
+    fn profile(queries: AnyVectors; params: SearchParams<'_>) -> Result<Profile, SearchError>;
+    fn device_time(queries: AnyVectors; params: SearchParams<'_>) -> Result<Option<Duration>, SearchError>;
     fn insert(vectors: AnySource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
     fn insert_with_progress(
         vectors: AnySource; keys: &[Key], progress: &mut ProgressFn<'_>
@@ -296,8 +288,9 @@ forward! {
     fn auto_quantize_with_progress(progress: &mut ProgressFn<'_>) -> Result<QuantizeReport, AutoQuantizeError>;
     fn clear_codes() -> Result<(), UpdateError>;
     fn drop_vectors() -> Result<(), UpdateError>;
-    fn check_codes() -> Result<Option<CodeReport>, UpdateError>;
+    fn measure_code_error() -> Result<Option<CodeReport>, UpdateError>;
     fn sketch() -> Result<(), UpdateError>;
+    fn device_peaks() -> Result<Option<DevicePeaks>, DeviceError>;
     fn check() -> Result<CheckReport, CheckError>;
     fn check_with_progress(progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError>;
     fn save(path: &Path) -> Result<SaveStats, FileError>;
@@ -340,10 +333,7 @@ impl OpenOptions {
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<AnyIndex, FileError> {
-        self.open_any_path(path.as_ref(), progress)
-    }
-
-    fn open_any_path(self, path: &Path, progress: &mut ProgressFn<'_>) -> Result<AnyIndex, FileError> {
+        let path = path.as_ref();
         let element = IndexInfo::read(path)?.element;
         with_element!(element, T => Ok(self.open_with_progress::<T>(path, progress)?.into()))
     }
@@ -367,18 +357,10 @@ impl IndexBuilder<'_> {
         vectors: AnySource<'_>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(AnyIndex, BuildReport), BuildError> {
-        macro_rules! build {
-            ($vectors:expr) => {{
-                let (index, report) = self.build_with_progress($vectors, progress)?;
-                Ok((index.into(), report))
-            }};
-        }
-        match vectors {
-            AnySource::F32(vectors) => build!(vectors),
-            AnySource::F16(vectors) => build!(vectors),
-            AnySource::U8(vectors) => build!(vectors),
-            AnySource::I8(vectors) => build!(vectors),
-        }
+        any!(AnySource(vectors), vectors => {
+            let (index, report) = self.build_with_progress(vectors, progress)?;
+            Ok((index.into(), report))
+        })
     }
 
     /// [`Self::empty`] with an element type known at run time.
@@ -408,7 +390,7 @@ impl AnyIndex {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn downcast_ref<I: Any>(&self) -> Option<&I> {
-        any!(self, index => (index as &dyn Any).downcast_ref())
+        any!(AnyIndex(self), index => (index as &dyn Any).downcast_ref())
     }
 
     fn of<T: Element>(&self) -> Result<&Index<T>, VectorError> {
@@ -429,7 +411,7 @@ impl AnyIndex {
     /// # Errors
     /// [`MoveError`].
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
-        any!(self, index => index.to_device(device).map(Into::into).map_err(|error| error.map(Into::into)))
+        any!(AnyIndex(self), index => index.to_device(device).map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
     /// See [`Index::to_host`].
@@ -437,7 +419,7 @@ impl AnyIndex {
     /// # Errors
     /// [`MoveError`].
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
-        any!(self, index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
+        any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
     /// See [`Index::tune_with_progress`].
@@ -452,39 +434,13 @@ impl AnyIndex {
     ) -> Result<TuneReport, TuneError> {
         match queries {
             TuneQueries::Sampled { count, seed } => {
-                any!(self, index => index.tune_with_progress(goal, TuneQueries::Sampled { count, seed }, progress))
+                any!(AnyIndex(self), index => index.tune_with_progress(goal, TuneQueries::Sampled { count, seed }, progress))
             }
-            TuneQueries::Given { queries, truth } => any!(self, AnyVectors(queries), (index, queries) => {
-                index.tune_with_progress(goal, TuneQueries::Given { queries, truth }, progress)
-            }),
+            TuneQueries::Given { queries, truth } => {
+                any!(AnyIndex(self), AnyVectors(queries), (index, queries) => {
+                    index.tune_with_progress(goal, TuneQueries::Given { queries, truth }, progress)
+                })
+            }
         }
-    }
-
-    /// See [`bench::profile`].
-    ///
-    /// # Errors
-    /// [`SearchError`], also for queries of another element.
-    pub fn profile(&self, queries: AnyVectors<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
-        any!(self, AnyVectors(queries), (index, queries) => bench::profile(index, queries, params))
-    }
-
-    /// See [`bench::device_time`].
-    ///
-    /// # Errors
-    /// [`SearchError`], also for queries of another element.
-    pub fn device_time(
-        &self,
-        queries: AnyVectors<'_>,
-        params: SearchParams<'_>,
-    ) -> Result<Option<Duration>, SearchError> {
-        any!(self, AnyVectors(queries), (index, queries) => bench::device_time(index, queries, params))
-    }
-
-    /// See [`bench::device_peaks`].
-    ///
-    /// # Errors
-    /// [`DeviceError`].
-    pub fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        any!(self, index => bench::device_peaks(index))
     }
 }

@@ -29,7 +29,7 @@ pub enum BuildError {
     /// A parameter is out of its bounds.
     #[error(transparent)]
     Param(#[from] ParamError),
-    /// The device cannot be used.
+    /// The device cannot be used, or failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The dimension is impossible.
@@ -41,9 +41,9 @@ pub enum BuildError {
     /// The threads could not be started.
     #[error(transparent)]
     Threads(#[from] PoolError),
-    /// Vectors or keys are invalid, or vectors cannot be quantized.
+    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized.
     #[error(transparent)]
-    Update(UpdateError),
+    Input(UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
     AutoQuantize(AutoQuantizeError),
@@ -59,7 +59,11 @@ impl From<UpdateError> for BuildError {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::Update(error),
+            UpdateError::Device(source) => match source.downcast::<DeviceError>() {
+                Ok(error) => Self::Device(*error),
+                Err(source) => Self::Input(UpdateError::Device(source)),
+            },
+            error => Self::Input(error),
         }
     }
 }
@@ -468,12 +472,8 @@ impl<'a> IndexBuilder<'a> {
         checked.map_err(UpdateError::from)?;
         let plan = match self.may_round::<T>() {
             true => {
-                let vectors = shape.vector_bytes::<T>() as u64;
-                link_plan::<i8>(&shape.quantized(), cuda)?.part(
-                    MemorySpace::Host,
-                    "vectors as given",
-                    vectors,
-                )
+                let plan = link_plan::<i8>(&shape.quantized(), cuda)?;
+                plan.part(MemorySpace::Host, "vectors as given", shape.vector_bytes::<T>() as u64)
             }
             false => link_plan::<T>(shape, cuda)?,
         };

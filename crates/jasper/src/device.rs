@@ -79,7 +79,8 @@ impl From<DeviceError> for UpdateError {
 }
 
 /// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the index cannot be moved and stays on {device}")]
 pub struct MoveError<I> {
     index: Box<I>,
     device: Device,
@@ -106,18 +107,6 @@ impl<I> MoveError<I> {
     pub(crate) fn map<J>(self, change: impl FnOnce(I) -> J) -> MoveError<J> {
         let Self { index, device, source } = self;
         MoveError { index: Box::new(change(*index)), device, source }
-    }
-}
-
-impl<I> fmt::Display for MoveError<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the index cannot be moved and stays on {}", self.device)
-    }
-}
-
-impl<I: fmt::Debug> Error for MoveError<I> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
     }
 }
 

@@ -85,7 +85,7 @@
 //!
 //! Building, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning have a
 //! variant `_with_progress`, with one more argument: a callback that receives progress reports and may cancel the call.
-//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::check_codes`] and [`Index::sketch`] have none.
+//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] have none.
 //!
 //! # Features
 //!

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::bench::device_time;
 use jasper::cuda::MAX_BEAM_WIDTH;
 use jasper::tune::TunedLaunch;
 use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams};
@@ -49,7 +48,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
             let times = time(&bench.index, params, queries, |first| bench.queries(first, queries))?;
             let one_result = SearchParams::new(1).beam_width(1).launch(launch);
             let fixed = time(&one, one_result, queries, |first| bench.queries(first, queries))?;
-            let kernel = device_time(&bench.index, bench.queries(0, queries), params)?;
+            let kernel = bench.index.device_time(bench.queries(0, queries), params)?;
             let kernel = kernel.context("the index is on a device")?.as_secs_f64() * 1e6;
             let mut fields = json!({
                 "queries": queries, "k": K, "beam_width": beam_width, "recall": rounded(recall, 5),

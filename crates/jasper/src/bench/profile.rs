@@ -51,66 +51,68 @@ impl Profile {
     }
 }
 
-/// Profiles a batch of searches with exact distances: the cost of each query, and the time of all. On a CPU,
-/// sketches rule most vectors out, so that fewer bytes are read than counted.
-///
-/// # Errors
-/// [`SearchError`].
-pub fn profile<T: Element>(
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
-    params: SearchParams<'_>,
-) -> Result<Profile, SearchError> {
-    let (time, costs) = measure(index, queries, params.distances(Distances::Exact))?;
-    let (dimension, metric) = (index.dimension(), index.metric());
-    // Cosine distances of floats are squared L2 distances of unit vectors.
-    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
-    Ok(Profile {
-        time,
-        costs,
-        vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
-        links_bytes: (index.params().max_degree() * size_of::<u32>()) as u64,
-        operations: dimension as u64 * if is_difference { 3 } else { 2 },
-    })
-}
-
-fn measure<T: Element>(
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
-    params: SearchParams<'_>,
-) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-    if let Some(profile) = index.backend.profile(queries, params)? {
-        return Ok(profile);
+impl<T: Element> Index<T> {
+    /// Profiles a batch of searches with exact distances: the cost of each query, and the time of all. On a CPU,
+    /// sketches rule most vectors out, so that fewer bytes are read than counted.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn profile(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Profile, SearchError> {
+        let (time, costs) = self.costs(queries, params.distances(Distances::Exact))?;
+        let (dimension, metric) = (self.dimension(), self.metric());
+        // Cosine distances of floats are squared L2 distances of unit vectors.
+        let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
+        Ok(Profile {
+            time,
+            costs,
+            vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
+            links_bytes: (self.params().max_degree() * size_of::<u32>()) as u64,
+            operations: dimension as u64 * if is_difference { 3 } else { 2 },
+        })
     }
-    let mut matches = Matches::new(queries.len(), params.k)?;
-    index.search_to(queries, params, matches.as_mut())?;
-    let begun = Instant::now();
-    index.search_to(queries, params, matches.as_mut())?;
-    let time = begun.elapsed();
-    // A query costs the same alone as in a batch.
-    let costs = (0..queries.len())
-        .zip(matches.as_mut().rows(params.k))
-        .map(|(query, row)| Ok(index.search_to(queries.slice(query..query + 1), params, row)?.cost));
-    Ok((time, costs.collect::<Result<_, SearchError>>()?))
-}
 
-/// The time that a GPU takes to search for queries in its memory, without transfers: the median of several launches.
-/// `None` on the CPU.
-///
-/// # Errors
-/// [`SearchError`].
-pub fn device_time<T: Element>(
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
-    params: SearchParams<'_>,
-) -> Result<Option<Duration>, SearchError> {
-    Ok(index.backend.profile(queries, params)?.map(|(time, _)| time))
-}
+    fn costs(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
+        if let Some(profile) = self.backend.profile(queries, params)? {
+            return Ok(profile);
+        }
+        let mut matches = Matches::new(queries.len(), params.k)?;
+        self.backend.search_batch(queries, params, matches.as_mut())?;
+        let begun = Instant::now();
+        self.backend.search_batch(queries, params, matches.as_mut())?;
+        let time = begun.elapsed();
+        // A query costs the same alone as in a batch.
+        let costs = (0..queries.len()).zip(matches.as_mut().rows(params.k)).map(|(query, row)| {
+            Ok(self.backend.search_batch(queries.slice(query..query + 1), params, row)?.cost)
+        });
+        Ok((time, costs.collect::<Result<_, SearchError>>()?))
+    }
 
-/// Measures the peaks of the GPU that an index is on. `None` on the CPU, where caches make a copy meaningless.
-///
-/// # Errors
-/// [`DeviceError`].
-pub fn device_peaks<T: Element>(index: &Index<T>) -> Result<Option<DevicePeaks>, DeviceError> {
-    index.backend.peaks()
+    /// The time that a GPU takes to search for queries in its memory, without transfers: the median of several
+    /// launches. `None` on the CPU.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn device_time(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<Duration>, SearchError> {
+        Ok(self.backend.profile(queries, params)?.map(|(time, _)| time))
+    }
+
+    /// Measures the peaks of the GPU that the index is on. `None` on the CPU, where caches make a copy meaningless.
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    pub fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        self.backend.peaks()
+    }
 }

@@ -34,7 +34,7 @@ pub use open::OpenOptions;
 ///
 /// Inserts, upserts, consolidation, compaction, quantizing, tuning, checking and saving have a variant
 /// `_with_progress`, with one more argument: a [callback](ProgressFn) that receives progress reports and may cancel
-/// the call. Searches and the other methods have none, of which [`Self::to_device`], [`Self::to_host`], [`Self::check_codes`]
+/// the call. Searches and the other methods have none, of which [`Self::to_device`], [`Self::to_host`], [`Self::measure_code_error`]
 /// and [`Self::sketch`] may take long.
 ///
 /// See the [crate page](crate) for an example.

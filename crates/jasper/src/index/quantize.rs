@@ -12,7 +12,7 @@ impl<T: Element> Index<T> {
     /// at a fraction of the memory traffic, and rerank what they find with exact ones; see [`crate::Distances`].
     ///
     /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
-    /// drifts, call this again (see [`Self::check_codes`]).
+    /// drifts, call this again (see [`Self::measure_code_error`]).
     ///
     /// Cost: seconds of training on the CPU, and about one search per vector; [`crate::IndexStats::code_bytes`] of
     /// memory, and on a CUDA device a copy of them. Searches go on meanwhile, with the existing codes; changes wait.
@@ -69,14 +69,14 @@ impl<T: Element> Index<T> {
         Ok(self.backend.change(|graph| graph.drop_vectors())?)
     }
 
-    /// The error of the codes on the current vectors, and that of newly trained ones. `None` if there are no codes or
-    /// no vectors.
+    /// Measures the error of the codes on a sample of the current vectors, and that of newly trained ones. `None` if
+    /// there are no codes or no vectors.
     ///
     /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
     ///
     /// # Errors
     /// [`UpdateError`]: no quantizer can be trained on the vectors.
-    pub fn check_codes(&self) -> Result<Option<CodeReport>, UpdateError> {
+    pub fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
         self.read_graph(|graph| code_report(&self.executor, graph))?
     }
 

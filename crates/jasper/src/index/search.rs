@@ -63,7 +63,7 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
         let mut matches = Matches::new(queries.len(), params.k)?;
-        self.search_to(queries, params, matches.as_mut())?;
+        self.backend.search_batch(queries, params, matches.as_mut())?;
         Ok(matches)
     }
 
@@ -79,16 +79,7 @@ impl<T: Element> Index<T> {
         keys: &mut [Key],
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
-        self.search_to(queries, params, MatchesMut::new(keys, distances))
-    }
-
-    pub(crate) fn search_to(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        self.backend.search_batch(queries, params, matches)
+        self.backend.search_batch(queries, params, MatchesMut::new(keys, distances))
     }
 
     /// The nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are hits, at

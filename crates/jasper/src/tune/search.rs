@@ -98,7 +98,7 @@ impl<T: Element> Subject<'_, T> {
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.index.search_to(queries, params.launch(launch), matches)
+                self.index.backend.search_batch(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -126,7 +126,7 @@ impl<T: Element> Subject<'_, T> {
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
-            self.index.search_to(queries.slice(first..first + batch), params, matches.as_mut())?;
+            self.index.backend.search_batch(queries.slice(first..first + batch), params, matches.as_mut())?;
             Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
         };
         call(0)?;

@@ -253,7 +253,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
         }
         assert!(matches!(index.insert_auto(&broken), Err(UpdateError::Read(_))));
         let error = IndexBuilder::new(Metric::L2).build(&broken).unwrap_err();
-        assert!(matches!(error, BuildError::Update(UpdateError::Read(_))), "{error}");
+        assert!(matches!(error, BuildError::Input(UpdateError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");
     }
     // A row that is refused, far behind others that are not.

@@ -270,7 +270,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
         let sampled = jasper::tune::TuneQueries::sampled();
         message(&index.tune(goal, sampled).unwrap_err());
-        assert_eq!(index.check_codes().unwrap(), None);
+        assert_eq!(index.measure_code_error().unwrap(), None);
         index.undelete(&[before[0].key]).unwrap();
         assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
     }
@@ -310,9 +310,9 @@ fn a_trial_that_cannot_begin_leaves_codes() {
 fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     let rows = Clusters::new(D, 5).rows::<f32>(2000, 0);
     let index = index(Metric::L2, &rows);
-    assert_eq!(index.check_codes().unwrap(), None);
+    assert_eq!(index.measure_code_error().unwrap(), None);
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
-    let fitting = index.check_codes().unwrap().unwrap();
+    let fitting = index.measure_code_error().unwrap().unwrap();
     assert_eq!(fitting.error, fitting.retrained_error, "the same rows teach the same");
     assert!(!fitting.has_drifted());
     // Other clusters, elsewhere.
@@ -320,10 +320,10 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
     index.insert_auto(&view(&others, D)).unwrap();
     index.consolidate().unwrap();
-    let drifted = index.check_codes().unwrap().unwrap();
+    let drifted = index.measure_code_error().unwrap().unwrap();
     assert!(drifted.error > 1.5 * drifted.retrained_error && drifted.has_drifted(), "{drifted:?}");
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
-    let again = index.check_codes().unwrap().unwrap();
+    let again = index.measure_code_error().unwrap().unwrap();
     assert_eq!([again.error, again.retrained_error], [drifted.retrained_error; 2]);
 }
 

@@ -166,7 +166,7 @@ fn zero_vectors<T: Element>() {
     }
     let error = small(Metric::Cosine).build(&view(&with_zero, 4)).unwrap_err();
     assert!(
-        matches!(error, BuildError::Update(UpdateError::Vector(VectorError::ZeroVector { row: 20 }))),
+        matches!(error, BuildError::Input(UpdateError::Vector(VectorError::ZeroVector { row: 20 }))),
         "{error}"
     );
     let index = small(Metric::Cosine).build(&view(&rows, 4)).unwrap();
@@ -191,7 +191,7 @@ fn refuse_not_finite<T: Element>(bad: T) {
         let is_named = |error: &VectorError, row| matches!(error, VectorError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row);
         let error = small(metric).build(&view(&rows, 4)).unwrap_err();
         assert!(
-            matches!(&error, BuildError::Update(UpdateError::Vector(error)) if is_named(error, 7)),
+            matches!(&error, BuildError::Input(UpdateError::Vector(error)) if is_named(error, 7)),
             "{error}"
         );
         let index = small(metric).build(&view(&good, 4)).unwrap();
@@ -216,7 +216,7 @@ fn values_that_are_not_finite_are_refused() {
     let long = [1e19_f32; 4];
     let error = small(Metric::L2).build(&view(&long, 4)).unwrap_err();
     assert!(
-        matches!(error, BuildError::Update(UpdateError::Vector(VectorError::TooLong { row: 0, .. }))),
+        matches!(error, BuildError::Input(UpdateError::Vector(VectorError::TooLong { row: 0, .. }))),
         "{error}"
     );
 }
@@ -286,9 +286,9 @@ fn keys_that_cannot_be_are_refused() {
     let rows = view(&rows, 4);
     let build = |keys: &[Key]| small(Metric::L2).keys(keys).build(&rows).unwrap_err();
     let with = |last: Key| [0, 1, 2, 3, 4, 5, 6, 7, 8, last];
-    assert!(matches!(build(&with(3)), BuildError::Update(UpdateError::RepeatedKey(3))));
-    assert!(matches!(build(&with(NO_KEY)), BuildError::Update(UpdateError::Key(KeyError::Reserved))));
-    assert!(matches!(build(&[1, 2]), BuildError::Update(UpdateError::KeyCount { keys: 2, vectors: 10 })));
+    assert!(matches!(build(&with(3)), BuildError::Input(UpdateError::RepeatedKey(3))));
+    assert!(matches!(build(&with(NO_KEY)), BuildError::Input(UpdateError::Key(KeyError::Reserved))));
+    assert!(matches!(build(&[1, 2]), BuildError::Input(UpdateError::KeyCount { keys: 2, vectors: 10 })));
 
     let index = small(Metric::L2).build(&rows).unwrap();
     let before = bytes_of(&index);

@@ -205,17 +205,15 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
         for distances in
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {
-            let time =
-                jasper::bench::device_time(&index, queries, SearchParams::new(10).distances(distances))
-                    .unwrap();
+            let params = SearchParams::new(10).distances(distances);
+            let time = index.device_time(queries, params).unwrap();
             assert_eq!(
                 time.is_some_and(|time| !time.is_zero()),
                 index.device() != Device::Cpu,
                 "{vectors:?}"
             );
         }
-        let exact =
-            jasper::bench::device_time(&index, queries, SearchParams::new(10).distances(Distances::Exact));
+        let exact = index.device_time(queries, SearchParams::new(10).distances(Distances::Exact));
         assert!(exact.is_ok() || vectors.is_none());
     }
 }

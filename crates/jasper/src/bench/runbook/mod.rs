@@ -287,7 +287,7 @@ impl<'a, T: Element> Player<'a, T> {
         let truth_time = begun.elapsed();
         let mut matches = Matches::new(self.queries.len(), self.search.k)?;
         let begun = Instant::now();
-        let cost = index.search_to(self.queries, self.search, matches.as_mut())?.cost;
+        let cost = index.backend.search_batch(self.queries, self.search, matches.as_mut())?.cost;
         let time = begun.elapsed();
         let recall = mean_recall(matches.keys(), self.search.k, |query| truth.truth(query));
         Ok((Event::Search { recall, cost, truth_time }, self.queries.len(), time))
