@@ -8,16 +8,9 @@ use jasper::error::TuneError;
 use jasper::{BuildError, SearchError};
 
 /// The command line is invalid, whatever the files contain.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Usage {}
 
 /// Invalid input; nothing has changed.
 const INVALID_INPUT: u8 = 1;

@@ -2,15 +2,10 @@
 
 /// `1234567` as `1,234,567`.
 pub fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+    match number / 1000 {
+        0 => number.to_string(),
+        thousands => format!("{},{:03}", count(thousands), number % 1000),
     }
-    text
 }
 
 /// Bytes in the largest decimal unit that leaves a number of at least 1: `41.9 MB`.

@@ -62,34 +62,14 @@ impl UpdateArgs {
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        self.output.update_on(self.device, self.vectors, terminal, update)
-    }
-}
-
-impl OutputArgs {
-    /// [`UpdateArgs::update`] on the CPU.
-    pub fn update<R>(
-        self,
-        terminal: Terminal,
-        update: impl FnOnce(&AnyIndex) -> Result<R>,
-    ) -> Result<(R, Updated)> {
-        self.update_on(Device::Cpu, VectorStorageArgs::default(), terminal, update)
-    }
-
-    fn update_on<R>(
-        self,
-        device: Device,
-        vectors: VectorStorageArgs,
-        terminal: Terminal,
-        update: impl FnOnce(&AnyIndex) -> Result<R>,
-    ) -> Result<(R, Updated)> {
+        let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
         device.check()?;
-        let index = vectors.to_device(open_index(&self.index, self.threads, terminal)?, device)?;
+        let output = output.unwrap_or_else(|| index.clone());
+        let index = vectors.to_device(open_index(&index, threads, terminal)?, device)?;
         let start = Instant::now();
         let result = update(&index)?;
         let seconds = start.elapsed().as_secs_f64();
         let index = index.to_host()?;
-        let output = self.output.unwrap_or(self.index);
         let start = Instant::now();
         let saved = index.save_with_progress(&output, &mut terminal.progress())?;
         let updated = Updated {
@@ -102,6 +82,18 @@ impl OutputArgs {
             output,
         };
         Ok((result, updated))
+    }
+}
+
+impl OutputArgs {
+    /// [`UpdateArgs::update`] on the CPU.
+    pub fn update<R>(
+        self,
+        terminal: Terminal,
+        update: impl FnOnce(&AnyIndex) -> Result<R>,
+    ) -> Result<(R, Updated)> {
+        let vectors = VectorStorageArgs::default();
+        UpdateArgs { output: self, device: Device::Cpu, vectors }.update(terminal, update)
     }
 }
 

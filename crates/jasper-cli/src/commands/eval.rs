@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use jasper::tune::Goal;
-use jasper::{Device, SearchError, SearchParams};
+use jasper::{Device, SearchParams};
 
-use crate::args::{DeviceArgs, DistanceArgs};
+use crate::args::{DeviceArgs, DistanceArgs, check_search};
 use crate::curve::{self, Point};
 use crate::files::{read_queries, read_truth};
 use crate::plot::{Plot, recall_chart, roofline};
@@ -59,14 +59,8 @@ impl Args {
     /// Measures and shows.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
-        let k = self.k;
-        if k == 0 {
-            return Err(SearchError::ZeroK.into());
-        }
-        if let Some(&beam_width) = self.beam_widths.iter().find(|&&width| width < k && self.recall.is_empty())
-        {
-            return Err(SearchError::BeamWidth { beam_width, k }.into());
-        }
+        let (k, is_tuned) = (self.k, !self.recall.is_empty());
+        check_search(k, if is_tuned { &[] } else { &self.beam_widths })?;
         let index = self.device.open(&self.index, self.distances, terminal)?;
         let queries = read_queries(&self.queries, &index)?;
         let (queries, count) = (queries.view(), queries.view().len());
@@ -80,11 +74,11 @@ impl Args {
             !self.profile || index.stats().quantization.is_none() || self.distances.is_exact(),
             "--profile needs exact distances, and this index is quantized; add --exact, or omit --profile"
         );
-        let searches: Vec<SearchParams<'_>> = if self.recall.is_empty() {
-            self.beam_widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect()
-        } else {
+        let searches: Vec<SearchParams<'_>> = if is_tuned {
             let tuned = |&recall: &f64| params(&index, &self.index, Goal { k, recall }, count);
             self.recall.iter().map(tuned).collect::<Result<_>>()?
+        } else {
+            self.beam_widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect()
         };
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for params in searches {

@@ -6,12 +6,12 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use jasper::report::SearchReport;
 use jasper::tune::Goal;
-use jasper::{Key, KeyFilter, Matches, NO_KEY, SearchError, SearchParams};
+use jasper::{Key, KeyFilter, Matches, NO_KEY, SearchParams};
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
+use crate::args::{DeviceArgs, DistanceArgs, check_search, storage_on_device};
 use crate::files::read_queries;
 use crate::terminal::Terminal;
 use crate::tuned::params;
@@ -66,12 +66,7 @@ impl Args {
         self.device.device.check()?;
         let k = self.k;
         let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).beam_width);
-        if k == 0 {
-            return Err(SearchError::ZeroK.into());
-        }
-        if beam_width < k {
-            return Err(SearchError::BeamWidth { beam_width, k }.into());
-        }
+        check_search(k, &[beam_width])?;
         let filter: Option<KeyFilter> =
             self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
         let index = self.device.open(&self.index, self.distances, terminal)?;

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::SearchError;
 use jasper::error::TuneError;
 use jasper::tune::{Goal, TuneQueries};
 use serde_json::json;
 
-use crate::args::{DeviceArgs, DistanceArgs};
+use crate::args::{DeviceArgs, DistanceArgs, check_search};
 use crate::files::{read_queries, read_truth};
 use crate::terminal::Terminal;
 use crate::tuned::{Tuned, table};
@@ -58,9 +57,7 @@ impl Args {
     /// Tunes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
-        if self.k == 0 {
-            return Err(SearchError::ZeroK.into());
-        }
+        check_search(self.k, &[])?;
         if !(self.recall > 0.0 && self.recall <= 1.0) {
             return Err(TuneError::Recall(self.recall).into());
         }
