@@ -73,7 +73,7 @@ pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
 pub use graph::{DeviceGraph, MutableDeviceGraph};
 pub use jasper_driver::{Attempt, LoadError};
-pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError, VectorStorage};
+pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError};
 pub use knn::{KnnError, exact_knn_on_device};
 pub use measure::{copy_bandwidth, median_time};
 pub use memory_pool::{PeakMemory, PoolRetention};

@@ -15,8 +15,9 @@ use crate::ptx::Requirement;
 /// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
 #[derive(Debug)]
 pub struct Module {
-    context: Context,
-    loaded: LoadedModule,
+    /// The context that it is loaded in.
+    pub(crate) context: Context,
+    pub(crate) loaded: LoadedModule,
 }
 
 impl Module {
@@ -26,15 +27,6 @@ impl Module {
     /// [`Error::Ptx`] says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
         Ok(Self { context: context.clone(), loaded: LoadedModule::new(context, ptx)? })
-    }
-
-    /// The context that it is loaded in.
-    pub(crate) fn context(&self) -> &Context {
-        &self.context
-    }
-
-    pub(crate) fn loaded(&self) -> &LoadedModule {
-        &self.loaded
     }
 }
 

@@ -125,11 +125,11 @@ impl Stream {
         args: &A,
     ) -> Result<()> {
         assert_eq!(
-            module.context().device().ordinal,
+            module.context.device().ordinal,
             self.context().device().ordinal,
             "a module is launched on the device that it was loaded for"
         );
-        let function = module.loaded().prepare(self.context(), entry, launch)?;
+        let function = module.loaded.prepare(self.context(), entry, launch)?;
         self.context().note_launch(entry);
         // SAFETY: the caller's promise.
         unsafe { self.queue(function, launch, args) }

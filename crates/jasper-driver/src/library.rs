@@ -1,6 +1,5 @@
 //! The driver's library: where it is looked for, and what is said when it is not there.
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use libloading::Library;
@@ -13,6 +12,7 @@ const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcud
 
 /// No library of the CUDA driver could be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no CUDA driver: tried {}", list(.attempts))]
 pub struct LoadError {
     /// What was tried, in order.
     pub attempts: Vec<Attempt>,
@@ -27,15 +27,10 @@ pub struct Attempt {
     pub reason: String,
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no CUDA driver: tried ")?;
-        for (i, Attempt { name, reason }) in self.attempts.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "; " };
-            write!(f, "{separator}{name} ({reason})")?;
-        }
-        Ok(())
-    }
+fn list(attempts: &[Attempt]) -> String {
+    let attempts: Vec<_> =
+        attempts.iter().map(|Attempt { name, reason }| format!("{name} ({reason})")).collect();
+    attempts.join("; ")
 }
 
 /// Opens the driver's library, if it is not open yet. The answer, either way, is kept for the life of the process.

@@ -81,8 +81,8 @@ pub use insert::{Existing, InsertReport, insert};
 pub use link_progress::{LinkProgress, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
-    BuildShape, Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, SKETCHES,
-    VectorStorage, free_host_memory,
+    BuildShape, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,
+    free_host_memory,
 };
 pub use mutable::{Exclusive, GraphLock, MutableGraph, Transaction, rolled_back, transaction};
 pub use plan::{SearchPlan, Strategy};

@@ -11,8 +11,8 @@ use jasper_data::{ReadError, Rows, VectorFile};
 use jasper_graph::{FileError, IndexInfo, SaveStats, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CodeReport, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MemoryPlan, SearchError,
-    SearchParams, SearchReport, TunedSearch, VectorStorage,
+    CodeReport, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MemoryPlan, MemorySpace,
+    SearchError, SearchParams, SearchReport, TunedSearch,
 };
 
 use crate::bench::{DevicePeaks, Profile};
@@ -298,8 +298,8 @@ forward! {
 }
 
 forward! {
-    fn set_vector_storage(storage: VectorStorage) -> ();
-    fn memory_plan_on_device(storage: VectorStorage) -> Option<MemoryPlan>;
+    fn set_vector_storage(storage: MemorySpace) -> ();
+    fn memory_plan_on_device(storage: MemorySpace) -> Option<MemoryPlan>;
     fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
     fn tuned_searches() -> Vec<TunedSearch>;
     fn stats() -> IndexStats;

@@ -131,7 +131,7 @@ pub use jasper_data as data;
 pub use jasper_graph as graph;
 pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
-pub use jasper_vamana::{Distances, Filter, Hit, Matches, SearchParams, VectorStorage};
+pub use jasper_vamana::{Distances, Filter, Hit, Matches, MemorySpace, SearchParams};
 
 /// All errors and their causes. Those of most calls are also at the root of the crate.
 pub mod error {
@@ -144,7 +144,7 @@ pub mod error {
     pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
     pub use jasper_quant::{ParseQuantizationError, TrainError};
     pub use jasper_vamana::{
-        CheckpointError, ParseVectorStorageError, PlanError, PoolError, SearchError, UpdateError,
+        CheckpointError, ParseMemorySpaceError, PlanError, PoolError, SearchError, UpdateError,
     };
 }
 

@@ -3,7 +3,7 @@
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
-use jasper_vamana::VectorStorage;
+use jasper_vamana::MemorySpace;
 
 /// Counts and sizes of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct IndexStats {
     /// Bytes of vectors.
     pub vector_bytes: usize,
     /// Where searches read vectors; see [`crate::Index::set_vector_storage`].
-    pub vector_storage: VectorStorage,
+    pub vector_storage: MemorySpace,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
     /// How vectors are quantized, if they are.
@@ -45,7 +45,7 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
-    pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: VectorStorage) -> Self {
+    pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: MemorySpace) -> Self {
         let vertices = graph.keys().live() + graph.keys().tombstones();
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         Self {

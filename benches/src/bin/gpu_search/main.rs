@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use jasper::{
-    Device, Distances, Element, ElementKind, Index, IndexBuilder, Metric, Quantization, VectorStorage, f16,
+    Device, Distances, Element, ElementKind, Index, IndexBuilder, MemorySpace, Metric, Quantization, f16,
 };
 
 use measure::Bench;
@@ -64,7 +64,7 @@ struct Options {
     build: Vec<(String, String)>,
     elements: Vec<ElementKind>,
     codes: Option<Quantization>,
-    storage: VectorStorage,
+    storage: MemorySpace,
     distances: Distances,
 }
 
@@ -150,7 +150,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
         build: Vec::new(),
         elements: Vec::new(),
         codes: None,
-        storage: VectorStorage::Device,
+        storage: MemorySpace::Device,
         distances: Distances::Auto,
     };
     while let Some(argument) = arguments.next() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{AnyIndex, Device, VectorStorage};
+use jasper::{AnyIndex, Device, MemorySpace};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -29,7 +29,7 @@ pub struct VectorStorageArgs {
     /// Where vectors are stored while the index is on a GPU: device, or host, which is pinned memory that the GPU reads
     /// over PCIe, for quantized indexes [default: device if everything fits there, else host if the index is quantized]
     #[arg(long, value_name = "STORAGE", display_order = 93)]
-    vector_storage: Option<VectorStorage>,
+    vector_storage: Option<MemorySpace>,
 }
 
 impl VectorStorageArgs {
@@ -51,7 +51,7 @@ impl DeviceArgs {
         let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {
             None if is_exact => index.sketch()?,
-            Some(VectorStorage::Host) if is_exact => terminal.note(
+            Some(MemorySpace::Host) if is_exact => terminal.note(
                 "this search is limited by PCIe bandwidth: exact distances, and vectors in host memory; quantize the index \
                  with `jasper quantize`, or store its vectors on the GPU with `--vector-storage device`",
             )?,
@@ -65,14 +65,14 @@ impl DeviceArgs {
         let name = index.device_name();
         match storage_on_device(index) {
             None => on_threads(self.threads, &name),
-            Some(VectorStorage::Host) => format!("{name}, vectors in host memory"),
-            Some(VectorStorage::Device) => name,
+            Some(MemorySpace::Host) => format!("{name}, vectors in host memory"),
+            Some(MemorySpace::Device) => name,
         }
     }
 }
 
 /// Where searches on a GPU read vectors; `None` on the CPU.
-pub fn storage_on_device(index: &AnyIndex) -> Option<VectorStorage> {
+pub fn storage_on_device(index: &AnyIndex) -> Option<MemorySpace> {
     (index.device() != Device::Cpu).then(|| index.stats().vector_storage)
 }
 

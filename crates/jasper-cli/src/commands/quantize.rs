@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use jasper::memory::MemorySpace;
 use jasper::report::QuantizeReport;
-use jasper::{AnyIndex, VectorStorage};
+use jasper::{AnyIndex, MemorySpace};
 use serde_json::{Value, json};
 
 use crate::args::QuantizationChoice;
@@ -72,7 +71,7 @@ pub fn quantize(
         None => "codes    none".to_owned(),
     };
     let device_bytes = |storage| Some(index.memory_plan_on_device(storage)?.total(MemorySpace::Device));
-    let [all, without] = [VectorStorage::Device, VectorStorage::Host].map(device_bytes);
+    let [all, without] = [MemorySpace::Device, MemorySpace::Host].map(device_bytes);
     if let (Some(all), Some(without)) = (all, without) {
         json["device_bytes"] = all.into();
         json["device_bytes_with_host_vectors"] = without.into();

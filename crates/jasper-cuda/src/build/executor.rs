@@ -89,7 +89,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
 
     /// Checks that an earlier step computed its result from this graph: kernels use its slots as indices.
     fn check(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
-        assert_eq!(graph.id(), id, "the result of a step is for the graph that it was computed from");
+        assert_eq!(graph.id, id, "the result of a step is for the graph that it was computed from");
     }
 }
 
@@ -145,7 +145,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
-        let (counters, graph) = (self.counters()?, graph.id());
+        let (counters, graph) = (self.counters()?, graph.id);
         Ok(Candidates {
             batch,
             entries,
@@ -249,7 +249,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicates.extend(pairs.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
         }
         let slot_bits = usize::BITS - graph.slots().leading_zeros();
-        let edges = Edges { rows, distances, slot_bits, graph: graph.id() };
+        let edges = Edges { rows, distances, slot_bits, graph: graph.id };
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
@@ -340,7 +340,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
         let args = RowsToRepairArgs {
-            edges: graph.edges().input(),
+            edges: graph.edges.input(),
             live: graph.live_bits().input(),
             rows_to_repair: to_repair.output(),
             slots,
@@ -378,13 +378,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
         // each.
         unsafe { self.stream.launch(&graph.kernel(Repair::for_rows), args)? };
-        self.updates(rows, &counters, graph.id())
+        self.updates(rows, &counters, graph.id)
     }
 
     fn reachable(&self, graph: &MutableDeviceGraph<T, S>, start: VectorId) -> Result<Reached, S::Error> {
         let graph = graph.on_device();
         let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
-        reached.extend(&self.stream, graph.edges(), graph.args().edges_stride, &[start.get()])?;
+        reached.extend(&self.stream, &graph.edges, graph.args().edges_stride, &[start.get()])?;
         Ok(Reached::from_words(self.stream.download(reached.bits())?))
     }
 
@@ -404,7 +404,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         );
         let mut nearest = stream.allocate(candidates.len() as usize)?;
         let args = FreeRowArgs {
-            edges: graph.edges().input(),
+            edges: graph.edges.input(),
             reached: reached.input(),
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
@@ -438,7 +438,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         rows: &[Vec<VectorId>],
     ) -> Result<Updates<S>, S::Error> {
         let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
-        Ok(Updates { rows, graph: graph.on_device().id(), cost: SearchCost::default() })
+        Ok(Updates { rows, graph: graph.on_device().id, cost: SearchCost::default() })
     }
 
     fn read_edges(&self, graph: &mut MutableDeviceGraph<T, S>) -> Result<(), S::Error> {

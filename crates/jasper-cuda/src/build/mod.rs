@@ -22,7 +22,7 @@ use jasper_vamana::{BuildShape, Checkpoints, CpuExecutor, Ingested, LinkProgress
 
 use crate::memory_pool::PoolRetention;
 use crate::search::launch::check_shared_memory;
-use crate::{Bytes, Context, DeviceGraph, Error, MutableDeviceGraph, Stream, VectorStorage};
+use crate::{Bytes, Context, DeviceGraph, Error, MemorySpace, MutableDeviceGraph, Stream};
 
 pub use executor::DeviceExecutor;
 pub(crate) use plan::check_beam;
@@ -64,7 +64,7 @@ fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>) -> Resul
 
 fn upload<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(Stream, DeviceGraph<T>), Error> {
     let stream = Stream::new(context)?;
-    let copy = DeviceGraph::upload(&stream, graph, VectorStorage::Device)?;
+    let copy = DeviceGraph::upload(&stream, graph, MemorySpace::Device)?;
     check_shared_memory(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
     Ok((stream, copy))
 }

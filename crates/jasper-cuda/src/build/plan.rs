@@ -9,7 +9,7 @@ use jasper_vamana::{BuildShape, largest_batch};
 
 use super::executor::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::graph::edges_stride;
-use crate::{DeviceGraph, Error, MemoryPlan, MemorySpace, Result, Stream, VectorStorage};
+use crate::{DeviceGraph, Error, MemoryPlan, MemorySpace, Result, Stream};
 
 /// Bytes of one pair of a sort.
 const PAIR: u64 = 12;
@@ -60,7 +60,7 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
     let steps = [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
     let largest = steps.into_iter().max().unwrap_or(0);
     let plan =
-        DeviceGraph::<T>::plan_with(shape, Some(VectorStorage::Device), shape.plan_host_for_device::<T>());
+        DeviceGraph::<T>::plan_with(shape, Some(MemorySpace::Device), shape.plan_host_for_device::<T>());
     let plan = plan.part(MemorySpace::Device, "largest batch", largest);
     Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))
 }

@@ -17,7 +17,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::{DeviceExecutor, plan_build};
-use crate::{DeviceGraph, Error, MemorySpace, MutableDeviceGraph, VectorStorage};
+use crate::{DeviceGraph, Error, MemorySpace, MutableDeviceGraph};
 
 const DIMENSION: usize = 9;
 
@@ -51,7 +51,7 @@ fn built_with<T: Element>(
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
     let linked = LinkProgress::resume(&mut graph, &order, checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
-    let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     Ok(linked.run(&executor, MutableDeviceGraph::new(stream, graph, copy), progress)?.finish())
 }
@@ -139,7 +139,7 @@ fn a_build_can_be_cancelled() {
     graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
     let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
-    let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let cpu = CpuExecutor::new(1).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let mut cancel = |progress: Progress| {
@@ -228,7 +228,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let Ingested { mut graph, order } = ingested;
     let plan = plan_build::<T>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
-    let copy = DeviceGraph::upload(&stream, &graph, VectorStorage::Device).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let linked = LinkProgress::resume(&mut graph, &order, None).unwrap();
     linked.run(&executor, MutableDeviceGraph::new(stream, graph, copy), &mut no_progress).unwrap();

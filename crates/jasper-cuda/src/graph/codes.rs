@@ -18,7 +18,8 @@ pub(crate) struct DeviceCodes<S: Stream> {
     /// `[slots][words]`
     pub(super) table: S::Buffer<u32>,
     quantizer: Arc<dyn Quantizer>,
-    on_device: DeviceQuantizer<S>,
+    /// Quantizes queries on the device, to the same codes as `quantizer`.
+    pub(crate) on_device: DeviceQuantizer<S>,
 }
 
 impl<S: Stream> DeviceCodes<S> {
@@ -38,11 +39,6 @@ impl<S: Stream> DeviceCodes<S> {
     /// Quantizes queries on the host.
     pub(crate) fn quantizer(&self) -> &dyn Quantizer {
         &*self.quantizer
-    }
-
-    /// Quantizes queries on the device, to the same codes.
-    pub(crate) fn on_device(&self) -> &DeviceQuantizer<S> {
-        &self.on_device
     }
 
     /// Bytes of device memory.

@@ -178,11 +178,6 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         assert!(vertices.iter().all(|vertex| vertex.index() < self.slots), "vertices are slots of the graph");
     }
 
-    /// All edges, `[slots][edges_stride]`.
-    pub(crate) fn edges(&self) -> &S::Buffer<u32> {
-        &self.edges
-    }
-
     /// Records that a launch reads the graph without being synchronized: the next write synchronizes the device first.
     pub(crate) fn mark_async_reader(&self) {
         self.has_async_readers.store(true, Relaxed);

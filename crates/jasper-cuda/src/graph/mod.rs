@@ -31,7 +31,7 @@ use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Vector
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::{Stream, VectorStorage};
+use crate::{MemorySpace, Stream};
 pub(crate) use codes::DeviceCodes;
 pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
@@ -61,10 +61,10 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// Whether the graph has vectors, or only codes.
     has_vectors: bool,
     /// `[slots][edges_stride]`
-    edges: S::Buffer<u32>,
+    pub(crate) edges: S::Buffer<u32>,
     /// `[slots]`, if the metric needs them.
     squared_norms: Option<S::Buffer<f32>>,
-    codes: Option<DeviceCodes<S>>,
+    pub(crate) codes: Option<DeviceCodes<S>>,
     /// `[slots]`
     keys: S::Buffer<Key>,
     starts: S::Buffer<u32>,
@@ -79,12 +79,13 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     edges_stride: usize,
     largest_squared_norm: f32,
     metric: Metric,
-    id: GraphId,
+    pub(crate) id: GraphId,
     /// In a transaction: what a rollback restores.
     undo: Option<UndoLog<S>>,
     /// Whether launches that were not synchronized may still read the graph.
     has_async_readers: AtomicBool,
-    filters: DeviceFilters<S>,
+    /// What searches with prepared filters keep on the device.
+    pub(crate) filters: DeviceFilters<S>,
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
@@ -93,14 +94,14 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Those of the device, such as out of memory; see [`Self::plan`].
-    pub fn upload(stream: &S, graph: &Graph<T>, vectors: VectorStorage) -> Result<Self, S::Error> {
+    pub fn upload(stream: &S, graph: &Graph<T>, vectors: MemorySpace) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let width = padded_len::<T>(dimension);
         let rows = if graph.has_vectors() { slots } else { 0 };
         let edges_stride = edges_stride(graph.params());
         let mut rows_table = match vectors {
-            VectorStorage::Device => stream.allocate(rows * width)?,
-            VectorStorage::Host => stream.allocate_on_host(rows * width)?,
+            MemorySpace::Device => stream.allocate(rows * width)?,
+            MemorySpace::Host => stream.allocate_on_host(rows * width)?,
         };
         write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
             out.copy_from_slice(graph.vectors().padded(slot));
@@ -138,11 +139,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         })
     }
 
-    /// What searches with prepared filters keep on the device.
-    pub(crate) fn filters(&self) -> &DeviceFilters<S> {
-        &self.filters
-    }
-
     /// Bytes of device memory, including capacity for growth and without vectors on the host.
     pub fn bytes(&self) -> u64 {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
@@ -165,8 +161,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Where its vectors are stored.
-    pub fn vectors(&self) -> VectorStorage {
-        if self.rows.is_on_host() { VectorStorage::Host } else { VectorStorage::Device }
+    pub fn vectors(&self) -> MemorySpace {
+        if self.rows.is_on_host() { MemorySpace::Host } else { MemorySpace::Device }
     }
 
     /// The dimension of the vectors.
@@ -194,11 +190,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         }
     }
 
-    /// Its codes, if the host's graph has any.
-    pub(crate) fn codes(&self) -> Option<&DeviceCodes<S>> {
-        self.codes.as_ref()
-    }
-
     /// One bit per slot: whether it is live. Null if all are.
     pub fn live(&self) -> DevicePtr<u32> {
         if self.all_live { DevicePtr::null() } else { self.live.input() }
@@ -207,11 +198,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// The same for kernels of updates, which need the array.
     pub(crate) fn live_bits(&self) -> &S::Buffer<u32> {
         &self.live
-    }
-
-    /// Identifies this copy.
-    pub(crate) fn id(&self) -> GraphId {
-        self.id
     }
 
     /// How kernels compute distances, as on the host.
@@ -335,12 +321,12 @@ mod tests {
         }
         host.adjacency_mut().set_start_points([40, 3, 40].map(VectorId::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
-        let whole = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
+        let whole = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         assert!(whole.live().is_null());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
-        let copy = DeviceGraph::upload(&stream, &host, VectorStorage::Device).unwrap();
+        let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         let (rows, edges) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.edges).unwrap());
         let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
@@ -358,11 +344,11 @@ mod tests {
         assert_eq!((args.row_bytes, args.edges_stride, args.start_points_len), (32, 64, 2));
         assert_eq!(args.largest_squared_norm, host.vectors().largest_squared_norm());
         let parts = [rows.len(), edges.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
-        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, VectorStorage::Device);
+        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, MemorySpace::Device);
         assert_eq!(plan.total(MemorySpace::Device), parts.iter().sum::<usize>() as u64);
 
-        let apart = DeviceGraph::upload(&stream, &host, VectorStorage::Host).unwrap();
-        assert_eq!((copy.vectors(), apart.vectors()), (VectorStorage::Device, VectorStorage::Host));
+        let apart = DeviceGraph::upload(&stream, &host, MemorySpace::Host).unwrap();
+        assert_eq!((copy.vectors(), apart.vectors()), (MemorySpace::Device, MemorySpace::Host));
         assert_eq!(stream.download(&apart.rows).unwrap(), rows);
         assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);
     }

@@ -6,20 +6,20 @@ use jasper_graph::Graph;
 use jasper_vamana::BuildShape;
 
 use super::{DeviceGraph, edges_stride};
-use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream, VectorStorage};
+use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream};
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// The memory that a copy of `graph` takes.
-    pub fn plan(graph: &Graph<T>, vectors: VectorStorage) -> MemoryPlan {
+    pub fn plan(graph: &Graph<T>, vectors: MemorySpace) -> MemoryPlan {
         let (code, quantizer) = graph.vectors().codes().map_or((0, 0), |codes| {
             let quantizer = codes.quantizer();
             (quantizer.layout().bytes(), DeviceQuantizer::<S>::bytes_of(&**quantizer))
         });
         let plan = MemoryPlan::new("a graph on a device").remedy(match vectors {
-            VectorStorage::Device => {
+            MemorySpace::Device => {
                 "quantize the vectors and store them on the host, build from f16 or bytes, or use the cpu"
             }
-            VectorStorage::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
+            MemorySpace::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
         });
         let vectors = graph.has_vectors().then_some(vectors);
         Self::plan_with(&BuildShape::of(graph), vectors, plan)
@@ -35,9 +35,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// [`PlanError`]: the graph does not fit, with the numbers of the plan that takes the least device memory.
     pub fn plan_within(
         graph: &Graph<T>,
-        wanted: Option<VectorStorage>,
+        wanted: Option<MemorySpace>,
         free: Bytes,
-    ) -> Result<(VectorStorage, MemoryPlan), PlanError> {
+    ) -> Result<(MemorySpace, MemoryPlan), PlanError> {
         let fits = |vectors| {
             let plan = Self::plan(graph, vectors);
             plan.check(free).map(|()| (vectors, plan))
@@ -45,22 +45,22 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         match wanted {
             Some(vectors) => fits(vectors),
             None if graph.has_vectors() && graph.vectors().codes().is_some() => {
-                fits(VectorStorage::Device).or_else(|_| fits(VectorStorage::Host))
+                fits(MemorySpace::Device).or_else(|_| fits(MemorySpace::Host))
             }
-            None => fits(VectorStorage::Device),
+            None => fits(MemorySpace::Device),
         }
     }
 
     /// Adds a copy of a graph of this shape to `plan`, without codes and with its vectors, if any, stored as given.
     pub(crate) fn plan_with(
         shape: &BuildShape,
-        vectors: Option<VectorStorage>,
+        vectors: Option<MemorySpace>,
         plan: MemoryPlan,
     ) -> MemoryPlan {
         let of = |bytes: usize| (shape.rows * bytes) as u64;
         let row_bytes = vectors.map_or(0, |_| padded_len::<T>(shape.dimension) * size_of::<T>());
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
-        plan.part(vectors.unwrap_or(VectorStorage::Device).into(), "vectors", of(row_bytes))
+        plan.part(vectors.unwrap_or(MemorySpace::Device), "vectors", of(row_bytes))
             .part(MemorySpace::Device, "adjacency", of(edges_stride(&shape.params) * size_of::<u32>()))
             .part(MemorySpace::Device, "squared lengths", norms)
             .part(MemorySpace::Device, "keys", of(size_of::<Key>()))
@@ -89,21 +89,21 @@ mod tests {
         graph
     }
 
-    fn plan(graph: &Graph<f32>, vectors: VectorStorage) -> MemoryPlan {
+    fn plan(graph: &Graph<f32>, vectors: MemorySpace) -> MemoryPlan {
         DeviceGraph::<f32>::plan(graph, vectors)
     }
 
     #[test]
     fn vectors_are_counted_where_they_lie() {
         let mut graph = graph(Some(Quantization::Mixed { sectors: 1 }));
-        let (device, host) = (plan(&graph, VectorStorage::Device), plan(&graph, VectorStorage::Host));
+        let (device, host) = (plan(&graph, MemorySpace::Device), plan(&graph, MemorySpace::Host));
         // 30 coordinates are padded to 32.
         let rows = 200 * 32 * 4;
         assert_eq!(device.total(MemorySpace::Device) - host.total(MemorySpace::Device), rows);
         assert_eq!(host.total(MemorySpace::Host) - device.total(MemorySpace::Host), rows);
         assert!(host.parts().iter().any(|part| (part.name, part.bytes) == ("codes", 200 * 32)));
         graph.drop_vectors();
-        for vectors in [VectorStorage::Device, VectorStorage::Host] {
+        for vectors in [MemorySpace::Device, MemorySpace::Host] {
             let dropped = plan(&graph, vectors);
             assert_eq!(dropped.total(MemorySpace::Device), host.total(MemorySpace::Device));
             assert_eq!(dropped.total(MemorySpace::Host), device.total(MemorySpace::Host));
@@ -123,23 +123,22 @@ mod tests {
         };
         // A little is left free.
         let enough = |vectors| plan(&coded, vectors).total(MemorySpace::Device) * 16 / 15;
-        let (all, rest) = (enough(VectorStorage::Device), enough(VectorStorage::Host));
+        let (all, rest) = (enough(MemorySpace::Device), enough(MemorySpace::Host));
         for graph in [&bare, &coded] {
-            assert_eq!(place(graph, None, all), Ok(VectorStorage::Device));
-            assert_eq!(place(graph, Some(VectorStorage::Host), all), Ok(VectorStorage::Host));
-            assert_eq!(place(graph, Some(VectorStorage::Host), rest), Ok(VectorStorage::Host));
-            assert!(place(graph, Some(VectorStorage::Device), rest).is_err());
+            assert_eq!(place(graph, None, all), Ok(MemorySpace::Device));
+            assert_eq!(place(graph, Some(MemorySpace::Host), all), Ok(MemorySpace::Host));
+            assert_eq!(place(graph, Some(MemorySpace::Host), rest), Ok(MemorySpace::Host));
+            assert!(place(graph, Some(MemorySpace::Device), rest).is_err());
             assert!(place(graph, None, rest / 2).is_err());
         }
-        assert_eq!(place(&coded, None, rest), Ok(VectorStorage::Host));
+        assert_eq!(place(&coded, None, rest), Ok(MemorySpace::Host));
         let message = place(&bare, None, rest).unwrap_err().to_string();
         assert!(message.starts_with("a graph on a device needs "), "{message}");
         assert!(message.ends_with(
             "quantize the vectors and store them on the host, build from f16 or bytes, or use the cpu"
         ));
         let no_pages = Bytes { device: all, host: 0 };
-        let refused =
-            DeviceGraph::<f32>::plan_within(&coded, Some(VectorStorage::Host), no_pages).unwrap_err();
+        let refused = DeviceGraph::<f32>::plan_within(&coded, Some(MemorySpace::Host), no_pages).unwrap_err();
         assert_eq!(refused.space, MemorySpace::Host);
     }
 }

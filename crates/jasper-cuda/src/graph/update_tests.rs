@@ -22,7 +22,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::{DeviceGraph, MutableDeviceGraph};
-use crate::{DeviceExecutor, VectorStorage};
+use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 5;
 
@@ -132,13 +132,13 @@ struct Twins<T: Element> {
     executor: DeviceExecutor<T, Faulty>,
     resident: MutableDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
-    vectors: VectorStorage,
+    vectors: MemorySpace,
     /// Of the next rows.
     seed: u64,
 }
 
 impl<T: Element> Twins<T> {
-    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64, vectors: VectorStorage) -> Self {
+    fn new(metric: Metric, rows: usize, max_degree: usize, seed: u64, vectors: MemorySpace) -> Self {
         let cpu = Arc::new(CpuExecutor::new(2).unwrap());
         let params =
             BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
@@ -293,7 +293,7 @@ fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
 }
 
 /// Rounds of everything that may be done to an index.
-fn rounds<T: Element>(metric: Metric, seed: u64, vectors: VectorStorage) {
+fn rounds<T: Element>(metric: Metric, seed: u64, vectors: MemorySpace) {
     let mut twins = Twins::<T>::new(metric, 90, 6, seed, vectors);
     twins.compare();
     let mut next = 1000;
@@ -326,15 +326,15 @@ fn rounds<T: Element>(metric: Metric, seed: u64, vectors: VectorStorage) {
 
 #[test]
 fn a_device_changes_as_the_cpu_does() {
-    rounds::<u8>(Metric::L2, 1, VectorStorage::Device);
-    rounds::<i8>(Metric::Cosine, 2, VectorStorage::Host);
-    rounds::<f32>(Metric::InnerProduct, 3, VectorStorage::Device);
-    rounds::<f16>(Metric::L2, 4, VectorStorage::Host);
+    rounds::<u8>(Metric::L2, 1, MemorySpace::Device);
+    rounds::<i8>(Metric::Cosine, 2, MemorySpace::Host);
+    rounds::<f32>(Metric::InnerProduct, 3, MemorySpace::Device);
+    rounds::<f16>(Metric::L2, 4, MemorySpace::Host);
 }
 
 #[test]
 fn an_index_begins_empty_and_ends_empty() {
-    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5, VectorStorage::Host);
+    let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5, MemorySpace::Host);
     let rows = twins.rows(1);
     twins.insert(&rows, &[7]);
     let rows = twins.rows(30);
@@ -354,7 +354,7 @@ fn an_index_begins_empty_and_ends_empty() {
 
 #[test]
 fn whatever_fails_leaves_the_graph_as_it_was() {
-    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6, VectorStorage::Host);
+    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 6, MemorySpace::Host);
     let gone: Vec<Key> = (0..20).collect();
     twins.delete(&gone);
     let rows = twins.rows(12);
@@ -402,7 +402,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
 
 #[test]
 fn a_cancel_leaves_the_graph_as_it_was() {
-    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7, VectorStorage::Device);
+    let mut twins = Twins::<i8>::new(Metric::L2, 60, 4, 7, MemorySpace::Device);
     let rows = twins.rows(12);
     for reports in 0..3 {
         let mut left = reports;

@@ -133,7 +133,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
         count: usize,
         bytes: usize,
     ) -> Result<Option<Self>, S::Error> {
-        let Some(quantizer) = launch.codes().map(|codes| codes.on_device()) else { return Ok(None) };
+        let Some(quantizer) = launch.codes().map(|codes| &codes.on_device) else { return Ok(None) };
         let one = launch.sizes(1);
         let words = quantizer.levels_words() + one.rerank_costs + one.candidates;
         let left = words * size_of::<u32>() + size_of::<QueryTerms>() + one.fallback * size_of::<DeviceHit>();

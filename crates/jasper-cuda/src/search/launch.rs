@@ -22,7 +22,7 @@ use jasper_vamana::{SearchError, SearchPlan, Strategy, TunedLaunch};
 
 use super::config::{check_launch, default_code_launch, default_launch};
 use crate::graph::{DeviceCodes, SlotFormat, bitmap_words};
-use crate::{DeviceGraph, Error, VectorStorage};
+use crate::{DeviceGraph, Error, MemorySpace};
 
 /// Most entries of a frontier.
 pub(crate) const MAX_FRONTIER: usize = MAX_BEAM_WIDTH as usize;
@@ -38,24 +38,14 @@ pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     k: u32,
     beam_width: u32,
     config: TunedLaunch,
-    scope: Scope<'a>,
+    /// The slots that are searched, if these are not the live ones: those of a bitmap may be results of a beam search,
+    /// those of a list are scanned.
+    slots: Option<(SlotFormat, &'a BitSet)>,
     /// How many candidates of a quantized search get exact distances; `None` for exact distances throughout.
     rerank: Option<u32>,
 }
 
-/// Which vertices are searched.
-#[derive(Clone, Copy)]
-enum Scope<'a> {
-    /// A beam search; live vertices may be results.
-    Live,
-    /// A beam search; the slots in the set may be results.
-    Allowed(&'a BitSet),
-    /// An exact scan of the slots in the set.
-    Scanned(&'a BitSet),
-}
-
-/// The slots of a [`Scope`] on the device: a bitmap of the allowed ones or a list of those to scan; `None` if all are
-/// live.
+/// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
 pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
 
 /// Pointers to the inputs and outputs of a launch.
@@ -123,10 +113,10 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             Some(_) => default_code_launch(queries, multiprocessors, row_bytes, width),
             None => default_launch(queries, multiprocessors, row_bytes),
         });
-        let scope = if plan.params.filter.is_some() { Scope::Allowed(allowed()) } else { Scope::Live };
+        let slots = plan.params.filter.is_some().then(|| (SlotFormat::Bitmap, allowed()));
         let k = plan.params.k;
         // In a small graph the plan's frontier may be narrower than k.
-        Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, config, scope, rerank })
+        Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, config, slots, rerank })
     }
 
     /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
@@ -144,12 +134,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             visited_slots: 0,
             ..default_launch(queries, multiprocessors, graph.args().row_bytes)
         };
-        Self { graph, k, beam_width: k, config, scope: Scope::Scanned(matching), rerank }
+        Self { graph, k, beam_width: k, config, slots: Some((SlotFormat::List, matching)), rerank }
     }
 
     /// The codes of a quantized search.
     pub(crate) fn codes(&self) -> Option<&'a DeviceCodes<S>> {
-        self.rerank.and_then(|_| self.graph.codes())
+        self.rerank.and_then(|_| self.graph.codes.as_ref())
     }
 
     /// Where `queries` queries in host memory are quantized; `None` if the search is not quantized.
@@ -157,7 +147,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let codes = self.codes()?;
         Some(match queries <= MAX_QUANTIZED_ON_HOST {
             true => QueryQuantizer::Host(codes.quantizer()),
-            false => QueryQuantizer::Device(codes.on_device()),
+            false => QueryQuantizer::Device(&codes.on_device),
         })
     }
 
@@ -171,7 +161,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             results: queries * self.k(),
             costs: queries * 2,
             rerank_costs: of(rerank > 0, 2),
-            levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device().levels_words()),
+            levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             terms: quantized_on_host,
             candidates: queries * rerank,
             fallback: of(rerank > 0, self.k()),
@@ -187,7 +177,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// chunks are searched meanwhile.
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
-            && self.graph.vectors() == VectorStorage::Host
+            && self.graph.vectors() == MemorySpace::Host
             && self.config.warps == 1
     }
 
@@ -196,16 +186,16 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         self.graph.row_len()
     }
 
-    /// Copies the slots of the scope to the device, in the order of `stream`.
+    /// Copies the slots to the device, in the order of `stream`.
     pub(crate) fn upload_slots(&self, stream: &S) -> Result<SlotArray<S>, S::Error> {
-        let Some((format, slots)) = self.slots() else { return Ok(SlotArray(None)) };
+        let Some((format, slots)) = self.slots else { return Ok(SlotArray(None)) };
         Ok(SlotArray(Some(Arc::new(stream.upload(&self.slot_words(format, slots))?))))
     }
 
     /// [`Self::upload_slots`]; those of a filter by keys stay on the device for later searches. The launch must be
     /// complete before the result is dropped.
     pub(crate) fn kept_slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
-        let (Some(filtered), Some((format, slots))) = (&plan.filtered, self.slots()) else {
+        let (Some(filtered), Some((format, slots))) = (&plan.filtered, self.slots) else {
             return self.upload_slots(stream);
         };
         let bitmap_len = self.graph.slots().div_ceil(32);
@@ -215,16 +205,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             return self.upload_slots(stream);
         }
         let words = || self.slot_words(format, slots);
-        Ok(SlotArray(Some(self.graph.filters().get(stream, filtered, format, len, words)?)))
-    }
-
-    /// The slots of the scope, and how the kernel reads them.
-    fn slots(&self) -> Option<(SlotFormat, &'a BitSet)> {
-        match self.scope {
-            Scope::Live => None,
-            Scope::Allowed(slots) => Some((SlotFormat::Bitmap, slots)),
-            Scope::Scanned(slots) => Some((SlotFormat::List, slots)),
-        }
+        Ok(SlotArray(Some(self.graph.filters.get(stream, filtered, format, len, words)?)))
     }
 
     fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {
@@ -253,10 +234,10 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
-        let (graph, allowed, max_hops) = match self.scope {
-            Scope::Live => (whole, self.graph.live(), u32::MAX),
-            Scope::Allowed(_) => (whole, slots, u32::MAX),
-            Scope::Scanned(_) => {
+        let (graph, allowed, max_hops) = match self.slots.map(|(format, _)| format) {
+            None => (whole, self.graph.live(), u32::MAX),
+            Some(SlotFormat::Bitmap) => (whole, slots, u32::MAX),
+            Some(SlotFormat::List) => {
                 (GraphArgs { start_points: slots, start_points_len: len, ..whole }, DevicePtr::null(), 0)
             }
         };
@@ -344,7 +325,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     let beam_width = beam_width as u32;
     let shared = |config: TunedLaunch| {
         let search = search_args(graph, beam_width, config);
-        let quantized = graph.codes().map_or(0, |codes| {
+        let quantized = graph.codes.as_ref().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
             let kernel =
                 QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, config.warps);

@@ -21,7 +21,7 @@ use super::batch::{Batch, MAX_CHUNKS_IN_FLIGHT, Task};
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, MAX_FRONTIER, check_shared_memory};
-use crate::{DeviceBatch, DeviceGraph, VectorStorage};
+use crate::{DeviceBatch, DeviceGraph, MemorySpace};
 
 /// A search context on an emulated device.
 struct EmulatedContext<'a, T> {
@@ -118,14 +118,14 @@ struct Both {
     cpu: CpuExecutor,
     stream: EmulatedStream,
     /// Where the device's copies of vectors are.
-    vectors: VectorStorage,
+    vectors: MemorySpace,
 }
 
 impl Both {
     fn new(seed: u64) -> Self {
         let emulator = Emulator::new(seed).threads(2);
         let stream = EmulatedStream::new(emulator);
-        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: VectorStorage::Device }
+        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: MemorySpace::Device }
     }
 
     /// The emulated device's results.
@@ -367,7 +367,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
     let check = |dimension: usize, kilobytes: u32| {
         let graph = built(&whole::<f32>(2, dimension, 18), dimension, Metric::L2, &both);
         check_shared_memory(
-            &DeviceGraph::upload(&both.stream, &graph, VectorStorage::Device).unwrap(),
+            &DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap(),
             64,
             kilobytes << 10,
         )
@@ -434,9 +434,9 @@ fn answers_do_not_depend_on_where_vectors_are() {
     for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
         let params = SearchParams::new(7).beam_width(40).distances(distances);
         for params in [params, params.launch(ALONE), params.filter(&few)] {
-            both.vectors = VectorStorage::Device;
+            both.vectors = MemorySpace::Device;
             let expected = both.emulated(&graph, view, params).unwrap();
-            both.vectors = VectorStorage::Host;
+            both.vectors = MemorySpace::Host;
             let found = both.emulated(&graph, view, params).unwrap();
             assert_eq!(found.0, expected.0, "{params:?}");
             assert_eq!(found.1.reranked, expected.1.reranked, "{params:?}");
@@ -469,7 +469,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         assert!(costs.chunks(2).all(|costs| costs[1] > 0));
     };
     let few: KeyFilter = (0..40).collect();
-    for vectors in [VectorStorage::Device, VectorStorage::Host] {
+    for vectors in [MemorySpace::Device, MemorySpace::Host] {
         both.vectors = vectors;
         for distances in [
             Distances::Auto,
@@ -479,7 +479,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         ] {
             let params = SearchParams::new(7).beam_width(40).distances(distances);
             // As single warps take them, as teams do, one that the host would code, none; in parts of all to one.
-            let most = if vectors == VectorStorage::Device { 5 } else { 1 };
+            let most = if vectors == MemorySpace::Device { 5 } else { 1 };
             for &(n, bytes) in &[(9, SCRATCH_BYTES), (9, 2 << 10), (4, 0), (1, 0), (0, 0)][..most] {
                 agree(&both, &graph, params, n, bytes);
             }
@@ -488,7 +488,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         }
     }
     graph.drop_vectors();
-    both.vectors = VectorStorage::Device;
+    both.vectors = MemorySpace::Device;
     let params = SearchParams::new(7).beam_width(30);
     for distances in [Distances::Auto, Distances::Quantized { rerank: 5 }] {
         agree(&both, &graph, params.distances(distances), 9, 0);
@@ -530,7 +530,7 @@ fn queries_that_are_no_numbers_do_no_harm_to_others() {
 fn arrays_on_the_device_have_room_for_what_is_asked() {
     let both = Both::new(36);
     let graph = built(&whole::<f32>(50, 4, 37), 4, Metric::L2, &both);
-    let copy = DeviceGraph::upload(&both.stream, &graph, VectorStorage::Device).unwrap();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let ask = |queries: usize, results: usize, costs: usize, params| {
         let queries = both.stream.upload(&vec![1.0_f32; queries]).unwrap();
         let (mut results, mut costs) =

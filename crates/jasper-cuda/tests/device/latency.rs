@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
-use jasper_cuda::{
-    DeviceBatch, DeviceGraph, Event, MutableDeviceGraph, SearchContexts, Stream, VectorStorage,
-};
+use jasper_cuda::{DeviceBatch, DeviceGraph, Event, MemorySpace, MutableDeviceGraph, SearchContexts, Stream};
 use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
@@ -30,7 +28,7 @@ fn a_call_takes_nothing_new() {
     let (graph, _) =
         bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
     let stream = Stream::new(&context).unwrap();
-    let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, VectorStorage::Device)).unwrap();
+    let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, MemorySpace::Device)).unwrap();
     stream.synchronize().unwrap();
     copy.check_search(&context).unwrap();
     let (graph, contexts) = (MutableDeviceGraph::new(stream, graph, copy), SearchContexts::new(&context));

@@ -8,7 +8,7 @@ use jasper_core::{
 };
 use jasper_cuda::{
     Buffer, Context, DeviceBatch, DeviceGraph, GraphView, MemorySpace, MutableDeviceGraph, SearchContexts,
-    Stream, VectorStorage, hit_from_device,
+    Stream, hit_from_device,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -41,10 +41,10 @@ impl<T: Element> Both<T> {
     }
 
     fn of(context: &Context, cpu: CpuExecutor, graph: Graph<T>) -> Self {
-        Self::with_vectors(context, cpu, graph, VectorStorage::Device)
+        Self::with_vectors(context, cpu, graph, MemorySpace::Device)
     }
 
-    fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: VectorStorage) -> Self {
+    fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: MemorySpace) -> Self {
         let (vectors, _) =
             DeviceGraph::<T>::plan_within(&graph, Some(vectors), context.free_memory().unwrap()).unwrap();
         let stream = Stream::new(context).unwrap();
@@ -60,7 +60,7 @@ impl<T: Element> Both<T> {
     fn changed(
         self,
         context: &Context,
-        vectors: VectorStorage,
+        vectors: MemorySpace,
         change: impl FnOnce(&CpuExecutor, &mut Graph<T>),
     ) -> Self {
         let mut graph = self.graph.into_host();
@@ -189,7 +189,7 @@ fn agrees<T: Element>(context: &Context) {
         both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(&half));
         let few = |key| key % 1000 == 3;
         both.compare(&queries[..500 * dimension], SearchParams::new(10).filter(&few));
-        let both = both.changed(context, VectorStorage::Device, |_, graph| {
+        let both = both.changed(context, MemorySpace::Device, |_, graph| {
             (0..8000).step_by(4).for_each(|key| graph.keys_mut().delete(key).unwrap());
         });
         both.compare(&queries[..500 * dimension], SearchParams::new(10));
@@ -213,14 +213,14 @@ fn does_not_depend_on_the_place<T: Element>(
     code: Quantization,
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
-    both = both.changed(context, VectorStorage::Device, |cpu, graph| {
+    both = both.changed(context, MemorySpace::Device, |cpu, graph| {
         quantize(cpu, graph, code).unwrap();
         (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
     });
     let queries = both.queries(3000);
     let few = |key| key % 1000 == 3;
     let mut expected = Vec::new();
-    for vectors in [VectorStorage::Device, VectorStorage::Host] {
+    for vectors in [MemorySpace::Device, MemorySpace::Host] {
         both = both.changed(context, vectors, |_, _| {});
         let mut found = Vec::new();
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 20 }] {
@@ -233,8 +233,8 @@ fn does_not_depend_on_the_place<T: Element>(
         assert!(expected.is_empty() || found == expected, "{} {metric} {code}", T::KIND);
         expected = found;
     }
-    let [device, host] = [VectorStorage::Device, VectorStorage::Host]
-        .map(|vectors| DeviceGraph::<T>::plan(both.host(), vectors));
+    let [device, host] =
+        [MemorySpace::Device, MemorySpace::Host].map(|vectors| DeviceGraph::<T>::plan(both.host(), vectors));
     let rows = (8000 * padded_len::<T>(dimension) * size_of::<T>()) as u64;
     assert_eq!(device.total(MemorySpace::Device) - host.total(MemorySpace::Device), rows);
     assert!(both.graph.on_device().bytes() < device.total(MemorySpace::Device) - rows / 2);
@@ -289,7 +289,7 @@ fn queries_on_the_device_are_searched_there() {
     let mut both = Both::<i8>::new(&context, 6000, 100, Metric::L2);
     let queries = both.queries(700);
     for deleted in [0, 2000] {
-        both = both.changed(&context, VectorStorage::Device, |_, graph| {
+        both = both.changed(&context, MemorySpace::Device, |_, graph| {
             (0..deleted).for_each(|key| graph.keys_mut().delete(key).unwrap());
         });
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
@@ -316,7 +316,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
     code: Quantization,
 ) {
     let mut both = Both::<T>::new(context, 8000, dimension, metric);
-    both = both.changed(context, VectorStorage::Device, |cpu, graph| {
+    both = both.changed(context, MemorySpace::Device, |cpu, graph| {
         quantize(cpu, graph, code).unwrap();
         (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
     });
@@ -324,7 +324,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
     let few = |key: Key| key.is_multiple_of(1000);
     let half = |key: Key| key.is_multiple_of(2);
     for (vectors, dropped) in
-        [(VectorStorage::Device, false), (VectorStorage::Host, false), (VectorStorage::Device, true)]
+        [(MemorySpace::Device, false), (MemorySpace::Host, false), (MemorySpace::Device, true)]
     {
         both = both.changed(context, vectors, |_, graph| {
             if dropped {
@@ -377,7 +377,7 @@ fn queries_on_the_device_are_searched_for_by_codes() {
 fn many_queries_on_the_device_share_memory() {
     let Some(context) = crate::common::context() else { return };
     let both = Both::<f32>::new(&context, 5000, 16, Metric::L2);
-    let both = both.changed(&context, VectorStorage::Device, |cpu, graph| {
+    let both = both.changed(&context, MemorySpace::Device, |cpu, graph| {
         quantize(cpu, graph, Quantization::Rabitq { bits: 8 }).unwrap();
     });
     // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of costs: more than 256 MiB.
@@ -395,10 +395,10 @@ fn many_queries_on_the_device_share_memory() {
 fn streams_search_by_codes_at_the_same_time() {
     let Some(context) = crate::common::context() else { return };
     let mut both = Both::<f32>::new(&context, 20_000, 96, Metric::L2);
-    both = both.changed(&context, VectorStorage::Device, |cpu, graph| {
+    both = both.changed(&context, MemorySpace::Device, |cpu, graph| {
         quantize(cpu, graph, Quantization::Mixed { sectors: 1 }).unwrap();
     });
-    for vectors in [VectorStorage::Device, VectorStorage::Host] {
+    for vectors in [MemorySpace::Device, MemorySpace::Host] {
         both = both.changed(&context, vectors, |_, _| {});
         let queries = both.queries(6000);
         let params = [SearchParams::new(10), SearchParams::new(10).beam_width(150)];

@@ -12,7 +12,7 @@ use crate::link_progress::largest_batch;
 use crate::quantized_linking::quantized_metric;
 
 pub use free::free_host_memory;
-pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseVectorStorageError, Part, PlanError, VectorStorage};
+pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError};
 
 /// The shape of a bulk build, which determines its memory.
 ///

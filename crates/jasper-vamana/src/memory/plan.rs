@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A memory space: of the host, or of a device.
+/// A memory space, of the host or of a device: where a part of a plan is, or where the vectors of an index on a device
+/// are stored, whose adjacency and codes are always in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum MemorySpace {
-    /// Memory of the process.
+    /// Memory of the process. Vectors there are read by the device over the bus.
     Host,
     /// Memory of the device.
     Device,
@@ -20,43 +21,17 @@ impl fmt::Display for MemorySpace {
     }
 }
 
-/// Where the vectors of an index on a device are stored: its adjacency and codes are always in device memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum VectorStorage {
-    /// In device memory.
-    Device,
-    /// In host memory, which the device reads over the bus.
-    Host,
-}
-
-impl From<VectorStorage> for MemorySpace {
-    fn from(storage: VectorStorage) -> Self {
-        match storage {
-            VectorStorage::Device => Self::Device,
-            VectorStorage::Host => Self::Host,
-        }
-    }
-}
-
-impl fmt::Display for VectorStorage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        MemorySpace::from(*self).fmt(f)
-    }
-}
-
-/// Text is not the name of a [`VectorStorage`].
+/// Text is not the name of a [`MemorySpace`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown vector storage `{0}`; use device or host")]
-pub struct ParseVectorStorageError(String);
+#[error("unknown memory space `{0}`; use device or host")]
+pub struct ParseMemorySpaceError(String);
 
-impl FromStr for VectorStorage {
-    type Err = ParseVectorStorageError;
+impl FromStr for MemorySpace {
+    type Err = ParseMemorySpaceError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let storage = [Self::Device, Self::Host].into_iter().find(|storage| storage.to_string() == name);
-        storage.ok_or_else(|| ParseVectorStorageError(name.to_owned()))
+        let space = [Self::Device, Self::Host].into_iter().find(|space| space.to_string() == name);
+        space.ok_or_else(|| ParseMemorySpaceError(name.to_owned()))
     }
 }
 
@@ -252,11 +227,11 @@ mod tests {
 
     #[test]
     fn vector_storage_is_parsed_from_its_name() {
-        for storage in [VectorStorage::Host, VectorStorage::Device] {
+        for storage in [MemorySpace::Host, MemorySpace::Device] {
             assert_eq!(storage.to_string().parse(), Ok(storage));
         }
-        let error = "none".parse::<VectorStorage>().unwrap_err().to_string();
-        assert_eq!(error, "unknown vector storage `none`; use device or host");
+        let error = "none".parse::<MemorySpace>().unwrap_err().to_string();
+        assert_eq!(error, "unknown memory space `none`; use device or host");
     }
 
     #[test]

@@ -12,8 +12,8 @@ use jasper_cuda::{
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildShape, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock, Hit,
-    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MutableGraph, SearchCost, SearchError,
-    SearchParams, SearchReport, UpdateError, VectorStorage, consolidate, insert, transaction,
+    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, SearchCost,
+    SearchError, SearchParams, SearchReport, UpdateError, consolidate, insert, transaction,
 };
 
 use super::{Backend, without_edges};
@@ -66,7 +66,7 @@ pub(crate) fn plan_build<T: Element>(shape: &BuildShape, ordinal: usize) -> Resu
 }
 
 /// Memory of an index on a device, which need not exist.
-pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: VectorStorage) -> Option<MemoryPlan> {
+pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> Option<MemoryPlan> {
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
@@ -82,7 +82,7 @@ impl<T: Element> Upload<T> {
         graph: &Graph<T>,
         executor: &CpuExecutor,
         ordinal: usize,
-        storage: Option<VectorStorage>,
+        storage: Option<MemorySpace>,
     ) -> Result<Self, DeviceError> {
         let upload = || {
             let context = Context::open(ordinal)?;
@@ -160,7 +160,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         self.read(|graph| graph.on_device().bytes())
     }
 
-    fn vector_storage(&self) -> VectorStorage {
+    fn vector_storage(&self) -> MemorySpace {
         self.read(|graph| graph.on_device().vectors())
     }
 

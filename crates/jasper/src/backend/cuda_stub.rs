@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, UpdateError, VectorStorage,
+    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
 };
 
 use super::Backend;
@@ -25,7 +25,7 @@ pub(crate) fn plan_build<T: Element>(_: &BuildShape, ordinal: usize) -> Result<M
     Err(DeviceError::NotCompiled(ordinal))
 }
 
-pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: VectorStorage) -> Option<MemoryPlan> {
+pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: MemorySpace) -> Option<MemoryPlan> {
     None
 }
 
@@ -36,7 +36,7 @@ impl Upload {
         _: &Graph<T>,
         _: &CpuExecutor,
         ordinal: usize,
-        _: Option<VectorStorage>,
+        _: Option<MemorySpace>,
     ) -> Result<Self, DeviceError> {
         Err(DeviceError::NotCompiled(ordinal))
     }

@@ -6,7 +6,7 @@ use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
-    SearchError, SearchParams, SearchReport, VectorStorage, compact, consolidate, insert,
+    MemorySpace, SearchError, SearchParams, SearchReport, compact, consolidate, insert,
 };
 
 use super::{Backend, without_edges};
@@ -35,8 +35,8 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         cpu_name()
     }
 
-    fn vector_storage(&self) -> VectorStorage {
-        VectorStorage::Host
+    fn vector_storage(&self) -> MemorySpace {
+        MemorySpace::Host
     }
 
     fn max_beam_width(&self) -> usize {

@@ -15,7 +15,7 @@ use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CompactReport, ConsolidateReport, Executor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
-    SearchCost, SearchError, SearchParams, SearchReport, VectorStorage, rolled_back,
+    MemorySpace, SearchCost, SearchError, SearchParams, SearchReport, rolled_back,
 };
 
 use crate::bench::DevicePeaks;
@@ -39,7 +39,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     }
 
     /// Where searches read vectors.
-    fn vector_storage(&self) -> VectorStorage;
+    fn vector_storage(&self) -> MemorySpace;
 
     /// The widest beam of its searches.
     fn max_beam_width(&self) -> usize;

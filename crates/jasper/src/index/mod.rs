@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
-use jasper_vamana::{CpuExecutor, MemoryPlan, PoolError, VectorStorage};
+use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
 use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
 use crate::callers::Callers;
@@ -46,7 +46,7 @@ pub struct Index<T: Element> {
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
     /// Where vectors are to be stored on a CUDA device; decided by what fits if `None`.
-    storage: Mutex<Option<VectorStorage>>,
+    storage: Mutex<Option<MemorySpace>>,
 }
 
 impl<T: Element> Index<T> {
@@ -170,24 +170,24 @@ impl<T: Element> Index<T> {
     ///
     /// ```
     /// use jasper::bench::synthetic::Clusters;
-    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, VectorStorage, Quantization, SearchParams};
+    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, MemorySpace, Quantization, SearchParams};
     ///
     /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
     /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
     /// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
-    /// index.set_vector_storage(VectorStorage::Host);
+    /// index.set_vector_storage(MemorySpace::Host);
     /// let index = index.to_device(Device::Auto)?;
-    /// assert_eq!(index.stats().vector_storage, VectorStorage::Host);
+    /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
     /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_vector_storage(&self, storage: VectorStorage) {
+    pub fn set_vector_storage(&self, storage: MemorySpace) {
         *self.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
     }
 
     /// What the index would take of a CUDA device and of the host, with its vectors stored there; the device need not
     /// exist. `None` without the feature `cuda`.
-    pub fn memory_plan_on_device(&self, storage: VectorStorage) -> Option<MemoryPlan> {
+    pub fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
         self.backend.read(|graph| plan_graph(graph, storage))
     }
 

@@ -3,8 +3,7 @@
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
 use jasper_data::GroundTruth;
-use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::Index;
@@ -60,49 +59,41 @@ impl<T: Element> HeldOut<T> {
         seed: u64,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Self, Vec<VectorId>), TuneError> {
-        index.backend.read(|graph| Self::sample(graph, &index.executor, count, k, seed, progress))
-    }
-
-    fn sample(
-        graph: &Graph<T>,
-        executor: &CpuExecutor,
-        count: usize,
-        k: usize,
-        seed: u64,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Self, Vec<VectorId>), TuneError> {
-        graph.require_vectors().map_err(SearchError::from)?;
-        // Not vertices of several keys, and not start points: without edges of these, a search finds nothing.
-        let single_key = |slot: VectorId| {
-            let mut keys =
-                graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
-            keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
-        };
-        let eligible: Vec<(VectorId, Key)> = graph.keys().live_slots().filter_map(single_key).collect();
-        let order = synthetic::permutation(eligible.len(), seed).into_iter();
-        let sample: Vec<_> = order
-            .take(count.min(graph.keys().live() / VECTORS_PER_SAMPLE))
-            .map(|i| eligible[i as usize])
-            .collect();
-        let rows: Vec<T> = sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
-        // Deeper than k, so that ties with the k-th are recognized.
-        let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
-        let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
-        let nearest = executor.nearest(graph, queries, depth + 1, progress)?;
-        let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
-            let others = nearest.into_iter().filter(|near| near.id() != own);
-            let (keys, distances): (Vec<Key>, Vec<f32>) = others
-                .flat_map(|near| graph.keys().keys_of(near.id()).map(move |key| (key, near.distance())))
-                .take(depth)
-                .unzip();
-            Neighbors { keys, distances: Some(distances) }
-        });
-        let own = sample.iter().map(|&(_, key)| Some(key));
-        let held_out = Self::halve(
-            queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
-            depth,
-        )?;
-        Ok((held_out, sample.into_iter().map(|(slot, _)| slot).collect()))
+        index.backend.read(|graph| {
+            graph.require_vectors().map_err(SearchError::from)?;
+            // Not vertices of several keys, and not start points: without edges of these, a search finds nothing.
+            let single_key = |slot: VectorId| {
+                let mut keys =
+                    graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
+                keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
+            };
+            let eligible: Vec<(VectorId, Key)> = graph.keys().live_slots().filter_map(single_key).collect();
+            let order = synthetic::permutation(eligible.len(), seed).into_iter();
+            let sample: Vec<_> = order
+                .take(count.min(graph.keys().live() / VECTORS_PER_SAMPLE))
+                .map(|i| eligible[i as usize])
+                .collect();
+            let rows: Vec<T> =
+                sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
+            // Deeper than k, so that ties with the k-th are recognized.
+            let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
+            let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
+            let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
+            let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
+                let others = nearest.into_iter().filter(|near| near.id() != own);
+                let (keys, distances): (Vec<Key>, Vec<f32>) = others
+                    .flat_map(|near| graph.keys().keys_of(near.id()).map(move |key| (key, near.distance())))
+                    .take(depth)
+                    .unzip();
+                Neighbors { keys, distances: Some(distances) }
+            });
+            let own = sample.iter().map(|&(_, key)| Some(key));
+            let held_out = Self::halve(
+                queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
+                depth,
+            )?;
+            Ok((held_out, sample.into_iter().map(|(slot, _)| slot).collect()))
+        })
     }
 
     fn halve<'a>(

@@ -32,7 +32,6 @@ pub use jasper_vamana::{TunedLaunch, TunedSearch};
 use crate::{DeviceError, Index};
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
-use search::Subject;
 pub(crate) use width::least_width;
 
 /// What a search is tuned for.
@@ -136,8 +135,8 @@ impl<T: Element> Index<T> {
             TuneQueries::Sampled { count, seed } => HeldOut::sampled(self, count, goal.k, seed, progress)?,
         };
         held_out.check_depth(goal.k)?;
-        let subject = Subject { index: self, state };
-        let searches = self.without_edges(&vertices, || subject.tune(goal, &held_out, progress))?;
+        let searches =
+            self.without_edges(&vertices, || self.fastest_searches(goal, &held_out, state, progress))?;
         self.backend.change(|graph| searches.iter().for_each(|search| search.store(graph)))?;
         Ok(TuneReport { searches, queries: held_out.len() })
     }

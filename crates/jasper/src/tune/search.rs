@@ -19,22 +19,17 @@ const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
-/// The index that is tuned.
-pub(super) struct Subject<'a, T: Element> {
-    pub(super) index: &'a Index<T>,
-    /// The state of its graph before queries were held out.
-    pub(super) state: u32,
-}
-
-impl<T: Element> Subject<'_, T> {
-    /// The fastest search that reaches the goal, for each of [`BATCHES`].
-    pub(super) fn tune(
+impl<T: Element> Index<T> {
+    /// The fastest search that reaches the goal, for each of [`BATCHES`]. `state` is that of the graph before queries
+    /// were held out.
+    pub(super) fn fastest_searches(
         &self,
         goal: Goal,
         held_out: &HeldOut<T>,
+        state: u32,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>, TuneError> {
-        let launches = if self.index.device() == Device::Cpu { vec![None] } else { launches() };
+        let launches = if self.device() == Device::Cpu { vec![None] } else { launches() };
         // Launches with the same number of expansions have the same recall.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
         let total = groups.len() + launches.len() * BATCHES.len();
@@ -65,7 +60,7 @@ impl<T: Element> Subject<'_, T> {
                         continue;
                     }
                     *fastest = Some(TunedSearch {
-                        device: self.index.device_name(),
+                        device: self.device_name(),
                         k: goal.k,
                         target: goal.recall,
                         batch,
@@ -73,7 +68,7 @@ impl<T: Element> Subject<'_, T> {
                         launch,
                         recall,
                         queries_per_second,
-                        state: self.state,
+                        state,
                     });
                 }
             }
@@ -92,13 +87,13 @@ impl<T: Element> Subject<'_, T> {
         held_out: &HeldOut<T>,
         launch: Option<TunedLaunch>,
     ) -> Result<(usize, f64), TuneError> {
-        let vertices = self.index.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
+        let vertices = self.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
         // A sampled query takes one entry of the frontier itself.
-        let widest = (self.index.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
+        let widest = (self.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.index.backend.search_batch(queries, params.launch(launch), matches)
+                self.backend.search_batch(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -121,12 +116,12 @@ impl<T: Element> Subject<'_, T> {
 
     /// Queries per second in calls of `batch` queries, by the median call.
     fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64, TuneError> {
-        let queries = MatrixView::new(queries, self.index.dimension()).expect("queries are whole rows");
+        let queries = MatrixView::new(queries, self.dimension()).expect("queries are whole rows");
         let mut matches = Matches::new(batch, params.k)?;
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
-            self.index.backend.search_batch(queries.slice(first..first + batch), params, matches.as_mut())?;
+            self.backend.search_batch(queries.slice(first..first + batch), params, matches.as_mut())?;
             Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
         };
         call(0)?;

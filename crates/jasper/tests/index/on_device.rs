@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    BuildError, Device, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, Metric, Quantization,
-    SearchError, SearchParams, VectorStorage, bench::synthetic::Clusters,
+    BuildError, Device, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric,
+    Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -110,7 +110,7 @@ fn changes_do_not_depend_on_the_device() {
         assert_eq!(device.len(), host.len());
         assert!(device.check().unwrap().is_sound());
         let stats = device.stats();
-        assert_eq!(stats.vector_storage == VectorStorage::Device, device.device() != Device::Cpu);
+        assert_eq!(stats.vector_storage == MemorySpace::Device, device.device() != Device::Cpu);
         let mut of_host = host.stats();
         of_host.vector_storage = stats.vector_storage;
         assert_eq!(stats, of_host);
@@ -154,12 +154,12 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
     let apart = coded();
-    apart.set_vector_storage(VectorStorage::Host);
+    apart.set_vector_storage(MemorySpace::Host);
     let mut apart = apart.to_device(Device::Auto).unwrap();
     let there = coded().to_device(Device::Auto).unwrap();
     let is_on_gpu = there.device() != Device::Cpu;
     for round in 0..2 {
-        assert_eq!(apart.stats().vector_storage, VectorStorage::Host);
+        assert_eq!(apart.stats().vector_storage, MemorySpace::Host);
         assert_eq!(apart.device_bytes() < there.device_bytes(), is_on_gpu);
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 15 }] {
             let params = SearchParams::new(10).distances(distances);
@@ -194,7 +194,7 @@ fn vectors_may_stay_on_the_host() {
 fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
     let queries: Vec<f32> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let queries = view(&queries, DIMENSION);
-    for vectors in [Some(VectorStorage::Device), Some(VectorStorage::Host), None] {
+    for vectors in [Some(MemorySpace::Device), Some(MemorySpace::Host), None] {
         let index = index::<f32>(Metric::L2);
         index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
         match vectors {
@@ -223,24 +223,24 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let index = index::<f32>(Metric::L2);
     let bytes = |index: &Index<f32>, vectors| {
-        index.memory_plan_on_device(vectors).unwrap().total(jasper::memory::MemorySpace::Device)
+        index.memory_plan_on_device(vectors).unwrap().total(MemorySpace::Device)
     };
     // 12 coordinates are whole pieces of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
     assert_eq!(rows, 900 * 12 * 4);
-    let bare = bytes(&index, VectorStorage::Device);
-    assert_eq!(bytes(&index, VectorStorage::Host), bare - rows);
+    let bare = bytes(&index, MemorySpace::Device);
+    assert_eq!(bytes(&index, MemorySpace::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = index.memory_plan_on_device(VectorStorage::Device).unwrap();
+    let plan = index.memory_plan_on_device(MemorySpace::Device).unwrap();
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);
     // The center, a matrix of 12 columns at least, and what belongs to each dimension.
     assert!((12 * (1 + 12 + 4) * 4..4096).contains(&quantizer), "{quantizer}");
-    assert_eq!(plan.total(jasper::memory::MemorySpace::Device), bare + codes + quantizer);
+    assert_eq!(plan.total(MemorySpace::Device), bare + codes + quantizer);
     index.drop_vectors().unwrap();
-    assert_eq!(bytes(&index, VectorStorage::Host), bare - rows + codes + quantizer);
-    assert_eq!(bytes(&index, VectorStorage::Device), bytes(&index, VectorStorage::Host));
+    assert_eq!(bytes(&index, MemorySpace::Host), bare - rows + codes + quantizer);
+    assert_eq!(bytes(&index, MemorySpace::Device), bytes(&index, MemorySpace::Host));
 }
 
 #[test]
