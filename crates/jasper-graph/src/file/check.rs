@@ -7,7 +7,7 @@ use jasper_core::{ProgressFn, Stage};
 use jasper_data::ReadAt;
 
 use super::parts::Parts;
-use super::table::{Section, Table};
+use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, at};
 
 /// The result of [`check_file`].
@@ -55,20 +55,20 @@ impl FileReport {
 /// [`FileError`] if the file cannot be read, or its header is damaged. Damage of other sections is reported in the result.
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
-    let mut check = || check_source(&File::open(path)?, progress);
+    let mut check = || check_source(File::open(path)?, progress);
     check().map_err(at(path))
 }
 
 pub(crate) fn check_source(
-    source: &(impl ReadAt + ?Sized),
+    source: impl ReadAt,
     progress: &mut ProgressFn<'_>,
 ) -> Result<FileReport, FileFault> {
-    let table = Table::read(source)?;
-    let info = IndexInfo::from_table(&table, source)?;
+    let sections = Sections::open(source)?;
+    let info = IndexInfo::from_sections(&sections)?;
     let mut parts = Parts::default();
-    table.entries().iter().for_each(|entry| parts.check(entry));
-    let verdicts = parts.read(source, Stage::Checking, info.slots, progress)?;
-    let sections = table.entries().iter().zip(verdicts).map(|(entry, verdict)| SectionReport {
+    sections.entries().iter().for_each(|entry| parts.check(entry));
+    let verdicts = parts.read(sections.source(), Stage::Checking, info.slots, progress)?;
+    let sections = sections.entries().iter().zip(verdicts).map(|(entry, verdict)| SectionReport {
         section: entry.section(),
         bytes: entry.length,
         intact: verdict.intact,

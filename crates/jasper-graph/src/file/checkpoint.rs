@@ -9,12 +9,11 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, Stage, VectorId, no_progress};
 use jasper_data::{AtomicFile, ReadAt};
 
-use super::info::params_bytes;
+use super::info::Record;
 use super::parts::Meter;
 use super::rule::Rule;
 use super::save::{FileWriter, write_file};
-use super::small;
-use super::table::{Section, Table};
+use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, at};
 use crate::Graph;
 
@@ -48,7 +47,7 @@ impl<T: Element> Graph<T> {
             let meter = Meter::new(Stage::Saving, slots, self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
-            file.items(Section::Params, &params_bytes(self))?;
+            file.items(Section::Params, &[Record::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
             file.rows(Section::Degrees, slots, |slot| self.adjacency.degrees.row(slot.index()))?;
             file.rows(Section::Edges, slots, |slot| self.adjacency.neighbors(slot))?;
@@ -62,8 +61,7 @@ impl<T: Element> Graph<T> {
 #[derive(Debug)]
 pub struct CheckpointFile {
     path: PathBuf,
-    file: File,
-    table: Table,
+    sections: Sections<File>,
     info: IndexInfo,
     checkpoint: Checkpoint,
 }
@@ -80,13 +78,13 @@ impl CheckpointFile {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 file => file?,
             };
-            let table = Table::read(&file)?;
-            let record = small::read(&file, table.get(Section::Checkpoint)?)?;
+            let sections = Sections::open(file)?;
+            let record = sections.read(Section::Checkpoint)?;
             let checkpoint = bytemuck::try_pod_read_unaligned(&record).map_err(|_| {
                 FileFault::invalid(Section::Checkpoint, format!("it has {} bytes", record.len()))
             })?;
-            let info = IndexInfo::read_params(&table, &file)?;
-            Ok(Some(Self { path: path.to_owned(), file, table, info, checkpoint }))
+            let info = IndexInfo::read_params(&sections)?;
+            Ok(Some(Self { path: path.to_owned(), sections, info, checkpoint }))
         };
         open().map_err(at(path))
     }
@@ -120,14 +118,12 @@ impl CheckpointFile {
 
     fn read_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
         let slots = graph.slots();
-        let entry = self.table.get(Section::Degrees)?;
-        let degrees = small::read(&self.file, entry)?;
+        let degrees: Vec<u16> = self.sections.items(Section::Degrees)?;
         let allowed = Rule::AtMost(graph.params().max_degree() as u16);
-        let degrees: Vec<u16> = bytemuck::pod_collect_to_vec(&degrees);
         if degrees.len() != slots || !allowed.allows(bytemuck::cast_slice(&degrees)) {
             return Err(FileFault::invalid(Section::Degrees, allowed.broken()));
         }
-        let entry = self.table.get(Section::Edges)?;
+        let entry = self.sections.get(Section::Edges)?;
         let edge_count: u64 = degrees.iter().map(|&degree| u64::from(degree)).sum();
         if entry.length != edge_count * size_of::<u32>() as u64 {
             return Err(FileFault::invalid(
@@ -137,7 +133,7 @@ impl CheckpointFile {
         }
         let (mut offset, mut checksum, mut next) = (entry.offset, 0, 0);
         let mut read = |bytes: &mut [u8]| {
-            self.file.read_exact_at(bytes, offset)?;
+            self.sections.source().read_exact_at(bytes, offset)?;
             offset += bytes.len() as u64;
             checksum = crc32c::crc32c_append(checksum, bytes);
             Ok::<_, FileFault>(())

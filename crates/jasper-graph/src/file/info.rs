@@ -11,7 +11,7 @@ use jasper_data::ReadAt;
 use jasper_quant::Quantization;
 
 use super::small::KeyAt;
-use super::table::{Section, Table};
+use super::table::{Section, Sections, file_bytes};
 use super::{FileError, FileFault, at, small};
 use crate::{Graph, needs_norms};
 
@@ -60,7 +60,7 @@ pub struct IndexInfo {
 /// The section `params`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct Record {
+pub(super) struct Record {
     element: u32,
     metric: u32,
     dimension: u32,
@@ -95,10 +95,7 @@ impl IndexInfo {
     /// [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let read = || {
-            let file = File::open(path)?;
-            Self::from_table(&Table::read(&file)?, &file)
-        };
+        let read = || Self::from_sections(&Sections::open(File::open(path)?)?);
         read().map_err(at(path))
     }
 
@@ -113,36 +110,34 @@ impl IndexInfo {
     }
 
     /// Reads the sections, and checks the table against `params`.
-    pub(super) fn from_table(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
-        if table.find(Section::Checkpoint).is_some() {
+    pub(super) fn from_sections(sections: &Sections<impl ReadAt>) -> Result<Self, FileFault> {
+        if sections.find(Section::Checkpoint).is_some() {
             return Err(FileFault::Checkpoint);
         }
-        let mut info = Self::read_params(table, source)?;
-        info.check_lengths(table)?;
-        let records =
-            |section| table.find(section).map_or(0, |entry| entry.length as usize / size_of::<KeyAt>());
-        info.keys = info.live() + records(Section::FurtherKeys);
-        info.deleted_keys = records(Section::DeletedKeys);
-        info.sections = table.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
-        info.file_bytes = table.file_bytes();
-        if let Some(entry) = table.find(Section::TunedSearches) {
-            info.tuned_section = small::read(source, entry)?;
+        let mut info = Self::read_params(sections)?;
+        info.check_lengths(sections)?;
+        let bytes = |section| sections.find(section).map_or(0, |entry| entry.length as usize);
+        info.keys = info.live() + bytes(Section::FurtherKeys) / size_of::<KeyAt>();
+        info.deleted_keys = bytes(Section::DeletedKeys) / size_of::<KeyAt>();
+        info.sections = sections.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
+        info.file_bytes = file_bytes(sections.entries());
+        if sections.find(Section::TunedSearches).is_some() {
+            info.tuned_section = sections.read(Section::TunedSearches)?;
         }
-        info.has_vectors = table.find(Section::Vectors).is_some();
-        info.quantization = small::quantizer(source, table, &info)?.map(|quantizer| quantizer.quantization());
+        info.has_vectors = sections.find(Section::Vectors).is_some();
+        info.quantization = small::quantizer(sections, &info)?.map(|quantizer| quantizer.quantization());
         Ok(info)
     }
 
     /// Reads the section `params` alone.
-    pub(super) fn read_params(table: &Table, source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
-        let entry = table.get(Section::Params)?;
+    pub(super) fn read_params(sections: &Sections<impl ReadAt>) -> Result<Self, FileFault> {
+        let invalid = |problem| FileFault::invalid(Section::Params, problem);
+        let entry = sections.get(Section::Params)?;
         if entry.length != size_of::<Record>() as u64 {
-            let problem = format!("it has {} bytes, expected {}", entry.length, size_of::<Record>());
-            return Err(FileFault::invalid(Section::Params, problem));
+            return Err(invalid(format!("it has {} bytes, expected {}", entry.length, size_of::<Record>())));
         }
-        let bytes = small::read(source, entry)?;
-        let record: Record = bytemuck::pod_read_unaligned(&bytes);
-        let mut info = record.validate().map_err(|problem| FileFault::invalid(Section::Params, problem))?;
+        let record: Record = bytemuck::pod_read_unaligned(&sections.read(Section::Params)?);
+        let mut info = record.validate().map_err(invalid)?;
         info.state = entry.checksum;
         Ok(info)
     }
@@ -158,20 +153,19 @@ impl IndexInfo {
     }
 
     /// Checks that every section is present, with the right item type and length.
-    fn check_lengths(&self, table: &Table) -> Result<(), FileFault> {
+    fn check_lengths(&self, sections: &Sections<impl ReadAt>) -> Result<(), FileFault> {
         for section in Section::of_index() {
+            let found = sections.find(section);
             let Some((bytes, exact)) = self.expected(section) else {
-                match table.find(section) {
-                    Some(_) => {
-                        return Err(FileFault::invalid(section, format!("{} does not need it", self.metric)));
-                    }
-                    None => continue,
+                if found.is_some() {
+                    return Err(FileFault::invalid(section, format!("{} does not need it", self.metric)));
                 }
+                continue;
             };
-            let entry = match table.find(section) {
+            let entry = match found {
                 None if section.is_optional() => continue,
-                None if section == Section::Vectors && table.find(Section::Codes).is_some() => continue,
-                _ => table.get(section)?,
+                None if section == Section::Vectors && sections.find(Section::Codes).is_some() => continue,
+                _ => sections.get(section)?,
             };
             let item = section.item(self.element);
             if entry.item != item {
@@ -214,6 +208,30 @@ impl IndexInfo {
 }
 
 impl Record {
+    /// The section `params` of a graph.
+    pub(super) fn new<T: Element>(graph: &Graph<T>) -> Self {
+        let params = graph.params();
+        Self {
+            element: T::KIND.code(),
+            metric: graph.metric().code(),
+            dimension: graph.dimension() as u32,
+            row_stride: graph.vectors.table.width() as u32,
+            max_degree: params.max_degree() as u32,
+            build_beam_width: params.build_beam_width() as u32,
+            alpha: params.alpha(),
+            alpha_convention: 0,
+            seed: params.seed(),
+            max_batch_share: params.max_batch_share(),
+            largest_squared_norm: graph.vectors.largest_squared_norm(),
+            slots: graph.slots() as u64,
+            tombstones: graph.keys.tombstones() as u64,
+            free: graph.keys.free() as u64,
+            edges: graph.adjacency.edges(),
+            unchecked: graph.adjacency.unchecked() as u64,
+            next_key: graph.keys.next_key(),
+        }
+    }
+
     fn validate(&self) -> Result<IndexInfo, String> {
         let element =
             ElementKind::from_code(self.element).ok_or_else(|| format!("element {}", self.element))?;
@@ -271,29 +289,4 @@ impl Record {
         }
         Ok(info)
     }
-}
-
-/// Encodes the section `params` of a graph.
-pub(super) fn params_bytes<T: Element>(graph: &Graph<T>) -> Vec<u8> {
-    let params = graph.params();
-    let record = Record {
-        element: T::KIND.code(),
-        metric: graph.metric().code(),
-        dimension: graph.dimension() as u32,
-        row_stride: graph.vectors.table.width() as u32,
-        max_degree: params.max_degree() as u32,
-        build_beam_width: params.build_beam_width() as u32,
-        alpha: params.alpha(),
-        alpha_convention: 0,
-        seed: params.seed(),
-        max_batch_share: params.max_batch_share(),
-        largest_squared_norm: graph.vectors.largest_squared_norm(),
-        slots: graph.slots() as u64,
-        tombstones: graph.keys.tombstones() as u64,
-        free: graph.keys.free() as u64,
-        edges: graph.adjacency.edges(),
-        unchecked: graph.adjacency.unchecked() as u64,
-        next_key: graph.keys.next_key(),
-    };
-    bytemuck::bytes_of(&record).to_vec()
 }

@@ -10,7 +10,7 @@ use jasper_data::ReadAt;
 use super::parts::Parts;
 use super::rule::Rule;
 use super::small::{Small, code_rule};
-use super::table::{Section, Table};
+use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, at};
 use crate::{Adjacency, Codes, Graph, KeyMap, Segments, Vectors};
 
@@ -24,7 +24,7 @@ impl<T: Element> Graph<T> {
     /// [`FileError`], naming the file, the section and what is wrong with it.
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let mut open = || Self::read_from(&File::open(path)?, progress);
+        let mut open = || Self::read_from(File::open(path)?, progress);
         open().map_err(at(path))
     }
 
@@ -42,24 +42,20 @@ impl<T: Element> Graph<T> {
     /// [`FileError`], naming the file, the section and what is wrong with it.
     pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let map = || Self::mapped(&File::open(path)?);
+        let map = || {
+            let file = File::open(path)?;
+            let (sections, info) = read_header::<T, _>(&file)?;
+            Self::with_tables(Some(&file), &sections, info)
+        };
         map().map_err(at(path))
     }
 
-    fn mapped(file: &File) -> Result<Self, FileFault> {
-        let (table, info) = read_header::<T>(file)?;
-        Self::with_tables(Some(file), file, &table, info)
-    }
-
     /// [`Self::open`] from any source.
-    pub(crate) fn read_from(
-        source: &(impl ReadAt + ?Sized),
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Self, FileFault> {
-        let (table, info) = read_header::<T>(source)?;
+    pub(crate) fn read_from(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<Self, FileFault> {
+        let (sections, info) = read_header::<T, _>(source)?;
         let (element, claimed) = (info.element, info.edges);
-        let mut graph = Self::with_tables(None, source, &table, info)?;
-        graph.fill(source, &table, element, progress)?;
+        let mut graph = Self::with_tables(None, &sections, info)?;
+        graph.fill(&sections, element, progress)?;
         match graph.adjacency.edges() {
             edges if edges == claimed => Ok(graph),
             edges => Err(FileFault::invalid(
@@ -69,15 +65,14 @@ impl<T: Element> Graph<T> {
         }
     }
 
-    /// A graph with the small sections of `source`, and with the tables mapped from a file or zeroed.
+    /// A graph with the small sections of a file, and with the tables mapped from it or zeroed.
     fn with_tables(
         mapped: Option<&File>,
-        source: &(impl ReadAt + ?Sized),
-        table: &Table,
+        sections: &Sections<impl ReadAt>,
         info: IndexInfo,
     ) -> Result<Self, FileFault> {
-        let small = Small::read(source, table, &info)?;
-        let (slots, place) = (info.slots, TablePlace { mapped, table });
+        let small = Small::read(sections, &info)?;
+        let (slots, place) = (info.slots, TablePlace { mapped, sections });
         let codes = small.quantizer.map(|quantizer| {
             let table = place.segments(Section::Codes, slots, quantizer.layout().words())?;
             Ok::<_, FileFault>(Codes { quantizer, table })
@@ -119,8 +114,7 @@ impl<T: Element> Graph<T> {
     /// Reads and checks every table.
     fn fill(
         &mut self,
-        source: &(impl ReadAt + ?Sized),
-        table: &Table,
+        file: &Sections<impl ReadAt>,
         element: ElementKind,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(), FileFault> {
@@ -145,10 +139,10 @@ impl<T: Element> Graph<T> {
         }
         let (mut parts, mut rules) = (Parts::default(), Vec::new());
         for (section, rule, targets) in sections {
-            parts.load(table.get(section)?, rule, targets);
+            parts.load(file.get(section)?, rule, targets);
             rules.push((section, rule));
         }
-        let verdicts = parts.read(source, Stage::Reading, slots, progress)?;
+        let verdicts = parts.read(file.source(), Stage::Reading, slots, progress)?;
         for ((section, rule), verdict) in rules.into_iter().zip(verdicts) {
             if !verdict.intact {
                 return Err(FileFault::Damaged(section));
@@ -162,12 +156,12 @@ impl<T: Element> Graph<T> {
 }
 
 /// Where the tables of a graph are made: mapped from a file, or zeroed in memory.
-struct TablePlace<'a> {
+struct TablePlace<'a, S> {
     mapped: Option<&'a File>,
-    table: &'a Table,
+    sections: &'a Sections<S>,
 }
 
-impl TablePlace<'_> {
+impl<S: ReadAt> TablePlace<'_, S> {
     fn segments<I: Pod>(
         &self,
         section: Section,
@@ -175,20 +169,20 @@ impl TablePlace<'_> {
         width: usize,
     ) -> Result<Segments<I>, FileFault> {
         Ok(match self.mapped {
-            Some(file) if rows > 0 => Segments::map(file, self.table.get(section)?.offset, rows, width)?,
+            Some(file) if rows > 0 => Segments::map(file, self.sections.get(section)?.offset, rows, width)?,
             _ => Segments::zeroed(rows, width)?,
         })
     }
 }
 
 /// Reads the table and params of a file, whose vectors must be of type `T`.
-fn read_header<T: Element>(source: &(impl ReadAt + ?Sized)) -> Result<(Table, IndexInfo), FileFault> {
-    let table = Table::read(source)?;
-    let info = IndexInfo::from_table(&table, source)?;
+fn read_header<T: Element, S: ReadAt>(source: S) -> Result<(Sections<S>, IndexInfo), FileFault> {
+    let sections = Sections::open(source)?;
+    let info = IndexInfo::from_sections(&sections)?;
     if info.element != T::KIND {
         return Err(FileFault::Element { found: info.element, expected: T::KIND });
     }
-    Ok((table, info))
+    Ok((sections, info))
 }
 
 fn bytes_of<I: Pod>(rows: &mut Segments<I>) -> Vec<&mut [u8]> {

@@ -87,7 +87,7 @@ impl<'a> Parts<'a> {
     /// bytes.
     pub(super) fn read(
         self,
-        source: &(impl ReadAt + ?Sized),
+        source: &impl ReadAt,
         stage: Stage,
         rows: usize,
         progress: &mut ProgressFn<'_>,
@@ -144,7 +144,7 @@ impl<'a> Parts<'a> {
 }
 
 impl Part<'_> {
-    fn read(self, source: &(impl ReadAt + ?Sized), buffer: &mut Vec<u8>) -> Result<Seen, FileFault> {
+    fn read(self, source: &impl ReadAt, buffer: &mut Vec<u8>) -> Result<Seen, FileFault> {
         let mut seen = Seen { section: self.section, length: self.length, checksum: 0, obeys: true };
         let mut look = |block: &mut [u8], done: u64| -> Result<(), FileFault> {
             source.read_exact_at(block, self.offset + done)?;

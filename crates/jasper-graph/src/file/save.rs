@@ -8,10 +8,10 @@ use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, no_
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
-use super::info::params_bytes;
+use super::info::Record;
 use super::parts::Meter;
 use super::small::KeyAt;
-use super::table::{Entry, Section, Table};
+use super::table::{Entry, Section, file_bytes, first_page};
 use super::{SECTION_ALIGN, padding};
 use crate::{Codes, Graph};
 
@@ -77,7 +77,7 @@ pub(super) fn write<T: Element>(
     let meter = Meter::new(Stage::Saving, slots, bytes as u64);
     let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
 
-    file.items(Section::Params, &params_bytes(graph))?;
+    file.items(Section::Params, &[Record::new(graph)])?;
     if graph.has_vectors() {
         let zeros = vec![T::default(); vectors.table.width()];
         let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
@@ -128,7 +128,7 @@ pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
 
 /// Returns the checksum of the section `params` of the graph's file.
 pub(crate) fn state<T: Element>(graph: &Graph<T>) -> u32 {
-    let mut bytes = params_bytes(graph);
+    let mut bytes = bytemuck::bytes_of(&Record::new(graph)).to_vec();
     bytes.resize(bytes.len() + padding(bytes.len() as u64) as usize, 0);
     crc32c::crc32c(&bytes)
 }
@@ -144,19 +144,12 @@ fn words(set: &BitSet, slots: usize) -> Vec<u32> {
 pub(super) struct FileWriter<'a, 'p, W> {
     out: &'a mut W,
     element: ElementKind,
-    end: u64,
     entries: Vec<Entry>,
-    meter: Meter,
-    progress: &'a mut ProgressFn<'p>,
-}
-
-/// Writes the items of one section.
-pub(super) struct SectionWriter<'a, 'p, W> {
-    out: &'a mut W,
+    /// Bytes, length and checksum of the section that is being written.
     buffer: Vec<u8>,
     length: u64,
     checksum: u32,
-    meter: &'a mut Meter,
+    meter: Meter,
     progress: &'a mut ProgressFn<'p>,
 }
 
@@ -172,21 +165,21 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, FileFault> {
         out.write_all(&[0; SECTION_ALIGN as usize])?;
-        Ok(Self { out, element, end: SECTION_ALIGN, entries: Vec::new(), meter, progress })
+        let buffer = Vec::with_capacity(BLOCK);
+        Ok(Self { out, element, entries: Vec::new(), buffer, length: 0, checksum: 0, meter, progress })
     }
 
     /// Writes the table.
     pub(super) fn finish(self) -> Result<SaveStats, FileFault> {
-        let table = Table::new(self.entries);
         self.out.seek(SeekFrom::Start(0))?;
-        self.out.write_all(&table.page())?;
+        self.out.write_all(&first_page(&self.entries))?;
         self.out.flush()?;
-        Ok(SaveStats { bytes: table.file_bytes() })
+        Ok(SaveStats { bytes: file_bytes(&self.entries) })
     }
 
     /// Writes a section of these items.
     pub(super) fn items<I: NoUninit>(&mut self, section: Section, items: &[I]) -> Result<(), FileFault> {
-        self.section(section, |writer| writer.put(items))
+        self.section(section, |file| file.put(items))
     }
 
     /// Writes a section with a row for each slot.
@@ -196,39 +189,30 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         slots: usize,
         row: impl Fn(VectorId) -> &'r [I],
     ) -> Result<(), FileFault> {
-        self.section(section, |writer| {
-            (0..slots).map(VectorId::from_index).try_for_each(|slot| writer.put(row(slot)))
+        self.section(section, |file| {
+            (0..slots).map(VectorId::from_index).try_for_each(|slot| file.put(row(slot)))
         })
     }
 
-    /// Writes a section that `fill` puts together.
-    pub(super) fn section(
+    /// Writes a section whose items `fill` puts into the file.
+    fn section(
         &mut self,
         section: Section,
-        fill: impl FnOnce(&mut SectionWriter<'_, '_, W>) -> Result<(), FileFault>,
+        fill: impl FnOnce(&mut Self) -> Result<(), FileFault>,
     ) -> Result<(), FileFault> {
-        let mut writer = SectionWriter {
-            out: &mut *self.out,
-            buffer: Vec::with_capacity(BLOCK),
-            length: 0,
-            checksum: 0,
-            meter: &mut self.meter,
-            progress: &mut *self.progress,
-        };
-        fill(&mut writer)?;
-        writer.flush()?;
-        let length = writer.length;
-        writer.put(&vec![0_u8; padding(length) as usize])?;
-        writer.flush()?;
+        (self.length, self.checksum) = (0, 0);
+        fill(self)?;
+        self.flush()?;
+        let (offset, length) = (file_bytes(&self.entries), self.length);
+        self.put(&vec![0_u8; padding(length) as usize])?;
+        self.flush()?;
         let item = section.item(self.element);
-        self.entries.push(Entry::new(section, item, self.end, length, writer.checksum));
-        self.end += length + padding(length);
+        self.entries.push(Entry::new(section, item, offset, length, self.checksum));
         Ok(())
     }
-}
 
-impl<W: Write> SectionWriter<'_, '_, W> {
-    pub(super) fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), FileFault> {
+    /// Adds items to the section.
+    fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), FileFault> {
         for bytes in bytemuck::cast_slice::<I, u8>(items).chunks(BLOCK) {
             if self.buffer.len() + bytes.len() > BLOCK {
                 self.flush()?;

@@ -9,7 +9,7 @@ use jasper_data::ReadAt;
 use jasper_quant::{Quantizer, open};
 
 use super::rule::Rule;
-use super::table::{Entry, Section, Table};
+use super::table::{Section, Sections};
 use super::{FileFault, IndexInfo};
 
 /// A key and its slot: the record of the sections `further keys` and `deleted keys`.
@@ -37,32 +37,19 @@ pub(super) struct Small {
     pub(super) quantizer: Option<Arc<dyn Quantizer>>,
 }
 
-/// Reads a section and verifies its checksum.
-pub(super) fn read(source: &(impl ReadAt + ?Sized), entry: &Entry) -> Result<Vec<u8>, FileFault> {
-    // The table was checked against the size of the file, so this is at most the size of the file.
-    let mut bytes = vec![0; entry.extent() as usize];
-    source.read_exact_at(&mut bytes, entry.offset)?;
-    if crc32c::crc32c(&bytes) != entry.checksum {
-        return Err(FileFault::Damaged(entry.section()));
-    }
-    bytes.truncate(entry.length as usize);
-    Ok(bytes)
-}
-
 /// Reads the quantizer of a file, if it has one, and checks that it fits the vectors and the section `codes`.
 pub(super) fn quantizer(
-    source: &(impl ReadAt + ?Sized),
-    table: &Table,
+    sections: &Sections<impl ReadAt>,
     info: &IndexInfo,
 ) -> Result<Option<Arc<dyn Quantizer>>, FileFault> {
-    let (entry, codes) = match (table.find(Section::Quantizer), table.find(Section::Codes)) {
+    let codes = match (sections.find(Section::Quantizer), sections.find(Section::Codes)) {
         (None, None) => return Ok(None),
-        (Some(entry), Some(codes)) => (entry, codes),
+        (Some(_), Some(codes)) => codes,
         (Some(_), None) => return Err(FileFault::MissingSection(Section::Codes)),
         (None, Some(_)) => return Err(FileFault::MissingSection(Section::Quantizer)),
     };
     let invalid = |problem: String| FileFault::invalid(Section::Quantizer, problem);
-    let quantizer = open(&read(source, entry)?).map_err(|error| invalid(error.to_string()))?;
+    let quantizer = open(&sections.read(Section::Quantizer)?).map_err(|error| invalid(error.to_string()))?;
     let (metric, dimension) = (quantizer.metric(), quantizer.dimension());
     if (metric, dimension) != (info.metric, info.dimension) {
         return Err(invalid(format!(
@@ -85,36 +72,30 @@ pub(super) fn code_rule(quantizer: &dyn Quantizer) -> Rule {
 }
 
 impl Small {
-    pub(super) fn read(
-        source: &(impl ReadAt + ?Sized),
-        table: &Table,
-        info: &IndexInfo,
-    ) -> Result<Self, FileFault> {
+    pub(super) fn read(sections: &Sections<impl ReadAt>, info: &IndexInfo) -> Result<Self, FileFault> {
         let mut small = Self {
-            tombstones: slot_set(source, table, Section::Tombstones, info.tombstones, info.slots)?,
-            free: slot_set(source, table, Section::FreeSlots, info.free, info.slots)?,
+            tombstones: slot_set(sections, Section::Tombstones, info.tombstones, info.slots)?,
+            free: slot_set(sections, Section::FreeSlots, info.free, info.slots)?,
             further: BTreeMap::new(),
             deleted: BTreeMap::new(),
             start_points: Vec::new(),
-            quantizer: quantizer(source, table, info)?,
+            quantizer: quantizer(sections, info)?,
         };
         if let Some(slot) = small.tombstones.iter().find(|&slot| small.free.contains(slot)) {
-            return Err(FileFault::invalid(
-                Section::FreeSlots,
-                format!("slot {slot} is a tombstone and free"),
-            ));
+            let problem = format!("slot {slot} is a tombstone and free");
+            return Err(FileFault::invalid(Section::FreeSlots, problem));
         }
         let vertex = |slot: u32| (slot as usize) < info.slots && !small.free.contains(slot as usize);
         let live = |slot: u32| vertex(slot) && !small.tombstones.contains(slot as usize);
-        for KeyAt { key, slot, .. } in records(source, table, Section::FurtherKeys, live)? {
+        for KeyAt { key, slot, .. } in records(sections, Section::FurtherKeys, live)? {
             small.further.entry(VectorId::new(slot)).or_default().push(key);
         }
-        for KeyAt { key, slot, .. } in records(source, table, Section::DeletedKeys, vertex)? {
+        for KeyAt { key, slot, .. } in records(sections, Section::DeletedKeys, vertex)? {
             if small.deleted.insert(key, VectorId::new(slot)).is_some() {
                 return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is repeated")));
             }
         }
-        for slot in items::<u32>(source, table, Section::StartPoints)? {
+        for slot in sections.items::<u32>(Section::StartPoints)? {
             if !vertex(slot) {
                 return Err(no_vertex(Section::StartPoints, slot));
             }
@@ -124,27 +105,16 @@ impl Small {
     }
 }
 
-fn items<I: Pod>(
-    source: &(impl ReadAt + ?Sized),
-    table: &Table,
-    section: Section,
-) -> Result<Vec<I>, FileFault> {
-    Ok(bytemuck::pod_collect_to_vec(&read(source, table.get(section)?)?))
-}
-
 fn slot_set(
-    source: &(impl ReadAt + ?Sized),
-    table: &Table,
+    sections: &Sections<impl ReadAt>,
     section: Section,
     expected: usize,
     slots: usize,
 ) -> Result<BitSet, FileFault> {
-    let set = BitSet::from_words(items(source, table, section)?);
+    let set = BitSet::from_words(sections.items(section)?);
     if set.len() != expected {
-        return Err(FileFault::invalid(
-            section,
-            format!("it holds {} slots, expected {expected}", set.len()),
-        ));
+        let problem = format!("it holds {} slots, expected {expected}", set.len());
+        return Err(FileFault::invalid(section, problem));
     }
     match (slots..slots.next_multiple_of(32)).find(|&slot| set.contains(slot)) {
         Some(slot) => Err(no_vertex(section, slot as u32)),
@@ -153,12 +123,11 @@ fn slot_set(
 }
 
 fn records(
-    source: &(impl ReadAt + ?Sized),
-    table: &Table,
+    sections: &Sections<impl ReadAt>,
     section: Section,
     allowed: impl Fn(u32) -> bool,
 ) -> Result<Vec<KeyAt>, FileFault> {
-    let records: Vec<KeyAt> = items(source, table, section)?;
+    let records: Vec<KeyAt> = sections.items(section)?;
     match records.iter().find(|record| !allowed(record.slot)) {
         Some(record) => Err(no_vertex(section, record.slot)),
         None => Ok(records),

@@ -179,18 +179,14 @@ impl Entry {
 
 /// The sections of a file, contiguous from the second page to the end.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct Sections<S> {
+    source: S,
     entries: Vec<Entry>,
 }
 
-impl Table {
-    pub(super) fn new(entries: Vec<Entry>) -> Self {
-        debug_assert!(entries.len() <= MAX_SECTIONS);
-        Self { entries }
-    }
-
+impl<S: ReadAt> Sections<S> {
     /// Reads the table, and checks that the sections cover the file without gaps.
-    pub(super) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, FileFault> {
+    pub(super) fn open(source: S) -> Result<Self, FileFault> {
         let actual = source.size()?;
         let mut page = [0_u8; PAGE];
         source.read_exact_at(&mut page[..actual.min(SECTION_ALIGN) as usize], 0)?;
@@ -217,14 +213,10 @@ impl Table {
                 header.sections
             )));
         }
-        let entries: Vec<Entry> = rest
-            .chunks_exact(size_of::<Entry>())
-            .take(header.sections as usize)
-            .map(bytemuck::pod_read_unaligned)
-            .collect();
-        let table = Self::new(entries);
-        table.validate(actual)?;
-        Ok(table)
+        let table = &rest[..header.sections as usize * size_of::<Entry>()];
+        let sections = Self { source, entries: bytemuck::pod_collect_to_vec(table) };
+        sections.validate(actual)?;
+        Ok(sections)
     }
 
     fn validate(&self, file_bytes: u64) -> Result<(), FileFault> {
@@ -252,6 +244,11 @@ impl Table {
         Ok(())
     }
 
+    /// The bytes of the file.
+    pub(super) fn source(&self) -> &S {
+        &self.source
+    }
+
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -264,27 +261,46 @@ impl Table {
         self.find(section).ok_or(FileFault::MissingSection(section))
     }
 
-    /// Size of the file in bytes.
-    pub(super) fn file_bytes(&self) -> u64 {
-        self.entries.last().map_or(SECTION_ALIGN, |last| last.offset + last.extent())
+    /// Reads a section and verifies its checksum.
+    pub(super) fn read(&self, section: Section) -> Result<Vec<u8>, FileFault> {
+        let entry = self.get(section)?;
+        // The table was checked against the size of the file, so this is at most the size of the file.
+        let mut bytes = vec![0; entry.extent() as usize];
+        self.source.read_exact_at(&mut bytes, entry.offset)?;
+        if crc32c::crc32c(&bytes) != entry.checksum {
+            return Err(FileFault::Damaged(section));
+        }
+        bytes.truncate(entry.length as usize);
+        Ok(bytes)
     }
 
-    /// The first page.
-    pub(super) fn page(&self) -> [u8; PAGE] {
-        let mut page = [0; PAGE];
-        let header = Header {
-            magic: MAGIC,
-            version: FORMAT_VERSION,
-            sections: self.entries.len() as u32,
-            file_bytes: self.file_bytes(),
-            reserved: 0,
-        };
-        let (front, rest) = page.split_at_mut(size_of::<Header>());
-        front.copy_from_slice(bytemuck::bytes_of(&header));
-        let table: &[u8] = bytemuck::cast_slice(&self.entries);
-        rest[..table.len()].copy_from_slice(table);
-        let checksum = crc32c::crc32c(&page[..CHECKSUM_AT]);
-        page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
-        page
+    /// [`Self::read`], as items.
+    pub(super) fn items<I: Pod>(&self, section: Section) -> Result<Vec<I>, FileFault> {
+        Ok(bytemuck::pod_collect_to_vec(&self.read(section)?))
     }
+}
+
+/// Size in bytes of a file of these sections.
+pub(super) fn file_bytes(entries: &[Entry]) -> u64 {
+    entries.last().map_or(SECTION_ALIGN, |last| last.offset + last.extent())
+}
+
+/// The first page of a file of these sections.
+pub(super) fn first_page(entries: &[Entry]) -> [u8; PAGE] {
+    debug_assert!(entries.len() <= MAX_SECTIONS);
+    let mut page = [0; PAGE];
+    let header = Header {
+        magic: MAGIC,
+        version: FORMAT_VERSION,
+        sections: entries.len() as u32,
+        file_bytes: file_bytes(entries),
+        reserved: 0,
+    };
+    let (front, rest) = page.split_at_mut(size_of::<Header>());
+    front.copy_from_slice(bytemuck::bytes_of(&header));
+    let table: &[u8] = bytemuck::cast_slice(entries);
+    rest[..table.len()].copy_from_slice(table);
+    let checksum = crc32c::crc32c(&page[..CHECKSUM_AT]);
+    page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+    page
 }

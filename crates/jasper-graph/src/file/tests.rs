@@ -91,7 +91,7 @@ fn a_full_disk_leaves_the_old_file() {
 
 /// Byte `at` of `section`, in the file.
 fn position(bytes: &[u8], section: Section, at: usize) -> usize {
-    let table = super::table::Table::read(bytes).unwrap();
+    let table = super::table::Sections::open(bytes).unwrap();
     table.get(section).unwrap().offset as usize + at
 }
 

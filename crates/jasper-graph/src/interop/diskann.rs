@@ -15,16 +15,27 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::Path;
 
+use bytemuck::{Pod, Zeroable};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, VectorSource};
 use jasper_data::AtomicFile;
 
-use super::import::{Import, long, read_file, word};
+use super::import::{Import, read_file, read_value};
 use super::rows::Rows;
 use super::{ExportError, ImportError, ImportFault};
 use crate::Graph;
 use crate::file::write_file;
 
-const HEADER_BYTES: u64 = 24;
+/// The first fields of the file.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Header {
+    bytes: u64,
+    largest_degree: u32,
+    start: u32,
+    frozen: u64,
+}
+
+const HEADER_BYTES: u64 = size_of::<Header>() as u64;
 
 /// Reads a graph that DiskANN (or cuVS Vamana) wrote to `path`. `vectors` are those it was built from, including frozen
 /// points, as in its `.data` file. `params` apply to later inserts.
@@ -56,11 +67,10 @@ pub(crate) fn read_from<T: Element>(
     if actual < least {
         return Err(ImportFault::Length { claimed: least, actual });
     }
-    let claimed = long(&mut source)?;
+    let Header { bytes: claimed, largest_degree: bound, start, frozen } = read_value(&mut source)?;
     if claimed != actual {
         return Err(ImportFault::Length { claimed, actual });
     }
-    let (bound, start, frozen) = (word(&mut source)?, word(&mut source)?, long(&mut source)?);
     if frozen > rows as u64 {
         return Err(ImportFault::Frozen { frozen, rows });
     }
@@ -72,7 +82,7 @@ pub(crate) fn read_from<T: Element>(
         if left < 4 {
             return Err(needed(4));
         }
-        let degree = word(&mut source)?;
+        let degree: u32 = read_value(&mut source)?;
         if degree > bound {
             return Err(ImportFault::HeaderDegree { vertex, degree, bound });
         }
@@ -127,10 +137,8 @@ fn write_graph<T: Element>(
 ) -> std::io::Result<()> {
     let largest = rows.iter().map(|slot| graph.adjacency().neighbors(slot).len()).max().unwrap_or(0);
     let bytes = HEADER_BYTES + 4 * (rows.len() as u64 + graph.adjacency().edges());
-    out.write_all(&bytes.to_le_bytes())?;
-    out.write_all(&(largest as u32).to_le_bytes())?;
-    out.write_all(&rows.start().to_le_bytes())?;
-    out.write_all(&0_u64.to_le_bytes())?;
+    let header = Header { bytes, largest_degree: largest as u32, start: rows.start(), frozen: 0 };
+    out.write_all(bytemuck::bytes_of(&header))?;
     let mut neighbors = Vec::new();
     for slot in rows.iter() {
         rows.neighbors(slot, &mut neighbors);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use jasper_core::{Cancelled, MatrixError};
+use jasper_core::Cancelled;
 use jasper_data::PathError;
 
 use crate::{FileError, VectorError};
@@ -73,12 +73,9 @@ pub enum ImportFault {
         /// Number of vertices.
         rows: usize,
     },
-    /// A vector cannot be stored.
+    /// A vector cannot be stored, or has an impossible dimension.
     #[error(transparent)]
     Vector(#[from] VectorError),
-    /// The vectors have an impossible dimension.
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
     /// The caller cancelled the operation.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

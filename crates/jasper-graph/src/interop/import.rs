@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use bytemuck::Pod;
 use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
 
 use super::{ImportError, ImportFault};
-use crate::Graph;
 use crate::file::at;
+use crate::{Graph, VectorError};
 
 /// Bytes per read.
 const BUFFER: usize = 1 << 20;
@@ -36,7 +37,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, ImportFault> {
         let (total, dimension) = (vectors.len(), vectors.dimension());
-        let mut graph = Graph::new(metric, dimension, params)?;
+        let mut graph = Graph::new(metric, dimension, params).map_err(VectorError::from)?;
         let mut block = vec![T::default(); ROWS * dimension];
         let mut prepared = Vec::new();
         for start in (0..total).step_by(ROWS) {
@@ -117,16 +118,9 @@ pub(super) fn read_file<R>(
     whole().map_err(at(path))
 }
 
-/// Reads a little-endian u32.
-pub(super) fn word(source: &mut impl Read) -> io::Result<u32> {
-    let mut bytes = [0; 4];
-    source.read_exact(&mut bytes)?;
-    Ok(u32::from_le_bytes(bytes))
-}
-
-/// Reads a little-endian u64.
-pub(super) fn long(source: &mut impl Read) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    source.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+/// Reads a value as it is in memory, which is little-endian.
+pub(super) fn read_value<V: Pod>(source: &mut impl Read) -> io::Result<V> {
+    let mut value = V::zeroed();
+    source.read_exact(bytemuck::bytes_of_mut(&mut value))?;
+    Ok(value)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jasper_core::{BuildParams, Element, Metric, ProgressFn, VectorSource};
 
-use super::import::{Import, read_file, word};
+use super::import::{Import, read_file, read_value};
 use super::{ImportError, ImportFault};
 use crate::Graph;
 
@@ -42,7 +42,8 @@ pub(crate) fn read_from<T: Element>(
     if actual < HEADER_BYTES {
         return Err(ImportFault::Length { claimed: HEADER_BYTES, actual });
     }
-    let (vertices, bound) = (u64::from(word(&mut source)?), word(&mut source)?);
+    let [vertices, bound]: [u32; 2] = read_value(&mut source)?;
+    let vertices = u64::from(vertices);
     if vertices != rows as u64 {
         return Err(ImportFault::Vertices { vertices, rows });
     }

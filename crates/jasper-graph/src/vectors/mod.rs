@@ -125,15 +125,6 @@ impl<T: Element> Vectors<T> {
         Ok(all)
     }
 
-    /// Returns the distances of a prepared query to stored vectors.
-    ///
-    /// # Panics
-    /// If `prepared` is not as long as a padded vector.
-    pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
-        assert_eq!(prepared.len(), self.table.width(), "a query is prepared before it is scored");
-        self.query_scorer(prepared)
-    }
-
     /// Returns the quantized codes, if there are any.
     pub fn codes(&self) -> Option<&Codes> {
         self.codes.as_ref()

@@ -51,14 +51,13 @@ const BLOCK_ROWS: usize = 64;
 const PREFETCHED_BYTES: usize = 8192;
 
 impl<T: Element> Vectors<T> {
-    /// [`Self::scorer`] without the check.
-    pub(crate) fn query_scorer<'a>(&'a self, vector: &'a [T]) -> Scorer<'a, T> {
-        let form = self.form();
-        let squared_norm = match form {
-            DistanceForm::Cosine => (T::kernels().dot)(vector, vector),
-            _ => 0.0,
-        };
-        Scorer { vectors: self, vector, squared_norm, form, sketched: None }
+    /// Returns the distances of a prepared query to stored vectors.
+    ///
+    /// # Panics
+    /// If `prepared` is not as long as a padded vector.
+    pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
+        assert_eq!(prepared.len(), self.table.width(), "a query is prepared before it is scored");
+        self.scorer_of(prepared, || (T::kernels().dot)(prepared, prepared))
     }
 
     /// Returns the distances of a stored vector to others.
@@ -66,12 +65,13 @@ impl<T: Element> Vectors<T> {
     /// # Panics
     /// If `slot` is out of range, or vectors were dropped.
     pub fn slot_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
+        self.scorer_of(self.padded(slot), || self.squared_norm(slot))
+    }
+
+    fn scorer_of<'a>(&'a self, vector: &'a [T], squared_norm: impl FnOnce() -> f32) -> Scorer<'a, T> {
         let form = self.form();
-        let squared_norm = match form {
-            DistanceForm::Cosine => self.squared_norm(slot),
-            _ => 0.0,
-        };
-        Scorer { vectors: self, vector: self.padded(slot), squared_norm, form, sketched: None }
+        let squared_norm = if let DistanceForm::Cosine = form { squared_norm() } else { 0.0 };
+        Scorer { vectors: self, vector, squared_norm, form, sketched: None }
     }
 
     fn form(&self) -> DistanceForm {
