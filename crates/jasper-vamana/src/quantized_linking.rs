@@ -42,6 +42,7 @@ pub const fn quantized_metric(metric: Metric) -> Metric {
 
 /// What a build links.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per build")]
 pub enum LinkInput<T: Element> {
     /// Vectors of bytes, after which [`Linked::restore_vectors`](crate::Linked::restore_vectors) restores the saved ones.
     Bytes(Ingested<i8>, SavedVectors<T>),

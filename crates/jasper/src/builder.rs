@@ -516,12 +516,13 @@ impl LinkStage<'_> {
     fn check_checkpoint<T: Element>(&self, shape: &BuildShape, may_round: bool) -> Result<(), UpdateError> {
         let Some(checkpoints) = self.checkpoints else { return Ok(()) };
         let BuildShape { metric, dimension, params, .. } = shape;
-        Ok(match checkpoints.check::<T>(*metric, *dimension, params) {
+        let checked = match checkpoints.check::<T>(*metric, *dimension, params) {
             Err(CheckpointError::Parameter { name: "element", .. }) if may_round => {
-                checkpoints.check::<i8>(shape.quantized().metric, *dimension, params)?;
+                checkpoints.check::<i8>(shape.quantized().metric, *dimension, params)
             }
-            checked => checked?,
-        })
+            checked => checked,
+        };
+        Ok(checked?)
     }
 
     /// Begins to compile kernels.

@@ -139,7 +139,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
     /// The codes of a quantized search.
     pub(crate) fn codes(&self) -> Option<&'a DeviceCodes<S>> {
-        self.rerank.and_then(|_| self.graph.codes.as_ref())
+        self.rerank.and(self.graph.codes.as_ref())
     }
 
     /// Where `queries` queries in host memory are quantized; `None` if the search is not quantized.
