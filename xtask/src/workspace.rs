@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(xtask.manifest, "xtask/Cargo.toml");
         assert_eq!(xtask.crate_roots, ["xtask/src/main.rs"]);
         assert!(!xtask.published && workspace.packages.iter().any(|package| package.published));
-        assert!(xtask.dependencies.contains(&("tempfile".into(), DependencyKind::Development)));
+        assert!(xtask.dependencies.contains(&("tempfile".into(), DependencyKind::Normal)));
         assert!(workspace.text("Cargo.toml").unwrap().unwrap().contains("[workspace]"));
         assert!(workspace.text("no such file").is_err());
     }

@@ -453,8 +453,9 @@ impl<'a> IndexBuilder<'a> {
             Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
             Device::Auto => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;
-                let plan = self.plan::<T>(shape, Some(ordinal));
-                match plan.and_then(|plan| check_free(&plan, Some(&cuda))) {
+                // No plan: parameters that no device takes, or nothing does, which the plan below reports.
+                let Ok(plan) = self.plan::<T>(shape, Some(ordinal)) else { return Ok(None) };
+                match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
                     Err(BuildError::Device(error)) => Err(error),
                     Err(_) => Ok(None),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use jasper::{BuildError, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters};
+use jasper::{BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters};
 
 use crate::common::{bytes_of, for_each_element, view};
 
@@ -63,7 +63,10 @@ fn goes_on<T: Element>() {
                 .unwrap();
             assert!(first.unwrap() >= ROWS - 100, "it begins where the last was stopped");
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
-            assert_eq!(report.cost, whole.cost);
+            // On a device, how many distances are computed twice depends on the order in which lanes write.
+            if report.device == Device::Cpu {
+                assert_eq!(report.cost, whole.cost);
+            }
             fs::remove_file(&path).unwrap();
         }
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use jasper::data::{VectorFile, write_vectors};
 use jasper::memory::MemorySpace;
-use jasper::{Element, IndexBuilder, Metric, bench::synthetic::Clusters};
+use jasper::{Device, Element, IndexBuilder, Metric, bench::synthetic::Clusters};
 
 use crate::common::view;
 
@@ -60,18 +60,18 @@ fn check<T: Element>(test: &str, builder: IndexBuilder<'_>, dimension: usize, ro
 
 #[test]
 fn a_build_of_bytes_takes_what_was_estimated() {
-    let builder = IndexBuilder::new(Metric::L2).build_beam_width(64).threads(2);
+    let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2);
     check::<u8>("memory::a_build_of_bytes_takes_what_was_estimated", builder, 128, 60_000, "base.u8bin");
 }
 
 #[test]
 fn a_build_of_floats_takes_what_was_estimated() {
-    let builder = IndexBuilder::new(Metric::L2).build_beam_width(64).threads(2).exact_linking();
+    let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2).exact_linking();
     check::<f32>("memory::a_build_of_floats_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
 }
 
 #[test]
 fn a_build_by_bytes_takes_what_was_estimated() {
-    let builder = IndexBuilder::new(Metric::L2).build_beam_width(64).threads(2);
+    let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2);
     check::<f32>("memory::a_build_by_bytes_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
 }
