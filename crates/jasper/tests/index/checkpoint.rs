@@ -6,7 +6,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use jasper::{BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters};
+use jasper::{
+    BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters,
+};
 
 use crate::common::{bytes_of, for_each_element, view};
 
