@@ -39,6 +39,7 @@
 //! | [`thread`] | indices, block barriers, fences |
 //! | [`warp`] | shuffles, votes, matches and reductions of 32 lanes |
 //! | [`shared`] | the block's dynamic shared memory, by 32-bit address |
+//! | [`constant`] | values that become constants when a kernel is loaded |
 //! | [`global`] | loads and stores, with their caching |
 //! | [`atomic`] | atomic updates of global memory |
 //! | [`math`] | fused multiply-add, halves, dot products of bytes |
@@ -77,6 +78,7 @@
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 
 pub mod atomic;
+pub mod constant;
 pub mod global;
 pub mod math;
 pub mod mma;

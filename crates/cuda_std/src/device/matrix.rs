@@ -1,6 +1,9 @@
 //! Matrix products of a warp.
 
-use crate::primitive::Mma;
+use core::arch::asm;
+
+use super::lanes::collective;
+use crate::primitive::{Collective, Mma};
 
 /// The four sums that a lane holds, as the intrinsics return them.
 #[repr(C)]
@@ -19,11 +22,19 @@ unsafe extern "unadjusted" {
 #[inline(always)]
 pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     // SAFETY: the caller's promise.
-    let sums = unsafe {
+    let Sums(mut d0, mut d1, mut d2, mut d3) = unsafe {
         match op {
             Mma::M16N8K32I8 => mma_s8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
             Mma::M16N8K32U8 => mma_u8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
         }
     };
-    [sums.0, sums.1, sums.2, sums.3]
+    // LLVM does not know that all lanes must come to these intrinsics. It would move one into the branch that uses its
+    // result: the first instruction needs the result, and stays. It would copy this block into the arms of a branch
+    // around it: it does not copy a vote.
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("// {} {} {} {}", inout(reg32) d0, inout(reg32) d1, inout(reg32) d2, inout(reg32) d3, options(nomem, nostack));
+        collective(Collective::VoteAny, u32::MAX, 0_u32, 0, 32);
+    }
+    [d0, d1, d2, d3]
 }

@@ -41,5 +41,10 @@ fn every_instruction_that_the_documentation_names_is_used() {
 #[test]
 fn what_threads_do_together_stays_in_one_place() {
     assert_eq!(body("canary").matches("bar.sync").count(), 1);
-    assert_eq!(body("canary_product").matches("mma.sync").count(), 1);
+    let product = body("canary_product");
+    assert_eq!(product.matches("mma.sync").count(), 1);
+    // Between the two branches, and not in one of them.
+    let branch = |at: usize| product.match_indices("bra ").nth(at).map(|(at, _)| at);
+    let place = product.find("mma.sync");
+    assert!(branch(0) < place && branch(1) > place, "{product}");
 }
