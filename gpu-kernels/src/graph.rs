@@ -3,7 +3,7 @@
 #[cfg(feature = "kernels")]
 use cuda_std::math;
 
-use crate::DevicePtr;
+use crate::{DevicePtr, RowShape};
 
 /// No vertex, where a slot stands.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -24,8 +24,8 @@ pub struct GraphArgs {
     pub start_points: DevicePtr<u32>,
     /// Number of start points.
     pub start_points_len: u32,
-    /// Bytes from row to row, a multiple of 16.
-    pub row_bytes: u32,
+    /// The length of a row, and how lanes share it.
+    pub shape: RowShape,
     /// Places for neighbors of each slot, a multiple of 32.
     pub edges_stride: u32,
     /// The largest squared norm: for inner products, whose prune measures its slack from it.

@@ -31,6 +31,23 @@ impl Launch {
     }
 }
 
+/// What a kernel is compiled for by a driver, beyond its PTX: see `jasper_ptx::specialize`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Specialization {
+    /// The values of its constants (`cuda_std::constant`): the shape of the rows that it reads.
+    pub constants: [u32; 4],
+    /// Blocks per multiprocessor that there are registers for without spills, from compute capability 9.0 on.
+    pub(crate) min_blocks: u32,
+}
+
+impl Specialization {
+    /// Blocks per multiprocessor that there must be registers for on devices of a compute capability. Code for those
+    /// before 9.0 takes more registers.
+    pub const fn min_blocks(&self, (major, _): (u32, u32)) -> u32 {
+        if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 3 / 4 }
+    }
+}
+
 /// A kernel, or one of a family, which the value selects. A launch with the arguments of another kernel does not
 /// compile.
 pub trait Kernel {
@@ -42,6 +59,11 @@ pub trait Kernel {
 
     /// Grid, block and shared memory for these arguments.
     fn launch(&self, args: &Self::Args) -> Launch;
+
+    /// What the PTX is specialized by before a driver compiles it, if by anything.
+    fn specialization(&self) -> Option<Specialization> {
+        None
+    }
 
     /// The kernel as a function, for the emulator.
     #[cfg(feature = "kernels")]

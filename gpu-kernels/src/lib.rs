@@ -55,6 +55,7 @@ pub mod prune;
 pub mod residuals;
 #[cfg(not(target_arch = "nvptx64"))]
 mod row_kind;
+mod row_shape;
 pub mod rows;
 pub mod scan;
 pub mod search;
@@ -69,10 +70,19 @@ mod sums;
 mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use launch::{Kernel, Launch};
+pub use launch::{Kernel, Launch, Specialization};
 pub use pointer::{DevicePtr, DevicePtrMut};
+pub use row_shape::RowShape;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use stream::{Buffer, Stream};
+
+/// The entries of the kernels that are specialized for the length of rows, and by what for rows of `row_bytes`.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
+    let of_searches = search::Search::all(row_bytes).map(|search| (search.entry(), search.specialization()));
+    let all = of_searches.chain(prune::specializations(row_bytes));
+    all.filter_map(|(entry, specialization)| Some((entry.into_owned(), specialization?))).collect()
+}
 
 /// Lanes of a warp.
 pub(crate) const WARP_SIZE: u32 = 32;

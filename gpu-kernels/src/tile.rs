@@ -1,17 +1,22 @@
 //! Tiles: 4 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes, which the lanes of a
 //! tile read in turn.
 //!
+//! One kernel takes rows of any length. How lanes share them is a [`RowShape`], which follows from the length and is a
+//! constant of the kernel ([`cuda_std::constant`]) when it is compiled for a device: what depends on the shape alone is
+//! decided then, and loops over loads are unrolled.
+//!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 #![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use core::marker::PhantomData;
 
+use cuda_std::constant::constant;
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
-use crate::search::shape::stays_in_registers;
+use crate::row_shape::{QUERY_STEPS, RowShape};
 
 /// Bytes of a unit, which one lane reads with one load.
 const UNIT_BYTES: u32 = 16;
@@ -30,120 +35,181 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
     unsafe { global::load_readonly(p.cast()) }
 }
 
-/// A tile of `WIDTH` lanes a row, with `STEPS` steps of each of `ROWS` rows in flight. A *step* reads one unit in each
-/// lane of a tile. `UNITS` is the length of a row in units, 0 if it is known only when running.
-pub(crate) struct Tile<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
-    units: u32,
-    strategy: PhantomData<(E, T)>,
+/// How the lanes of a warp sum over rows of one shape. `LOADS` is the most units that a lane loads before it sums any.
+pub(crate) struct Tile<E, T, const LOADS: usize> {
+    pub(crate) shape: RowShape,
+    measure: PhantomData<(E, T)>,
 }
 
-impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
-    Tile<E, T, WIDTH, UNITS, STEPS, ROWS>
-where
-    E: Coordinates,
-    T: Term,
-{
-    /// Whether a row is read in one round of steps.
-    pub(crate) const ONE_ROUND: bool = UNITS != 0 && UNITS.div_ceil(WIDTH) as usize == STEPS;
+/// This lane's units of a row that stays in registers.
+pub(crate) type OwnUnits = [Unit; QUERY_STEPS as usize];
 
-    /// Whether the query, the row that others are compared with, stays in registers.
-    pub(crate) const IN_REGISTERS: bool = stays_in_registers(UNITS, WIDTH, STEPS);
-
-    /// This lane's units of the query if it stays in registers, else zeros.
-    ///
-    /// # Safety
-    /// The row is that long, at a multiple of 16 in global memory that is not written during the launch.
+impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
+    /// Tiles for rows of a shape, which is the same in a whole launch.
     #[inline(always)]
-    pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> [Unit; STEPS] {
-        let mut own = [ZERO; STEPS];
-        if Self::IN_REGISTERS {
-            for s in 0..STEPS {
-                let at = self.offset(s as u32) as usize;
-                // SAFETY: within the row.
-                own[s] = self.zero_past_end(unsafe { load_unit(row.at(at)) }, s as u32);
-            }
-        }
-        own
-    }
-
-    /// Tiles for rows of `row_bytes`, which agree with `UNITS` unless that is 0.
-    #[inline(always)]
-    pub(crate) fn new(row_bytes: u32) -> Self {
-        // Rounds of a known number would be unrolled, and their loads not fit the registers.
-        let units = if Self::ONE_ROUND { UNITS } else { row_bytes / UNIT_BYTES };
-        Self { units, strategy: PhantomData }
+    pub(crate) fn new(shape: RowShape) -> Self {
+        let shape = RowShape {
+            units: constant::<0>(shape.units),
+            log2_width: constant::<1>(shape.log2_width),
+            steps: constant::<2>(shape.steps),
+            rows: constant::<3>(shape.rows),
+        };
+        let rows =
+            if shape.steps * shape.rows > LOADS as u32 { LOADS as u32 / shape.steps } else { shape.rows };
+        let shape = RowShape { rows, ..shape };
+        Self { shape, measure: PhantomData }
     }
 
     /// Bytes from row to row.
     #[inline(always)]
     pub(crate) fn row_bytes(&self) -> usize {
-        (self.units * UNIT_BYTES) as usize
+        (self.shape.units * UNIT_BYTES) as usize
     }
 
-    /// This lane's number in its tile.
+    /// The number of this lane's tile, and of this lane in it.
     #[inline(always)]
-    pub(crate) fn lane() -> u32 {
-        warp::lane_id() % WIDTH
+    pub(crate) fn place(&self) -> (u32, u32) {
+        let lane = warp::lane_id();
+        (lane >> self.shape.log2_width, lane & (self.shape.width() - 1))
     }
 
     /// The offset of this lane's unit of a step, in bytes. Past the end of the row it is that of the last unit, which
     /// [`Self::zero_past_end`] replaces by zeros.
     #[inline(always)]
     pub(crate) fn offset(&self, step: u32) -> u32 {
-        let unit = step * WIDTH + Self::lane();
-        let unit = if Self::always_inside() { unit } else { unit.min(self.units - 1) };
-        unit * UNIT_BYTES
+        (UNIT_BYTES * self.place().1).wrapping_add_signed(self.bytes_ahead(step) as i32)
+    }
+
+    /// Bytes from this lane's first unit to that of a step. A step that the row fills is as far for each lane: what is
+    /// added to the address is then a number in the load.
+    #[inline(always)]
+    fn bytes_ahead(&self, step: u32) -> isize {
+        let (own, first) = (self.place().1, step << self.shape.log2_width);
+        let inside = first + self.shape.width() <= self.shape.units;
+        let ahead =
+            if inside { first as i32 } else { (first + own).min(self.shape.units - 1) as i32 - own as i32 };
+        ahead as isize * UNIT_BYTES as isize
     }
 
     /// The unit; zeros if the row has none for this lane in this step.
     #[inline(always)]
     pub(crate) fn zero_past_end(&self, unit: Unit, step: u32) -> Unit {
-        let inside = Self::always_inside() || step * WIDTH + Self::lane() < self.units;
-        if inside { unit } else { ZERO }
+        let first = step << self.shape.log2_width;
+        let inside = first + self.shape.width() <= self.shape.units;
+        if inside || first + self.place().1 < self.shape.units { unit } else { ZERO }
     }
 
-    const fn always_inside() -> bool {
-        UNITS != 0 && UNITS.is_multiple_of(WIDTH * STEPS as u32)
+    /// This lane's units of the row that others are compared with, if it stays in registers, else zeros.
+    ///
+    /// # Safety
+    /// The row is that long, at a multiple of 16 in global memory that is not written during the launch.
+    #[inline(always)]
+    pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> OwnUnits {
+        let mut own = [ZERO; QUERY_STEPS as usize];
+        if self.shape.keeps_query() {
+            for s in 0..QUERY_STEPS {
+                if s < self.shape.steps {
+                    // SAFETY: within the row.
+                    let unit = unsafe { load_unit(row.at(self.offset(s) as usize)) };
+                    own[s as usize] = self.zero_past_end(unit, s);
+                }
+            }
+        }
+        own
     }
 
-    /// The sums over a query and some rows, in every lane of their tile. `query` returns this lane's unit of a step,
-    /// zeros past the end. The bits of a sum depend on the width of the tile alone. Whole warp.
+    /// The unit of a step among those that stay in registers.
+    #[inline(always)]
+    pub(crate) fn own_unit(own: &OwnUnits, step: u32) -> Unit {
+        // An index that is not known would put the array into memory.
+        let mut unit = own[0];
+        for s in 1..QUERY_STEPS as usize {
+            if step as usize == s {
+                unit = own[s];
+            }
+        }
+        unit
+    }
+
+    /// The sums over the query and `shape.rows` rows of each tile, whose addresses `row` returns: lane `first + r` of a
+    /// tile gets that of row `r`, and the others get `kept`. `query` returns this lane's unit of a step, zeros past the
+    /// end. The bits of a sum depend on the width of the tile alone. Whole warp.
     ///
     /// # Safety
     /// The rows are that long, at multiples of 16 in global memory that is not written during the launch.
     #[inline(always)]
     pub(crate) unsafe fn sums(
         &self,
-        rows: [DevicePtr<u8>; ROWS],
+        row: impl Fn(u32) -> DevicePtr<u8>,
         query: impl Fn(u32) -> Unit,
-    ) -> [E::Sum; ROWS] {
-        let mut sums = [E::ZERO; ROWS];
-        let mut step = 0;
-        while step * WIDTH < self.units {
-            let mut read = [[ZERO; STEPS]; ROWS];
-            for r in 0..ROWS {
-                for s in 0..STEPS {
+        first: u32,
+        mut kept: E::Sum,
+    ) -> E::Sum {
+        let RowShape { steps, rows, .. } = self.shape;
+        let (loads, total) = (steps * rows, self.shape.total_steps());
+        let own = self.place().1;
+        let mut sum = E::ZERO;
+        let mut done = 0;
+        loop {
+            let mut read = [ZERO; LOADS];
+            // At this lane's first unit.
+            let address = |r: u32| row(r).add((own * UNIT_BYTES) as usize);
+            let mut at = address(0);
+            let (mut r, mut s) = (0, 0);
+            for load in 0..LOADS {
+                if (load as u32) < loads {
+                    if s == steps {
+                        (r, s) = (r + 1, 0);
+                        at = address(r);
+                    }
                     // SAFETY: the caller's promise; units end where the row does.
-                    read[r][s] = unsafe { load_unit(rows[r].at(self.offset(step + s as u32) as usize)) };
+                    read[load] = unsafe { load_unit(at.at(self.bytes_ahead(done + s) as usize)) };
+                    s += 1;
                 }
             }
-            for s in 0..STEPS {
-                let wanted = query(step + s as u32);
-                for r in 0..ROWS {
+            let is_last = done + steps >= total;
+            (r, s) = (0, 0);
+            for load in 0..LOADS {
+                if (load as u32) < loads {
                     // Rows may hold anything past their end; zeros of the query do not undo differences.
-                    sums[r] = add::<E, T>(sums[r], wanted, self.zero_past_end(read[r][s], step + s as u32));
+                    let unit = self.zero_past_end(read[load], done + s);
+                    sum = add::<E, T>(sum, query(done + s), unit);
+                    s += 1;
+                    if s == steps {
+                        if is_last {
+                            // SAFETY: the whole warp comes here.
+                            let all = unsafe { self.sum_of_tile(sum) };
+                            if own == first + r {
+                                kept = all;
+                            }
+                            sum = E::ZERO;
+                        }
+                        (r, s) = (r + 1, 0);
+                    }
                 }
             }
-            step += STEPS as u32;
-            if Self::ONE_ROUND {
-                break;
+            done += steps;
+            if is_last {
+                return kept;
             }
         }
-        for r in 0..ROWS {
-            // SAFETY: the whole warp comes here; tiles are whole segments of it.
-            sums[r] = unsafe { warp::warp_sum(warp::FULL_MASK, sums[r], WIDTH) };
+    }
+
+    /// The sum over the lanes of a tile, in each of them.
+    ///
+    /// # Safety
+    /// The whole warp comes here.
+    #[inline(always)]
+    unsafe fn sum_of_tile(&self, sum: E::Sum) -> E::Sum {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.shape.log2_width {
+                2 => warp::warp_sum(warp::FULL_MASK, sum, 4),
+                3 => warp::warp_sum(warp::FULL_MASK, sum, 8),
+                4 => warp::warp_sum(warp::FULL_MASK, sum, 16),
+                _ => warp::warp_sum(warp::FULL_MASK, sum, 32),
+            }
         }
-        sums
     }
 }
 

@@ -10,7 +10,7 @@ use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
 use crate::error::{Error, Result, failure_of, failure_of_cust};
-use crate::kernels::Kernels;
+use crate::kernels::{KernelId, Kernels};
 use crate::memory_pool;
 use crate::{Bytes, Device};
 
@@ -112,7 +112,7 @@ impl Context {
     /// [`Error::Ptx`], [`Error::UnknownKernel`].
     pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
         let launch = Launch::linear(1, 1);
-        self.inner.kernels.prepare(self, &kernel.entry(), launch).map(drop)
+        self.inner.kernels.prepare(self, &KernelId::of(kernel), launch).map(drop)
     }
 
     /// The embedded kernels.

@@ -2,14 +2,15 @@
 //!
 //! There are kernels for every element, metric and width, and the driver takes up to a second to compile one. Each is
 //! therefore a module of its own: a kernel that is not used costs nothing, and a compiled kernel stays in the driver's
-//! cache when others change.
+//! cache when others change. Kernels that read vectors are compiled for the length of their rows.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cust::sys::CUfunction;
-use gpu_kernels::Launch;
-use jasper_ptx::Archive;
+use gpu_kernels::{Kernel, Launch, Specialization};
+use jasper_ptx::{Archive, specialize};
 
 use crate::Context;
 use crate::error::{Error, Result};
@@ -17,38 +18,57 @@ use crate::module::LoadedModule;
 
 /// The kernels that were launched in a context.
 #[derive(Debug, Default)]
-pub(crate) struct Kernels(Mutex<HashMap<Box<str>, Arc<Kernel>>>);
+pub(crate) struct Kernels(Mutex<HashMap<KernelId, Arc<LoadedKernel>>>);
+
+/// What is loaded: an entry, and what it is specialized for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KernelId {
+    pub(crate) entry: Cow<'static, str>,
+    specialization: Option<Specialization>,
+}
+
+impl KernelId {
+    pub(crate) fn of(kernel: &impl Kernel) -> Self {
+        Self { entry: kernel.entry(), specialization: kernel.specialization() }
+    }
+
+    /// Its PTX, for a device of a compute capability.
+    fn ptx(&self, capability: (u32, u32)) -> Result<String> {
+        let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(&self.entry));
+        let ptx = ptx.map_err(|_| Error::UnknownKernel { entry: self.entry.clone().into_owned() })?;
+        Ok(match self.specialization {
+            Some(how) => specialize(&ptx, &how.constants, how.min_blocks(capability)),
+            None => ptx,
+        })
+    }
+}
 
 /// A kernel's module, once it is loaded. Loading one blocks other callers of the same kernel only.
-type Kernel = Mutex<Option<LoadedModule>>;
+type LoadedKernel = Mutex<Option<LoadedModule>>;
 
 impl Kernels {
-    /// The kernel `entry`, ready for `launch`.
-    pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: Launch) -> Result<CUfunction> {
-        self.with(context, entry, |kernel| kernel.prepare(context, entry, launch))?
+    /// A kernel, ready for `launch`.
+    pub(crate) fn prepare(&self, context: &Context, id: &KernelId, launch: Launch) -> Result<CUfunction> {
+        self.with(context, id, |kernel| kernel.prepare(context, &id.entry, launch))?
     }
 
-    /// Loads the kernel `entry` unless it is loaded.
-    pub(crate) fn load(&self, context: &Context, entry: &str) -> Result<()> {
-        self.with(context, entry, |_| ())
+    /// Loads a kernel unless it is loaded.
+    pub(crate) fn load(&self, context: &Context, id: &KernelId) -> Result<()> {
+        self.with(context, id, |_| ())
     }
 
-    fn with<R>(&self, context: &Context, entry: &str, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {
+    fn with<R>(&self, context: &Context, id: &KernelId, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {
         let kernel = {
             let mut kernels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            match kernels.get(entry) {
+            match kernels.get(id) {
                 Some(kernel) => kernel.clone(),
-                None => kernels.entry(entry.into()).or_default().clone(),
+                None => kernels.entry(id.clone()).or_default().clone(),
             }
         };
         let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let kernel = match &mut *kernel {
             Some(kernel) => kernel,
-            none => {
-                let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(entry));
-                let ptx = ptx.map_err(|_| Error::UnknownKernel { entry: entry.to_owned() })?;
-                none.insert(LoadedModule::new(context, &ptx)?)
-            }
+            none => none.insert(LoadedModule::new(context, &id.ptx(context.device().compute_capability)?)?),
         };
         Ok(read(kernel))
     }

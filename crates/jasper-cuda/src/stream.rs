@@ -10,6 +10,7 @@ use cust::sys::{self, CUfunction, CUstream};
 use gpu_kernels::{Buffer as _, Kernel, Launch};
 
 use crate::error::{Error, Result};
+use crate::kernels::KernelId;
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module};
 
@@ -359,9 +360,9 @@ impl gpu_kernels::Stream for Stream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<()> {
         let launch = kernel.launch(&args);
-        let entry = kernel.entry();
-        let function = self.context().kernels().prepare(self.context(), &entry, launch)?;
-        self.context().note_launch(&entry);
+        let id = KernelId::of(kernel);
+        let function = self.context().kernels().prepare(self.context(), &id, launch)?;
+        self.context().note_launch(&id.entry);
         // SAFETY: device and host share the definition of `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }

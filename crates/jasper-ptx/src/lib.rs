@@ -30,8 +30,12 @@
 
 #![forbid(unsafe_code)]
 
+mod specialize;
+
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+
+pub use specialize::specialize;
 
 /// First line of an archive: its format and version.
 const MAGIC: &str = "jasper-ptx 1\n";
@@ -69,6 +73,18 @@ pub enum ArchiveError {
     },
 }
 
+/// A PTX file up to its first entry, and the name and text of each kernel.
+pub fn split(ptx: &str) -> (&str, Vec<(&str, &str)>) {
+    let is_line = |&at: &usize| at == 0 || ptx.as_bytes()[at - 1] == b'\n';
+    let starts: Vec<usize> = ptx.match_indices(ENTRY).map(|(at, _)| at).filter(is_line).collect();
+    let ends = starts.iter().skip(1).copied().chain([ptx.len()]);
+    let kernel = |(&start, end): (&usize, usize)| {
+        let text = &ptx[start..end];
+        (text[ENTRY.len()..].split('(').next().unwrap_or_default(), text)
+    };
+    (&ptx[..starts.first().copied().unwrap_or(ptx.len())], starts.iter().zip(ends).map(kernel).collect())
+}
+
 /// One line of the index.
 struct Row<'a> {
     entry: &'a str,
@@ -80,18 +96,13 @@ struct Row<'a> {
 impl<'a> Archive<'a> {
     /// Compresses the kernels of a PTX file.
     pub fn write(ptx: &str) -> Vec<u8> {
+        let (head, kernels) = split(ptx);
         let (mut index, mut streams) = (MAGIC.to_owned(), Vec::new());
-        let mut starts: Vec<usize> = ptx.match_indices(ENTRY).map(|(at, _)| at).collect();
-        starts.retain(|&at| at == 0 || ptx.as_bytes()[at - 1] == b'\n');
-        let ends = starts.iter().skip(1).copied().chain([ptx.len()]);
-        for (&start, end) in starts.iter().zip(ends) {
-            let text = &ptx[start..end];
-            let entry = text[ENTRY.len()..].split('(').next().unwrap_or_default();
+        for (entry, text) in kernels {
             let stream = compress_to_vec_zlib(text.as_bytes(), LEVEL);
             index += &format!("{} {} {} {entry}\n", streams.len(), stream.len(), text.len());
             streams.extend(stream);
         }
-        let head = &ptx[..starts.first().copied().unwrap_or(ptx.len())];
         [format!("{index}\n{head}\0").into_bytes(), streams].concat()
     }
 

@@ -63,7 +63,7 @@ impl AllPairs {
         old: Shared<u64>,
         deferred: &SecondRound,
     ) -> Option<Self> {
-        if count > MAX_ALL_PAIRS || args.graph.row_bytes > MAX_ROW_BYTES {
+        if count > MAX_ALL_PAIRS || args.graph.shape.row_bytes() > MAX_ROW_BYTES {
             return None;
         }
         let occluded = memory.entries.add(MAX_ALL_PAIRS).cast::<u32>();
@@ -208,8 +208,8 @@ impl AllPairs {
                 let reference = distances.reference(neighbor::id(entry_a));
                 let mut first = one + 1;
                 while first < count {
-                    let at = first + S::lane_vertex();
-                    let is_scored = S::lane_vertex() < S::PER_WARP && at < count;
+                    let at = first + distances.lane_vertex();
+                    let is_scored = distances.lane_vertex() < distances.per_warp() && at < count;
                     let b = if is_scored { u32::from(self.indices.add(at).load()) } else { a };
                     let entry_b = self.entries.add(b).load();
                     let between = distances.distance(&reference, neighbor::id(entry_b));
@@ -217,7 +217,7 @@ impl AllPairs {
                         self.note(a, (b, entry_b), between, rule);
                         self.note(b, (a, entry_a), between, rule);
                     }
-                    first += S::PER_WARP;
+                    first += distances.per_warp();
                 }
                 one += warps();
             }

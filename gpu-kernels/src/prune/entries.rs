@@ -6,15 +6,14 @@ use super::pair_distances::Rows;
 use super::tables::pruned_rows;
 use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, RepairArgs};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
-use crate::search::shape::shape;
 
 macro_rules! entry {
-    ($rows:ident $family:ident($Args:ident) $blocks:tt $(#[$doc:meta])*) => {
+    ($rows:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// The arguments are as the fields of their type say, and the launch is the one planned for them.
-        #[kernel(name = $family _ $rows, max_threads = 128, min_blocks = $blocks)]
+        #[kernel(name = $family _ $rows, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
             // SAFETY: the caller's promise.
             unsafe { super::super::$family::$family::<Distances>(args) }
@@ -36,32 +35,22 @@ macro_rules! body {
 }
 
 macro_rules! entries {
-    ($($element:ident $term:ident $bytes:literal $rows:ident $blocks:tt;)*) => {
+    ($($element:ident $term:ident $rows:ident;)*) => {
         $(mod $rows {
             use super::*;
 
-            type Distances = Rows<
-                $element,
-                $term,
-                { shape($bytes).width },
-                { $bytes / 16 },
-                { shape($bytes).steps },
-                { shape($bytes).rows },
-            >;
-            entry!($rows link(LinkArgs) $blocks
+            type Distances = Rows<$element, $term>;
+            entry!($rows link(LinkArgs)
                 /// Prunes the candidates of new vertices.
             );
-            entry!($rows merge(MergeArgs) $blocks
+            entry!($rows merge(MergeArgs)
                 /// Merges back edges into rows.
             );
-            entry!($rows batch_candidates(BatchCandidatesArgs) $blocks
+            entry!($rows batch_candidates(BatchCandidatesArgs)
                 /// Compares new vertices with each other.
             );
-            entry!($rows repair(RepairArgs) 3
+            entry!($rows repair(RepairArgs)
                 /// Repairs rows around deleted neighbors.
-                ///
-                /// Keeps more values live than the other families, and so gets more registers: 3 blocks per
-                /// multiprocessor.
             );
         })*
         body!(link(LinkArgs): $($rows)*);

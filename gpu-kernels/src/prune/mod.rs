@@ -88,6 +88,8 @@ mod tables;
 mod update;
 
 #[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use plan::specializations;
+#[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{BatchCandidates, Link, Merge, Repair};
 pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
 

@@ -1,29 +1,26 @@
 //! Distances of one vertex to others, several per warp.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
-use crate::tile::{Tile, Unit, load_unit};
+use crate::row_shape::MAX_LOADS;
+use crate::tile::{OwnUnits, Tile, load_unit};
 
 /// The distances between vertices.
 pub(super) trait PairDistances: Sized {
     /// The vertex that others are compared with, in registers.
     type Reference;
     /// Vertices that a warp scores per call.
-    const PER_WARP: u32;
+    fn per_warp(&self) -> u32;
 
     /// The distances of `form` between the vertices of `graph`.
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
-    /// Which of the vertices of a call is this lane's; [`Self::PER_WARP`] for a lane that has none. Ascends with the
-    /// lane.
-    fn lane_vertex() -> u32;
+    /// Which of the vertices of a call is this lane's; [`Self::per_warp`] for a lane that has none. Ascends with
+    /// the lane.
+    fn lane_vertex(&self) -> u32;
 
     /// Loads the vertex `id`.
     ///
@@ -38,28 +35,26 @@ pub(super) trait PairDistances: Sized {
     unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32;
 }
 
+/// Units that a lane loads before it sums any.
+const LOADS: usize = MAX_LOADS as usize;
+
 /// Rows, each read by a tile of lanes.
-pub(super) struct Rows<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> {
-    tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
+pub(super) struct Rows<E, T> {
+    tile: Tile<E, T, LOADS>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
     squared_norms: DevicePtr<f32>,
 }
 
 /// A row that others are compared with.
-pub(super) struct Row<const STEPS: usize> {
+pub(super) struct Row {
     row: DevicePtr<u8>,
     /// This lane's units, if they are few.
-    own: [Unit; STEPS],
+    own: OwnUnits,
     squared_norm: f32,
 }
 
-impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
-    Rows<E, T, WIDTH, UNITS, STEPS, ROWS>
-where
-    E: Coordinates,
-    T: Term,
-{
+impl<E: Coordinates, T: Term> Rows<E, T> {
     #[inline(always)]
     fn row(&self, id: u32) -> DevicePtr<u8> {
         self.rows.add(id as usize * self.tile.row_bytes())
@@ -79,25 +74,24 @@ where
     }
 }
 
-impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> PairDistances
-    for Rows<E, T, WIDTH, UNITS, STEPS, ROWS>
-where
-    E: Coordinates,
-    T: Term,
-{
-    type Reference = Row<STEPS>;
-    const PER_WARP: u32 = warp::WARP_SIZE / WIDTH * ROWS as u32;
+impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
+    type Reference = Row;
+
+    #[inline(always)]
+    fn per_warp(&self) -> u32 {
+        (warp::WARP_SIZE >> self.tile.shape.log2_width) * self.tile.shape.rows
+    }
 
     #[inline(always)]
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
-        Self { tile: Tile::new(graph.row_bytes), rows: graph.rows, form, squared_norms: graph.squared_norms }
+        Self { tile: Tile::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 
     /// Lane `r` of a tile has row `r` of the tile.
     #[inline(always)]
-    fn lane_vertex() -> u32 {
-        let (tile, lane) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
-        if lane < ROWS as u32 { tile * ROWS as u32 + lane } else { Self::PER_WARP }
+    fn lane_vertex(&self) -> u32 {
+        let ((tile, lane), rows) = (self.tile.place(), self.tile.shape.rows);
+        if lane < rows { tile * rows + lane } else { self.per_warp() }
     }
 
     #[inline(always)]
@@ -109,30 +103,22 @@ where
 
     #[inline(always)]
     unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32 {
-        let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let unit = |step: u32| {
-            if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::IN_REGISTERS {
-                return reference.own[step as usize];
+            if self.tile.shape.keeps_query() {
+                return Tile::<E, T, LOADS>::own_unit(&reference.own, step);
             }
             // SAFETY: within the row.
             self.tile
                 .zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) }, step)
         };
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's promises; the lanes of a tile begin with those that have its vertices.
         unsafe {
-            let mut rows = [self.rows; ROWS];
-            for r in 0..ROWS {
-                let (id, _) =
-                    warp::warp_shuffle_idx(warp::FULL_MASK, id, tile * WIDTH + r as u32, warp::WARP_SIZE);
-                rows[r] = self.row(id);
-            }
-            let sums = self.tile.sums(rows, unit);
-            let mut sum = E::ZERO;
-            for r in 0..ROWS {
-                if own == r as u32 {
-                    sum = sums[r];
-                }
-            }
+            let first_lane = self.tile.place().0 << self.tile.shape.log2_width;
+            let row = |r: u32| {
+                let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, first_lane + r, warp::WARP_SIZE);
+                self.row(id)
+            };
+            let sum = self.tile.sums(row, unit, 0, E::ZERO);
             let norms = [reference.squared_norm, self.squared_norm(id)];
             self.form.distance(E::to_f32(sum), norms)
         }

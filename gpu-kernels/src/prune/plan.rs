@@ -8,8 +8,8 @@ use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capac
 use super::tables::pruned_rows;
 use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
 use crate::graph::DistanceForm;
-use crate::row_kind::{RowKind, row_kinds};
-use crate::{Kernel, Launch, WARP_SIZE};
+use crate::row_kind::{RowKind, RowTable, row_kinds};
+use crate::{Kernel, Launch, Specialization, WARP_SIZE};
 
 /// Warps per block, which share the candidates. Of short rows, two warps score all that remain after some steps at
 /// once, and more blocks per multiprocessor hide more barriers; long rows take a warp several loads each.
@@ -18,7 +18,7 @@ const fn warps(row_bytes: u32) -> u32 {
 }
 
 /// The rows that prunes are compiled for.
-const ROWS: &[RowKind] = &pruned_rows!(row_kinds);
+const ROWS: &RowTable = &pruned_rows!(row_kinds);
 
 /// # Panics
 /// If no graph is built with `form` on rows of `element`.
@@ -31,20 +31,33 @@ fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
 /// One block per vertex or row, with room for `capacity` candidates.
 fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch {
     let PruneArgs { max_degree, graph, .. } = args;
-    let (row_bytes, stride) = (graph.row_bytes, graph.edges_stride);
-    rows.check(row_bytes);
+    let stride = graph.edges_stride;
+    rows.check(graph.shape);
     assert!(stride.is_multiple_of(WARP_SIZE), "edges_stride ({stride}) must be a multiple of {WARP_SIZE}");
     assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
-    let warps = warps(row_bytes);
+    let warps = warps(graph.shape.row_bytes());
     assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
     assert!(capacity <= DEFERRED, "{capacity} candidates are more than the {DEFERRED} of a block");
     let shared = Layout::new(capacity, *max_degree, stride, warps).end;
     Launch::linear(blocks, warps * WARP_SIZE).with_shared(shared)
 }
 
-/// A family of kernels, one per kind of rows: the number of blocks, and the candidates that a block has room for.
+/// Blocks per multiprocessor that there are registers for without spills: `blocks`, and fewer for many loads of halves,
+/// which are converted, and for rounds, which the assembler unrolls.
+const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
+    let shape = rows.shape;
+    if !shape.is_one_round() {
+        let fewer = shape.total_steps() / 8;
+        return if fewer < blocks { blocks - fewer } else { 1 };
+    }
+    let takes_more = matches!(rows.element, ElementKind::F16) && shape.steps * shape.rows > 8;
+    if takes_more && blocks > 3 { 3 } else { blocks }
+}
+
+/// A family of kernels, one per kind of rows: the blocks per multiprocessor that there are registers for, the number of
+/// blocks, and the candidates that a block has room for.
 macro_rules! families {
-    ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, |$args:ident| $sizes:expr;)*) => { $(
+    ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, $blocks:literal blocks, |$args:ident| $sizes:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $Family(RowKind);
@@ -67,10 +80,15 @@ macro_rules! families {
             }
 
             /// # Panics
-            /// If an argument is outside of its bounds, or rows are of another length than this kernel is for.
+            /// If an argument is outside of its bounds, or rows are of another shape than this kernel is for.
             fn launch(&self, $args: &$Args) -> Launch {
                 let (blocks, capacity) = $sizes;
                 launch(self.0, &$args.prune, blocks, capacity)
+            }
+
+            fn specialization(&self) -> Option<Specialization> {
+                let min_blocks = min_blocks(self.0, $blocks);
+                Some(Specialization { constants: self.0.shape.constants(), min_blocks })
             }
 
             #[cfg(feature = "kernels")]
@@ -80,20 +98,32 @@ macro_rules! families {
         }
     )* };
 }
+
+/// The entries of all families, and what they are specialized by for rows of `row_bytes`.
+pub(crate) fn specializations(
+    row_bytes: u32,
+) -> impl Iterator<Item = (Cow<'static, str>, Option<Specialization>)> {
+    fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
+        (kernel.entry(), kernel.specialization())
+    }
+    let families = |rows| [of(Link(rows)), of(Merge(rows)), of(BatchCandidates(rows)), of(Repair(rows))];
+    RowKind::all(ROWS, row_bytes).flat_map(families)
+}
+
 families! {
     /// Prunes the candidates of new vertices. Arguments: [`LinkArgs`].
-    Link(LinkArgs) = link, |args| {
+    Link(LinkArgs) = link, 4 blocks, |args| {
         let batch_candidates = if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree };
         (args.vertices_len, link_capacity(args.candidates_stride, batch_candidates))
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
-    Merge(MergeArgs) = merge, |args| {
+    Merge(MergeArgs) = merge, 4 blocks, |args| {
         (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
     /// Finds candidates in the same batch. Arguments: [`BatchCandidatesArgs`].
-    BatchCandidates(BatchCandidatesArgs) = batch_candidates, |args| {
+    BatchCandidates(BatchCandidatesArgs) = batch_candidates, 4 blocks, |args| {
         (args.vertices_len, batch_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
-    Repair(RepairArgs) = repair, |args| (args.rows, repair_capacity(&args.prune));
+    Repair(RepairArgs) = repair, 3 blocks, |args| (args.rows, repair_capacity(&args.prune));
 }

@@ -216,8 +216,8 @@ impl Remaining {
         let (mut new_end, mut pruned_end) = (self.new.begin, self.already_pruned.begin);
         let mut first = 0;
         while first < compared {
-            let at = first + S::lane_vertex();
-            let is_scored = S::lane_vertex() < S::PER_WARP && at < compared;
+            let at = first + distances.lane_vertex();
+            let is_scored = distances.lane_vertex() < distances.per_warp() && at < compared;
             let is_new = at < new;
             // SAFETY: within the lists; items are indices of entries, and entries name vertices.
             unsafe {
@@ -237,7 +237,7 @@ impl Remaining {
                 new_end = self.new.compact(new_end, item, is_kept && is_new);
                 pruned_end = self.already_pruned.compact(pruned_end, item, is_kept && !is_new);
             }
-            first += S::PER_WARP;
+            first += distances.per_warp();
         }
         self.new.end = new_end;
         if compared > new {

@@ -18,19 +18,19 @@ pub(super) unsafe fn score<S: PairDistances>(
     id: impl Fn(u32) -> u32,
     emit: impl Fn(u32, u32, f32),
 ) {
-    let mut first = warp_number() * S::PER_WARP;
+    let mut first = warp_number() * distances.per_warp();
     // SAFETY: whole warps compute every distance; lanes without a vertex use `vertex` itself.
     unsafe {
         let reference = distances.reference(vertex);
         while first < len {
-            let index = first + S::lane_vertex();
-            let is_scored = S::lane_vertex() < S::PER_WARP && index < len;
+            let index = first + distances.lane_vertex();
+            let is_scored = distances.lane_vertex() < distances.per_warp() && index < len;
             let id = if is_scored { id(index) } else { vertex };
             let distance = distances.distance(&reference, id);
             if is_scored {
                 emit(index, id, distance);
             }
-            first += warps() * S::PER_WARP;
+            first += warps() * distances.per_warp();
         }
         thread::sync_threads();
     }

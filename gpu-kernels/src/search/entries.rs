@@ -5,10 +5,10 @@ use cuda_std::prelude::*;
 use super::buffered_list::BufferedList;
 use super::registers::Registers;
 use super::score::{Exact, LanePerRow, TilePerRow};
-use super::shape::{shape, shape_of_wide_beams};
 use super::tables::{exact_searches, quantized_searches};
 use super::{QuantizedSearchArgs, SearchArgs, solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+use crate::row_shape::MAX_LOADS;
 
 /// A kernel: a search by one warp or by a team, with a frontier and a scorer.
 macro_rules! entry {
@@ -32,15 +32,15 @@ macro_rules! entry {
 /// up to 32, 64 and 128; `wide` has it in shared memory; `team` searches with several warps. `$b1` to `$wide` are the
 /// blocks per multiprocessor that registers are limited for.
 macro_rules! entries_of_rows {
-    ($rows:ident($Args:ty): $b1:tt $b2:tt $b4:tt $wide:tt, team $threads:tt, $scorer:ty, $wide_scorer:ty) => {
+    ($rows:ident($Args:ty): $b1:tt $b2:tt $b4:tt $wide:tt, team $threads:tt, $scorer:ty, $team_scorer:ty) => {
         mod $rows {
             use super::*;
 
             entry!($rows r1($Args): solo<Registers<1>>, $scorer, 32 threads, $b1 blocks);
             entry!($rows r2($Args): solo<Registers<2>>, $scorer, 32 threads, $b2 blocks);
-            entry!($rows r4($Args): solo<Registers<4>>, $wide_scorer, 32 threads, $b4 blocks);
+            entry!($rows r4($Args): solo<Registers<4>>, $scorer, 32 threads, $b4 blocks);
             entry!($rows wide($Args): solo<BufferedList>, $scorer, 32 threads, $wide blocks);
-            entry!($rows team($Args): team, $scorer, $threads threads, 1 blocks);
+            entry!($rows team($Args): team, $team_scorer, $threads threads, 1 blocks);
         }
     };
 }
@@ -64,25 +64,14 @@ macro_rules! body {
     };
 }
 
-/// The distances of rows of `$bytes`, read in the shape that the function `$shape` gives.
-macro_rules! exact {
-    ($element:ident $term:ident $bytes:literal $shape:ident) => {
-        Exact<
-            $element,
-            $term,
-            { $shape($bytes).width },
-            { $bytes / 16 },
-            { $shape($bytes).steps },
-            { $shape($bytes).rows },
-        >
-    };
-}
+/// Loads in flight per lane of a team: sixteen warps have half of the registers that a search by one warp may use.
+const TEAM_LOADS: usize = 8;
 
 macro_rules! exact_entries {
-    ($($element:ident $term:ident $bytes:literal $rows:ident ($b1:tt $b2:tt $b4:tt $wide:tt);)*) => {
+    ($($element:ident $term:ident $rows:ident;)*) => {
         $(entries_of_rows!(
-            $rows(SearchArgs): $b1 $b2 $b4 $wide, team 512,
-            exact!($element $term $bytes shape), exact!($element $term $bytes shape_of_wide_beams)
+            $rows(SearchArgs): 16 16 16 16, team 512,
+            Exact<$element, $term, { MAX_LOADS as usize }>, Exact<$element, $term, TEAM_LOADS>
         );)*
         body!(exact_body(SearchArgs): $($rows)*);
     };

@@ -10,7 +10,6 @@
 //! | `frontier` | what both search with; `registers`, `list` and `buffered_list` implement it |
 //! | `visited` | the cache of visited ids |
 //! | `score` | distances: exact, or estimated from codes |
-//! | `shape` | how lanes share the rows of one length |
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
@@ -37,7 +36,6 @@ mod results;
 mod score;
 #[cfg(not(target_arch = "nvptx64"))]
 mod sequence;
-pub(crate) mod shape;
 mod shared_layout;
 #[cfg(feature = "kernels")]
 mod solo;

@@ -5,17 +5,30 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::quantized::{lane_per_row_query_bytes, tile_per_row_query_bytes};
-use super::shape::keeps_query;
 use super::tables::{exact_searches, quantized_searches};
 use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
 use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
 use crate::graph::Measure;
-use crate::row_kind::{RowKind, row_kinds};
-use crate::{Kernel, Launch};
+use crate::row_kind::{RowKind, RowTable, row_kinds};
+use crate::{Kernel, Launch, RowShape, Specialization};
 
 /// The rows that searches by exact distances are compiled for.
-const ROWS: &[RowKind] = &exact_searches!(row_kinds);
+const ROWS: &RowTable = &exact_searches!(row_kinds);
+
+/// Blocks per multiprocessor that there are registers for without spills: more where fewer loads are in flight. Halves
+/// take more registers than others, because they are converted.
+const fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
+    let is_half = matches!(element, ElementKind::F16);
+    match shape.units {
+        _ if variant.warps > 1 => 1,
+        ..=8 if is_half && variant.registers != 1 => 20,
+        ..=8 => 24,
+        9..=12 if !is_half => 20,
+        _ if is_half && variant.has_wide_frontier() && shape.steps * shape.rows > 12 => 12,
+        _ => 16,
+    }
+}
 
 /// A search by exact distances. Arguments: [`SearchArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,8 +38,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// The kernel for rows of `row_bytes` and beams of `beam_width`: the specialized one, if there is one, with the
-    /// smallest frontier. `warps` per query: 1, or a team of 8 to 16.
+    /// The kernel for rows of `row_bytes` and beams of `beam_width`: that with the smallest frontier. `warps` per query:
+    /// 1, or a team of 8 to 16.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
@@ -41,9 +54,15 @@ impl Search {
         Self { rows, variant: Variant::for_beam(beam_width, warps, MAX_ROW_TEAM) }
     }
 
-    /// Every kernel of the family.
-    pub fn all() -> impl Iterator<Item = Self> {
-        ROWS.iter().flat_map(|&rows| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { rows, variant }))
+    /// Every kernel of the family, for rows of `row_bytes`.
+    pub fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
+        let of_rows = |rows| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { rows, variant });
+        RowKind::all(ROWS, row_bytes).flat_map(of_rows)
+    }
+
+    /// Bytes per row.
+    pub const fn row_bytes(self) -> u32 {
+        self.rows.shape.row_bytes()
     }
 
     /// The element that rows hold.
@@ -54,11 +73,6 @@ impl Search {
     /// What is summed over a pair of vectors.
     pub const fn measure(self) -> Measure {
         self.rows.measure
-    }
-
-    /// The only length of rows in bytes, if this kernel is for one.
-    pub fn row_bytes(self) -> Option<u32> {
-        (self.rows.bytes > 0).then_some(self.rows.bytes)
     }
 
     /// The widest beam it takes.
@@ -80,11 +94,15 @@ impl Kernel for Search {
     }
 
     /// # Panics
-    /// If an argument is outside of its bounds, or rows are of another length than this kernel is for.
+    /// If an argument is outside of its bounds, or rows are of another shape than this kernel is for.
     fn launch(&self, args: &SearchArgs) -> Launch {
-        let row_bytes = args.graph.row_bytes;
-        self.rows.check(row_bytes);
-        self.variant.launch(args, if keeps_query(self.rows.bytes) { 0 } else { row_bytes })
+        self.rows.check(args.graph.shape);
+        self.variant.launch(args, args.graph.shape.query_bytes())
+    }
+
+    fn specialization(&self) -> Option<Specialization> {
+        let min_blocks = min_blocks(self.rows.element, self.rows.shape, self.variant);
+        Some(Specialization { constants: self.rows.shape.constants(), min_blocks })
     }
 
     #[cfg(feature = "kernels")]

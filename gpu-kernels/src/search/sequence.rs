@@ -78,7 +78,8 @@ pub unsafe fn quantized_search<S: Stream>(
         start_points_stride: rerank.len,
         ..search
     };
-    let exact = Search::for_rows(element, search.form.measure(), search.graph.row_bytes, beam_width, warps);
+    let exact =
+        Search::for_rows(element, search.form.measure(), search.graph.shape.row_bytes(), beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -101,7 +102,7 @@ fn part(all: &SearchArgs, first: usize, len: u32) -> SearchArgs {
     let start_points = all.graph.start_points.add(first * all.start_points_stride as usize);
     SearchArgs {
         graph: GraphArgs { start_points, ..all.graph },
-        queries: all.queries.add(first * all.graph.row_bytes as usize),
+        queries: all.queries.add(first * all.graph.shape.row_bytes() as usize),
         results: all.results.add(first * all.k as usize),
         fallback: all.fallback.add(first * all.k as usize),
         costs: all.costs.add(2 * first),

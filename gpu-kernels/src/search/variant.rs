@@ -14,7 +14,7 @@ pub(super) const MAX_CODE_TEAM: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     /// Registers per lane that hold the frontier; 0 if it is in shared memory.
-    registers: u32,
+    pub(super) registers: u32,
     pub(super) warps: u32,
 }
 
@@ -48,6 +48,11 @@ impl Variant {
     /// The widest beam it takes.
     pub(super) const fn max_beam_width(self) -> u32 {
         if self.registers > 0 { self.registers * WARP_SIZE } else { MAX_BEAM_WIDTH }
+    }
+
+    /// Whether the frontier takes four registers or more per lane.
+    pub(super) const fn has_wide_frontier(self) -> bool {
+        self.registers == 0 || self.registers > 2
     }
 
     /// The end of the names of its kernels.

@@ -4,7 +4,7 @@ use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, Measure};
 use gpu_kernels::search::{Search, SearchArgs};
-use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, RowShape, Stream as _};
 use jasper_core::ElementKind;
 
 #[test]
@@ -22,7 +22,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
             keys: DevicePtr::null(),
             start_points: start_points.input(),
             start_points_len: 2,
-            row_bytes: 16,
+            shape: RowShape::new(16),
             edges_stride: 32,
             largest_squared_norm: 0.0,
         },

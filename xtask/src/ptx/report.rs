@@ -2,16 +2,22 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, thread};
 
 use anyhow::{Result, bail};
+use jasper_ptx::{specialize, split};
 
-use super::CRATES;
 use super::build::write;
 use super::ptxas::{self, Usage};
+use super::{CRATES, KernelCrate};
 use crate::workspace::Workspace;
 
-/// A100, H200, B200.
-const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
+/// A100, H200, B200, with their compute capabilities.
+const ARCHITECTURES: [(&str, (u32, u32)); 3] = [("sm_80", (8, 0)), ("sm_90", (9, 0)), ("sm_100", (10, 0))];
+
+/// Bytes of the rows that kernels are specialized for: few and many loads in narrow and wide tiles, and several rounds.
+const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
 
 /// Prints the table.
 ///
@@ -39,19 +45,79 @@ pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
 fn report(workspace: &Workspace, ptxas: &Path) -> Result<()> {
     let mut slow = Vec::new();
     for kernels in &CRATES {
-        let ptx = kernels.scratch(workspace, "report");
-        write(&ptx, kernels.text(workspace)?.as_bytes())?;
-        let columns = ARCHITECTURES
-            .into_iter()
-            .map(|arch| ptxas::assemble(ptxas, &ptx, arch))
-            .collect::<Result<Vec<Vec<Usage>>>>()?;
+        let mut columns = vec![Vec::new(); ARCHITECTURES.len()];
+        for (arch, row_bytes, usages) in assemble(kernels, workspace, ptxas)? {
+            slow.extend(usages.iter().filter_map(|usage| in_memory(usage, ARCHITECTURES[arch].0, row_bytes)));
+            merge(&mut columns[arch], usages);
+        }
         println!("{}\n{}", kernels.path(), table(&columns));
-        slow.extend(in_memory(&columns));
     }
     if !slow.is_empty() {
-        bail!("kernels use local memory: {}; use fewer registers or smaller arrays", slow.join(", "));
+        bail!("kernels use local memory:\n{}\nUse fewer registers or smaller arrays", slow.join("\n"));
     }
     Ok(())
+}
+
+/// What the kernels take on each architecture, given by its number, for rows of each number of bytes.
+fn assemble(
+    kernels: &KernelCrate,
+    workspace: &Workspace,
+    ptxas: &Path,
+) -> Result<Vec<(usize, u32, Vec<Usage>)>> {
+    let text = kernels.text(workspace)?;
+    let (next, jobs) = (AtomicUsize::new(0), ARCHITECTURES.len() * ROW_BYTES.len());
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= jobs {
+                return Ok(done);
+            }
+            let (arch, row_bytes) = (job / ROW_BYTES.len(), ROW_BYTES[job % ROW_BYTES.len()]);
+            let (name, capability) = ARCHITECTURES[arch];
+            let file = kernels.scratch(workspace, &format!("report-{job}"));
+            write(&file, specialized(&text, row_bytes, capability).as_bytes())?;
+            done.push((arch, row_bytes, ptxas::assemble(ptxas, &file, name)?));
+            fs::remove_file(&file)?;
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let done: Result<Vec<Vec<_>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect()
+    });
+    Ok(done?.into_iter().flatten().collect())
+}
+
+/// The kernels as they are compiled for rows of `row_bytes`; those that do not depend on it with the first length only.
+fn specialized(text: &str, row_bytes: u32, capability: (u32, u32)) -> String {
+    let specializations = gpu_kernels::specializations(row_bytes);
+    let (head, kernels) = split(text);
+    let mut ptx = head.to_owned();
+    for (entry, kernel) in kernels {
+        match specializations.iter().find(|(specialized, _)| specialized == entry) {
+            Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks(capability)),
+            None if row_bytes == ROW_BYTES[0] => ptx += kernel,
+            None => {}
+        }
+    }
+    ptx
+}
+
+/// Keeps the most that each kernel takes.
+fn merge(most: &mut Vec<Usage>, usages: Vec<Usage>) {
+    for usage in usages {
+        match most.binary_search_by(|known| known.kernel.cmp(&usage.kernel)) {
+            Ok(at) => {
+                let known = &mut most[at];
+                known.registers = known.registers.max(usage.registers);
+                known.shared = known.shared.max(usage.shared);
+                known.spills = known.spills.max(usage.spills);
+                known.stack = known.stack.max(usage.stack);
+            }
+            Err(at) => most.insert(at, usage),
+        }
+    }
 }
 
 /// One row per kernel: registers on each architecture, then the maximum of the others.
@@ -59,7 +125,7 @@ fn table(columns: &[Vec<Usage>]) -> String {
     let kernels = columns.first().map_or(&[][..], Vec::as_slice);
     let width = kernels.iter().map(|usage| usage.kernel.len()).max().unwrap_or(0).max("kernel".len());
     let mut table = format!("{:width$}", "kernel");
-    for title in ARCHITECTURES.into_iter().chain(["shared", "spills", "stack"]) {
+    for title in ARCHITECTURES.map(|(name, _)| name).into_iter().chain(["shared", "spills", "stack"]) {
         let _ = write!(table, "  {title:>6}");
     }
     table.push('\n');
@@ -77,18 +143,12 @@ fn table(columns: &[Vec<Usage>]) -> String {
     table
 }
 
-/// The kernels that use local memory, each with where and how much.
-fn in_memory(columns: &[Vec<Usage>]) -> Vec<String> {
-    let usages = ARCHITECTURES
-        .into_iter()
-        .zip(columns)
-        .flat_map(|(arch, column)| column.iter().map(move |u| (arch, u)));
-    usages
-        .filter(|(_, usage)| usage.spills > 0 || usage.stack > 0)
-        .map(|(arch, Usage { kernel, spills, stack, .. })| {
-            format!("{kernel} on {arch} ({spills} bytes of spills, {stack} of stack)")
-        })
-        .collect()
+/// Says where and how much local memory a kernel uses, if it does.
+fn in_memory(usage: &Usage, arch: &str, row_bytes: u32) -> Option<String> {
+    let Usage { kernel, spills, stack, .. } = usage;
+    let is_used = *spills > 0 || *stack > 0;
+    let what = || format!("{spills} bytes of spills, {stack} of stack");
+    is_used.then(|| format!("{kernel} on {arch}, rows of {row_bytes} bytes: {}", what()))
 }
 
 #[cfg(test)]
@@ -112,6 +172,16 @@ distances      20      22      22       0       0       0
 sort           64      70      72       0       8       0
 ";
         assert_eq!(table(&columns), expected);
-        assert_eq!(in_memory(&columns), ["sort on sm_90 (8 bytes of spills, 0 of stack)"]);
+    }
+
+    #[test]
+    fn the_most_of_all_lengths_counts() {
+        let mut most = Vec::new();
+        merge(&mut most, vec![usage("sort", 64, 0), usage("reach", 20, 0)]);
+        merge(&mut most, vec![usage("sort", 60, 8)]);
+        assert_eq!(most, [usage("reach", 20, 0), usage("sort", 64, 8)]);
+        assert_eq!(in_memory(&most[0], "sm_90", 48), None);
+        let said = in_memory(&most[1], "sm_90", 48).unwrap();
+        assert_eq!(said, "sort on sm_90, rows of 48 bytes: 8 bytes of spills, 0 of stack");
     }
 }

@@ -54,7 +54,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("jasper-cuda-builder", &[]),
-    ("xtask", &["jasper-ptx", "jasper-cuda-builder"]),
+    ("xtask", &["jasper-ptx", "gpu-kernels", "jasper-cuda-builder"]),
 ];
 
 /// External packages that only the listed packages may use outside of tests.

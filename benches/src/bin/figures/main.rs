@@ -112,6 +112,10 @@ fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figur
         ("search-widths".to_owned(), Figure { plot: plots::widths(lines)?, table: tables::widths(lines) }),
         ("search-many".to_owned(), Figure { plot: None, table: tables::many(lines) }),
         ("search-latency".to_owned(), Figure { plot: None, table: tables::latency(lines) }),
+        (
+            "row-lengths".to_owned(),
+            Figure { plot: plots::row_lengths(lines)?, table: tables::row_lengths(lines) },
+        ),
         ("search-graphs".to_owned(), Figure { plot: None, table: tables::graphs(lines) }),
     ])
 }

@@ -48,6 +48,31 @@ pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
 }
 
+/// Bytes of rows read per second by their length, a chart per metric.
+///
+/// # Errors
+/// Those of the drawing library.
+pub fn row_lengths(lines: &Lines) -> Result<Option<Plot>> {
+    let all = lines.kind("row_length");
+    let charts = distinct(&all, "metric").into_iter().map(|metric| {
+        let of_metric: Vec<&Value> = all.iter().copied().filter(|line| line["metric"] == *metric).collect();
+        let series = distinct(&of_metric, "element").into_iter().map(|element| {
+            let points = of_metric.iter().filter(|line| line["element"] == *element);
+            let points = points.map(|line| (number(&line["row_bytes"]), number(&line["gb_per_s"])));
+            Series::line(element.as_str().unwrap_or_default(), points.collect())
+        });
+        let lengths = of_metric.iter().map(|line| number(&line["row_bytes"]));
+        Chart {
+            title: metric.as_str().unwrap_or_default().into(),
+            x: Axis::log2("bytes of a row", lengths),
+            y: Axis::linear("GB/s of rows", (0..=5).map(|step| f64::from(step) * 1000.0)),
+            series: series.collect(),
+        }
+    });
+    let subtitle = format!("One {} · random graphs of up to a million rows · beam width 64", lines.device());
+    sheet("Rows of any length", &subtitle, charts.collect(), "bytes of rows read per second by their length")
+}
+
 /// The curves of a set, one per element type.
 fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
     let of_set = lines.iter().filter(|line| line["set"] == *set);
@@ -110,6 +135,14 @@ mod tests {
             assert!(says(&plot, text), "{text}");
         }
         assert!(!says(&plot, "0.5"), "too little recall is not shown");
+    }
+
+    #[test]
+    fn lengths_have_a_chart_per_metric() {
+        let plot = row_lengths(&sample()).unwrap().unwrap();
+        for text in ["l2", "ip", "f16", "bytes of a row"] {
+            assert!(says(&plot, text), "{text}");
+        }
     }
 
     #[test]

@@ -131,6 +131,29 @@ pub fn graphs(lines: &Lines) -> String {
     table.markdown()
 }
 
+/// `4,700 (0.98)`: GB/s of rows by dimension, and the share of the best rate near it.
+pub fn row_lengths(lines: &Lines) -> String {
+    let all = lines.kind("row_length");
+    let name = |line: &Value| format!("{}, {}", text(line, "element"), text(line, "metric"));
+    let mut names: Vec<String> = Vec::new();
+    for line in &all {
+        if !names.contains(&name(line)) {
+            names.push(name(line));
+        }
+    }
+    let mut table = Table::new(["dimension".to_owned()].into_iter().chain(names.iter().cloned()));
+    for dimension in distinct(&all, "dimension") {
+        let cell = |wanted: &String| {
+            let is_it = |line: &&&Value| name(line) == *wanted && line["dimension"] == *dimension;
+            all.iter().find(is_it).map_or("-".to_owned(), |line| {
+                format!("{} ({:.2})", thousands(number(&line["gb_per_s"])), number(&line["share"]))
+            })
+        };
+        table.push([dimension.to_string()].into_iter().chain(names.iter().map(cell)).collect());
+    }
+    table.markdown()
+}
+
 /// `18.4 (5.40)`: million queries per second and the ratio to the best other library; `>` if the fastest setting
 /// exceeds the recall.
 fn speed(line: &Value) -> String {
@@ -215,6 +238,13 @@ mod tests {
         let table = latency(&sample());
         assert!(table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"), "{table}");
         assert_eq!(table.lines().count(), 3, "{table}");
+    }
+
+    #[test]
+    fn lengths_are_listed_by_dimension() {
+        let expected = "| dimension | f16, l2 | f16, ip |\n| --- | ---: | ---: |\n\
+                        | 96 | 4,413 (0.89) | 4,400 (1.00) |\n| 128 | 4,945 (1.00) | - |\n";
+        assert_eq!(row_lengths(&sample()), expected);
     }
 
     #[test]

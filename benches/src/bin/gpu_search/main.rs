@@ -9,6 +9,7 @@
 //! | `curves` | recall and queries per second of large batches in device memory, compared with the best other system |
 //! | `latency` | the time of small batches, from host memory and back |
 //! | `callers` | single searches of many threads, and submitted ones |
+//! | `filters` | batches and single searches with prepared filters |
 //!
 //! Times are medians of launches timed by events, after one warm-up. Bandwidths count the bytes that the search
 //! requests, from any memory, and are compared with that of a copy in the same run.
@@ -17,6 +18,7 @@
 
 mod callers;
 mod curve;
+mod filters;
 mod front;
 mod latency;
 mod measure;
@@ -37,7 +39,7 @@ use set::Set;
 const USAGE: &str = "\
 usage: gpu_search PART.. [OPTION..] SET..
 
-  PART               curves, latency, callers
+  PART               curves, latency, callers, filters
   SET                a set of make_sets.py: sift-1m, deep-1m, gist-1m, openai-1m, t2i-1m, ..
   --data FOLDER      folder of the files of the sets; the current one by default
   --cache FOLDER     keep index files here, and reuse them; use one folder per set of build options
@@ -57,6 +59,7 @@ struct Options {
     curves: bool,
     latency: bool,
     callers: bool,
+    filters: bool,
     sets: Vec<String>,
     data: PathBuf,
     cache: Option<PathBuf>,
@@ -136,6 +139,9 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<
     if options.callers {
         callers::run(&bench)?;
     }
+    if options.filters {
+        filters::run(&bench)?;
+    }
     Ok(())
 }
 
@@ -144,6 +150,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
         curves: false,
         latency: false,
         callers: false,
+        filters: false,
         sets: Vec::new(),
         data: ".".into(),
         cache: None,
@@ -159,6 +166,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
             "curves" => options.curves = true,
             "latency" => options.latency = true,
             "callers" => options.callers = true,
+            "filters" => options.filters = true,
             "--data" => options.data = value()?.into(),
             "--cache" => options.cache = Some(value()?.into()),
             "--exact-linking" => options.build.push((argument, String::new())),
@@ -178,7 +186,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
             set => options.sets.push(set.to_owned()),
         }
     }
-    let any_part = options.curves || options.latency || options.callers;
+    let any_part = options.curves || options.latency || options.callers || options.filters;
     ensure!(any_part && !options.sets.is_empty(), "{USAGE}");
     Ok(options)
 }

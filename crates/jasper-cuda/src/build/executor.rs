@@ -124,7 +124,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.check_vertices(chunk);
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
         let max_candidates = self.params.max_hops() as u32;
-        let launch = default_launch(chunk.len(), stream.multiprocessors(), graph.args().row_bytes);
+        let launch = default_launch(chunk.len(), stream.multiprocessors(), graph.args().shape.row_bytes());
         let kernel = search_kernel(graph, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
@@ -171,7 +171,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.output(),
-            row_bytes: graph.args().row_bytes,
+            row_bytes: graph.args().shape.row_bytes(),
             vertices_len: candidates.len(),
             candidates_stride: candidates.max_candidates,
         };

@@ -1,9 +1,7 @@
 //! Compiling the kernels of a build while its vectors are read.
 
-use std::borrow::Cow;
 use std::thread::{self, JoinHandle};
 
-use gpu_kernels::Kernel as _;
 use gpu_kernels::edges::{FindFreeRow, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::SaveRows;
@@ -13,6 +11,7 @@ use jasper_vamana::BuildShape;
 
 use crate::Context;
 use crate::graph::form;
+use crate::kernels::KernelId;
 use crate::search::config::default_launch;
 
 /// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more
@@ -28,13 +27,13 @@ impl KernelPreload {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());
         }
-        let load = |entry: Cow<'static, str>| {
+        let load = |id: KernelId| {
             let context = context.clone();
-            let load = move || drop(context.kernels().load(&context, &entry));
+            let load = move || drop(context.kernels().load(&context, &id));
             thread::Builder::new().name("jasper-kernel".into()).spawn(load).ok()
         };
-        let entries = entries::<T>(shape, context.device().multiprocessors);
-        Self(entries.into_iter().filter_map(load).collect())
+        let kernels = kernels::<T>(shape, context.device().multiprocessors);
+        Self(kernels.into_iter().filter_map(load).collect())
     }
 }
 
@@ -45,27 +44,27 @@ impl Drop for KernelPreload {
     }
 }
 
-/// Names of the kernels that take long to compile, or are launched first.
-fn entries<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<Cow<'static, str>> {
+/// The kernels that take long to compile, or are launched first.
+fn kernels<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<KernelId> {
     let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
     let search = |batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
-        Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps).entry()
+        KernelId::of(&Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps))
     };
-    let mut entries = vec![
+    let mut kernels = vec![
         search(1),
         search(usize::MAX),
-        Link::for_rows(T::KIND, form, row_bytes).entry(),
-        Merge::for_rows(T::KIND, form, row_bytes).entry(),
-        Publish.entry(),
-        ReverseEdges.entry(),
-        Reach.entry(),
-        FindFreeRow.entry(),
-        SaveRows.entry(),
+        KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&Publish),
+        KernelId::of(&ReverseEdges),
+        KernelId::of(&Reach),
+        KernelId::of(&FindFreeRow),
+        KernelId::of(&SaveRows),
     ];
-    entries.dedup();
-    entries
+    kernels.dedup();
+    kernels
 }
 
 #[cfg(test)]
@@ -79,10 +78,10 @@ mod tests {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
             let shape = BuildShape { rows: 1000, dimension, metric, params: BuildParams::default() };
-            let entries = entries::<T>(&shape, 132);
-            assert!(entries.len() >= 8, "{entries:?}");
-            for entry in entries {
-                assert!(archive.entries().any(|there| there == entry), "{entry}");
+            let kernels = kernels::<T>(&shape, 132);
+            assert!(kernels.len() >= 8, "{kernels:?}");
+            for kernel in kernels {
+                assert!(archive.entries().any(|entry| entry == kernel.entry), "{kernel:?}");
             }
         }
     }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
-use gpu_kernels::{Buffer as _, DevicePtr};
+use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
 use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, VectorId, padded_len};
 use jasper_graph::Graph;
 use rayon::prelude::*;
@@ -184,7 +184,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             keys: self.keys.input(),
             start_points: self.starts.input(),
             start_points_len: self.starts.len() as u32,
-            row_bytes: (self.row_len() * size_of::<T>()) as u32,
+            shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
             edges_stride: self.edges_stride as u32,
             largest_squared_norm: self.largest_squared_norm,
         }
@@ -207,7 +207,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// The kernel for this graph's rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
     pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
-        for_rows(T::KIND, self.form(), self.args().row_bytes)
+        for_rows(T::KIND, self.form(), self.args().shape.row_bytes())
     }
 }
 
@@ -341,7 +341,7 @@ mod tests {
         assert!(!copy.live().is_null());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
-        assert_eq!((args.row_bytes, args.edges_stride, args.start_points_len), (32, 64, 2));
+        assert_eq!((args.shape.row_bytes(), args.edges_stride, args.start_points_len), (32, 64, 2));
         assert_eq!(args.largest_squared_norm, host.vectors().largest_squared_norm());
         let parts = [rows.len(), edges.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
         let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, MemorySpace::Device);

@@ -108,7 +108,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
         let rerank = plan.rerank.map(|rerank| rerank.min(width) as u32);
-        let row_bytes = graph.args().row_bytes;
+        let row_bytes = graph.args().shape.row_bytes();
         let config = plan.params.launch.unwrap_or_else(|| match rerank {
             Some(_) => default_code_launch(queries, multiprocessors, row_bytes, width),
             None => default_launch(queries, multiprocessors, row_bytes),
@@ -132,7 +132,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         // No slot is visited twice: no visited cache.
         let config = TunedLaunch {
             visited_slots: 0,
-            ..default_launch(queries, multiprocessors, graph.args().row_bytes)
+            ..default_launch(queries, multiprocessors, graph.args().shape.row_bytes())
         };
         Self { graph, k, beam_width: k, config, slots: Some((SlotFormat::List, matching)), rerank }
     }
@@ -281,7 +281,13 @@ pub(crate) fn search_kernel<T: Element, S: Stream>(
     beam_width: u32,
     config: TunedLaunch,
 ) -> Search {
-    Search::for_rows(T::KIND, graph.form().measure(), graph.args().row_bytes, beam_width, config.warps)
+    Search::for_rows(
+        T::KIND,
+        graph.form().measure(),
+        graph.args().shape.row_bytes(),
+        beam_width,
+        config.warps,
+    )
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
@@ -333,7 +339,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
         });
         search_kernel(graph, beam_width, config).launch(&search).shared.max(quantized)
     };
-    let row_bytes = graph.args().row_bytes;
+    let row_bytes = graph.args().shape.row_bytes();
     let needed =
         shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
     if needed <= available { Ok(()) } else { Err(Error::RowTooLong { row_bytes, needed, available }) }

@@ -194,7 +194,11 @@ impl<T: Element> DeviceGraph<T> {
     pub fn check_search(&self, context: &Context) -> Result<()> {
         let beam_width = SearchParams::new(10).beam_width;
         check_shared_memory(self, beam_width, context.device().shared_per_block)?;
-        context.warm_up(&search_kernel(self, beam_width as u32, default_launch(1, 1, self.args().row_bytes)))
+        context.warm_up(&search_kernel(
+            self,
+            beam_width as u32,
+            default_launch(1, 1, self.args().shape.row_bytes()),
+        ))
     }
 }
 

@@ -1,8 +1,4 @@
 //! Exact distances, with as many rows in flight as registers allow.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
@@ -14,26 +10,16 @@ use crate::WARP_SIZE;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::DistanceForm;
 use crate::neighbor::entry;
-use crate::tile::{Tile, Unit};
+use crate::tile::{OwnUnits, Tile, Unit};
 
 /// Bytes of a line of the cache.
 const LINE: usize = 128;
 
-/// Exact distances, of tiles of `WIDTH` lanes per row.
-pub(in crate::search) struct Exact<
-    E,
-    T,
-    const WIDTH: u32,
-    const UNITS: u32,
-    const STEPS: usize,
-    const ROWS: usize,
-> where
-    E: Coordinates,
-    T: Term,
-{
-    tile: Tile<E, T, WIDTH, UNITS, STEPS, ROWS>,
+/// Exact distances. `LOADS` as for [`Tile`].
+pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
+    tile: Tile<E, T, LOADS>,
     /// This lane's units of the query, if it stays in registers.
-    own: [Unit; STEPS],
+    own: OwnUnits,
     /// The whole query, if it does not.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
@@ -42,39 +28,33 @@ pub(in crate::search) struct Exact<
     squared_norm: f32,
 }
 
-impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize> Scorer
-    for Exact<E, T, WIDTH, UNITS, STEPS, ROWS>
-where
-    E: Coordinates,
-    T: Term,
-{
+impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
-    const PER_ROUND: u32 = WARP_SIZE / WIDTH;
-
     #[inline(always)]
     fn query_bytes(args: &SearchArgs) -> u32 {
-        if Self::KEEPS_QUERY { 0 } else { args.graph.row_bytes }
+        args.graph.shape.query_bytes()
     }
 
     #[inline(always)]
     unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
-        let tile = Tile::new(args.graph.row_bytes);
+        let tile = Tile::new(args.graph.shape);
         // SAFETY: reads within the query, and writes as many bytes.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
             let own = tile.load_if_in_registers(query);
-            if !Self::KEEPS_QUERY {
+            let row_bytes = tile.row_bytes() as u32;
+            if !tile.shape.keeps_query() {
                 let mut at = thread * 16;
-                while at < args.graph.row_bytes {
+                while at < row_bytes {
                     let chunk: [u32; 4] = global::load_readonly(query.at(at as usize).cast());
                     memory.byte_add(at).cast().store(chunk);
                     at += threads * 16;
                 }
             }
             let squared_norm = match args.form {
-                DistanceForm::Cosine => squared_norm::<E>(query, args.graph.row_bytes),
+                DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
                 DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
             Self {
@@ -98,8 +78,9 @@ where
     unsafe fn prefetch(&self, ids: Shared<u32>, count: u32) {
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
-        let first = if Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::ONE_ROUND { ROWS as u32 } else { 0 };
-        let mut at = first * Self::PER_ROUND * lines + warp::lane_id();
+        let shape = &self.tile.shape;
+        let first = if shape.is_one_round() { shape.rows } else { 0 };
+        let mut at = first * self.per_round() * lines + warp::lane_id();
         while at < count * lines {
             // SAFETY: ids name rows, and at / lines < count; a line of the row.
             unsafe {
@@ -112,29 +93,22 @@ where
 
     #[inline(always)]
     unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
-        let lane = warp::lane_id();
-        let (tile, own) = (lane / WIDTH, lane % WIDTH);
-        let row_bytes = self.tile.row_bytes();
-        // Round `g` scores ids g * PER_ROUND to (g + 1) * PER_ROUND; lane `g` of a tile keeps what its tile found.
+        let (tile, own) = self.tile.place();
+        let (per_round, row_bytes) = (self.per_round(), self.tile.row_bytes());
+        // Round `g` scores ids g * per_round to (g + 1) * per_round; lane `g` of a tile keeps what its tile found.
         let mut sum = E::ZERO;
         // SAFETY: rows are as long as they say, and ids name rows; every lane comes to every sum.
         unsafe {
             let mut first = 0;
-            while first * Self::PER_ROUND < count {
-                let mut rows = [self.rows; ROWS];
-                for r in 0..ROWS {
-                    let place = (first + r as u32) * Self::PER_ROUND + tile;
-                    rows[r] = self.rows.add(ids.add(place.min(count - 1)).load() as usize * row_bytes);
-                }
-                let sums = self.tile.sums(rows, |step| self.unit(step));
-                for r in 0..ROWS {
-                    if own == first + r as u32 {
-                        sum = sums[r];
-                    }
-                }
-                first += ROWS as u32;
+            while first * per_round < count {
+                let row = |r: u32| {
+                    let place = (first + r) * per_round + tile;
+                    self.rows.add(ids.add(place.min(count - 1)).load() as usize * row_bytes)
+                };
+                sum = self.tile.sums(row, |step| self.unit(step), first, sum);
+                first += self.tile.shape.rows;
             }
-            let place = own * Self::PER_ROUND + tile;
+            let place = own * per_round + tile;
             let id = ids.add(place.min(count - 1)).load();
             let distance = self.finish(E::to_f32(sum), id);
             if place < count { entry(distance, id) } else { NO_ENTRY }
@@ -142,14 +116,12 @@ where
     }
 }
 
-impl<E, T, const WIDTH: u32, const UNITS: u32, const STEPS: usize, const ROWS: usize>
-    Exact<E, T, WIDTH, UNITS, STEPS, ROWS>
-where
-    E: Coordinates,
-    T: Term,
-{
-    /// Whether the query stays in registers: rows are one round of few steps.
-    const KEEPS_QUERY: bool = Tile::<E, T, WIDTH, UNITS, STEPS, ROWS>::IN_REGISTERS;
+impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
+    /// Rows that one load of a warp covers.
+    #[inline(always)]
+    fn per_round(&self) -> u32 {
+        WARP_SIZE >> self.tile.shape.log2_width
+    }
 
     /// This lane's unit of the query in a step.
     ///
@@ -157,8 +129,8 @@ where
     /// A barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
-        if Self::KEEPS_QUERY {
-            return self.own[step as usize];
+        if self.tile.shape.keeps_query() {
+            return Tile::<E, T, LOADS>::own_unit(&self.own, step);
         }
         // SAFETY: the offset is within the query.
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)

@@ -17,7 +17,6 @@ use super::super::quantized::lane_per_row_query_bytes;
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
 use crate::DevicePtr;
-use crate::WARP_SIZE;
 use crate::neighbor::entry;
 
 /// Estimates from rows of `CHUNKS` times 16 bytes.
@@ -34,8 +33,6 @@ pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
 impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     type Args = QuantizedSearchArgs;
     type Fetched = [[u32; 4]; CHUNKS];
-
-    const PER_ROUND: u32 = WARP_SIZE;
 
     #[inline(always)]
     fn query_bytes(args: &QuantizedSearchArgs) -> u32 {

@@ -26,9 +26,6 @@ pub(super) trait Scorer: Sized {
     /// Rows that are being loaded.
     type Fetched: Copy;
 
-    /// Rows that one load round of a warp covers: to score fewer takes as long.
-    const PER_ROUND: u32;
-
     /// Bytes of shared memory for the query: a multiple of 16, 0 if it stays in registers.
     fn query_bytes(args: &Self::Args) -> u32;
 

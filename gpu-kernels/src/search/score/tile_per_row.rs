@@ -38,8 +38,6 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     type Args = QuantizedSearchArgs;
     type Fetched = ();
 
-    const PER_ROUND: u32 = WARP_SIZE / WIDTH;
-
     #[inline(always)]
     fn query_bytes(args: &QuantizedSearchArgs) -> u32 {
         tile_per_row_query_bytes(&args.codes)
@@ -98,6 +96,9 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
 }
 
 impl<const WIDTH: u32> TilePerRow<WIDTH> {
+    /// Rows that one load of a warp covers.
+    const PER_ROUND: u32 = WARP_SIZE / WIDTH;
+
     /// The product of one byte of the levels with those of the row of this lane.
     ///
     /// # Safety

@@ -6,9 +6,8 @@ use rand::{Rng, RngExt};
 
 use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::prune::{COUNTERS, PruneArgs};
-use crate::search::shape::shape;
 use crate::suite::{reference, vectors};
-use crate::{Buffer, DevicePtr, Stream};
+use crate::{Buffer, DevicePtr, RowShape, Stream};
 
 /// Vertices, each with its row of edges.
 pub(super) struct Vertices<T> {
@@ -77,7 +76,7 @@ impl<T: Element> Vertices<T> {
     /// The distance of two vertices, equal to the bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
         let measure = self.form.measure();
-        let width = shape((self.stride * size_of::<T>()) as u32).width as usize;
+        let width = RowShape::new((self.stride * size_of::<T>()) as u32).width() as usize;
         let sum = reference::distance(measure, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
         match self.form {
@@ -180,7 +179,7 @@ impl<T: Element> Vertices<T> {
                 keys: DevicePtr::null(),
                 start_points: device.edges.input(),
                 start_points_len: 0,
-                row_bytes: self.row_bytes(),
+                shape: RowShape::new(self.row_bytes()),
                 edges_stride: self.edges_stride as u32,
                 largest_squared_norm: self.largest_squared_norm(),
             },

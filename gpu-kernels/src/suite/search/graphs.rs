@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use crate::graph::{GraphArgs, NO_SLOT};
 use crate::suite::vectors;
-use crate::{Buffer, DevicePtr, Stream};
+use crate::{Buffer, DevicePtr, RowShape, Stream};
 
 /// Bounds on the degree: of a part of a warp, of whole warps and between.
 const DEGREES: [usize; 7] = [1, 4, 31, 32, 33, 64, 128];
@@ -102,7 +102,7 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
             keys: self.keys.input(),
             start_points: self.start_points.input(),
             start_points_len: self.start_points.len() as u32,
-            row_bytes: self.row_bytes,
+            shape: RowShape::new(self.row_bytes),
             edges_stride: self.edges_stride,
             largest_squared_norm: self.largest_squared_norm,
         }

@@ -1,0 +1,32 @@
+//! Constants of kernels: numbers in the place of values that a launch would pass.
+
+/// What a kernel marks a constant by: a move whose source may be replaced, and its number.
+const CONSTANT: &str = "; // constant ";
+/// The directive of the blocks per multiprocessor that there are registers for.
+const MIN_BLOCKS: &str = ".minnctapersm ";
+
+/// The PTX of a kernel in which constant number `n` (`cuda_std::constant`) is `constants[n]`, compiled for at least
+/// `min_blocks` blocks per multiprocessor if it names a number of them. A launch of it must pass these values.
+///
+/// ```
+/// use jasper_ptx::specialize;
+///
+/// let ptx = ".minnctapersm 16\n\tmov.b32 %r2, %r1; // constant 0\n\tadd.u32 %r3, %r2, 1;\n";
+/// let expected = ".minnctapersm 24\n\tmov.b32 %r2, 208;\n\tadd.u32 %r3, %r2, 1;\n";
+/// assert_eq!(specialize(ptx, &[208], 24), expected);
+/// ```
+///
+/// # Panics
+/// If the kernel has a constant past the last.
+pub fn specialize(ptx: &str, constants: &[u32], min_blocks: u32) -> String {
+    let line = |line: &str| {
+        if line.starts_with(MIN_BLOCKS) {
+            return format!("{MIN_BLOCKS}{min_blocks}\n");
+        }
+        let Some((code, number)) = line.split_once(CONSTANT) else { return line.to_owned() };
+        let (target, _) = code.rsplit_once(", ").expect("a move has a target and a source");
+        let number: usize = number.trim_end().parse().expect("a constant has a number");
+        format!("{target}, {};\n", constants[number])
+    };
+    ptx.split_inclusive('\n').map(line).collect()
+}

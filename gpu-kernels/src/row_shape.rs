@@ -1,0 +1,109 @@
+//! How the lanes of a warp share rows of one length.
+
+/// Most steps of a row whose loads are in flight together.
+const MAX_STEPS: u32 = 8;
+/// Most units that a lane loads before it sums any: what registers have room for.
+pub(crate) const MAX_LOADS: u32 = 16;
+/// Most steps of a row that stays in registers.
+pub(crate) const QUERY_STEPS: u32 = 4;
+
+/// How the lanes of a warp share rows of one length: a *tile* of lanes reads a row in *steps* of a unit of 16 bytes per
+/// lane.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowShape {
+    /// The length of a row in units of 16 bytes.
+    pub(crate) units: u32,
+    /// The lanes of a tile, as a power of two: 2 to 5. The width fixes the order of additions, and with it the bits of a
+    /// distance of floats.
+    pub(crate) log2_width: u32,
+    /// Steps of a row whose loads are in flight together.
+    pub(crate) steps: u32,
+    /// Rows of a tile whose loads are in flight together: 1 if a row takes several rounds of `steps`.
+    pub(crate) rows: u32,
+}
+
+impl RowShape {
+    /// The shape for rows of `row_bytes`, a multiple of 16: the narrowest tile whose lanes read a row in six steps, and
+    /// as many rows as there are registers for. Rows that no tile reads in eight steps go in rounds of equal length.
+    ///
+    /// A narrow tile takes fewer shuffles per row, and wastes fewer loads at the end of one. Measured over all lengths:
+    /// docs/src/experiments.md#rows-of-any-length.
+    pub const fn new(row_bytes: u32) -> Self {
+        let units = row_bytes / 16;
+        let log2_width = match units {
+            ..=24 => 2,
+            25..=48 => 3,
+            49..=96 => 4,
+            _ => 5,
+        };
+        let total = units.div_ceil(1 << log2_width);
+        let rounds = total.div_ceil(MAX_STEPS);
+        let steps = total.div_ceil(rounds);
+        let mut rows = if rounds > 1 { 1 } else { 4 };
+        while rows * steps > MAX_LOADS {
+            rows /= 2;
+        }
+        Self { units, log2_width, steps, rows }
+    }
+
+    /// Lanes of a tile.
+    #[inline(always)]
+    pub(crate) const fn width(&self) -> u32 {
+        1 << self.log2_width
+    }
+
+    /// Steps of a whole row.
+    #[inline(always)]
+    pub(crate) const fn total_steps(&self) -> u32 {
+        (self.units + self.width() - 1) >> self.log2_width
+    }
+
+    /// Whether a row takes one round of steps.
+    #[inline(always)]
+    pub(crate) const fn is_one_round(&self) -> bool {
+        self.total_steps() <= self.steps
+    }
+
+    /// Whether the row that others are compared with stays in registers. Longer ones would take the registers of loads.
+    #[inline(always)]
+    pub(crate) const fn keeps_query(&self) -> bool {
+        self.total_steps() <= QUERY_STEPS
+    }
+
+    /// Bytes of shared memory that the row takes which others are compared with.
+    #[inline(always)]
+    pub(crate) const fn query_bytes(&self) -> u32 {
+        if self.keeps_query() { 0 } else { self.row_bytes() }
+    }
+
+    /// Bytes of a row.
+    #[inline(always)]
+    pub const fn row_bytes(&self) -> u32 {
+        self.units * 16
+    }
+
+    /// The values of a kernel's constants, in the order of their numbers.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) const fn constants(&self) -> [u32; 4] {
+        [self.units, self.log2_width, self.steps, self.rows]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_covered_by_its_steps() {
+        for units in 1..2000 {
+            let shape = RowShape::new(16 * units);
+            let rounds = shape.total_steps().div_ceil(shape.steps);
+            assert!(shape.width() * shape.steps * rounds >= units, "{shape:?}");
+            assert!(shape.width() * (shape.total_steps() - 1) < units, "{shape:?}");
+            assert!(shape.steps <= MAX_STEPS && shape.steps * shape.rows <= MAX_LOADS, "{shape:?}");
+            assert!(shape.rows <= shape.width(), "each row of a tile has a lane that keeps its sum");
+            assert!(shape.rows == 1 || shape.is_one_round(), "{shape:?}");
+        }
+    }
+}
