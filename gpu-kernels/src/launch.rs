@@ -44,7 +44,7 @@ impl Specialization {
     /// Blocks per multiprocessor that there must be registers for on devices of a compute capability. Code for those
     /// before 9.0 takes more registers.
     pub const fn min_blocks(&self, (major, _): (u32, u32)) -> u32 {
-        if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 3 / 4 }
+        if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 }
     }
 }
 

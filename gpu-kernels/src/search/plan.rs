@@ -16,16 +16,17 @@ use crate::{Kernel, Launch, RowShape, Specialization};
 /// The rows that searches by exact distances are compiled for.
 const ROWS: &RowTable = &exact_searches!(row_kinds);
 
-/// Blocks per multiprocessor that there are registers for without spills: more where fewer loads are in flight. Halves
-/// take more registers than others, because they are converted.
+/// Blocks per multiprocessor that there are registers for without spills, a multiple of four: more where fewer loads are
+/// in flight. Halves take more registers than others, because they are converted, and so do rounds.
 const fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
-    let is_half = matches!(element, ElementKind::F16);
+    let (is_half, loads) = (matches!(element, ElementKind::F16), shape.steps * shape.rows);
     match shape.units {
         _ if variant.warps > 1 => 1,
-        ..=8 if is_half && variant.registers != 1 => 20,
-        ..=8 => 24,
+        ..=8 if !is_half => 24,
+        ..=8 => 20,
         9..=12 if !is_half => 20,
-        _ if is_half && variant.has_wide_frontier() && shape.steps * shape.rows > 12 => 12,
+        _ if is_half && loads > 12 && variant.registers != 1 => 12,
+        _ if !shape.is_one_round() && variant.has_wide_frontier() => 12,
         _ => 16,
     }
 }
