@@ -12,7 +12,7 @@ use jasper_data::{AtomicFile, ReadAt};
 use super::info::Record;
 use super::parts::Meter;
 use super::rule::Rule;
-use super::save::{FileWriter, write_file};
+use super::save::{FileWriter, put, write_file};
 use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, at};
 use crate::Graph;
@@ -49,8 +49,12 @@ impl<T: Element> Graph<T> {
             let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
             file.items(Section::Params, &[Record::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
-            file.rows(Section::Degrees, slots, |slot| self.adjacency.degrees.row(slot.index()))?;
-            file.rows(Section::Edges, slots, |slot| self.adjacency.neighbors(slot))?;
+            let degree = |slot: VectorId| self.adjacency.degrees.row(slot.index());
+            file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, degree(slot)))?;
+            let row_bytes = self.params.max_degree() * size_of::<u32>();
+            file.rows(Section::Edges, slots, row_bytes, |slot, out| {
+                put(out, self.adjacency.neighbors(slot))
+            })?;
             file.finish()
         })?;
         Ok(())

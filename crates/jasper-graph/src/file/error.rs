@@ -29,7 +29,7 @@ pub enum FileFault {
         "is an index of format version {0}; this release reads version {FORMAT_VERSION}, so open it with a newer one"
     )]
     Version(u32),
-    /// The file is shorter or longer than its header says.
+    /// The file is shorter than its header says.
     #[error("is {actual} bytes, expected {claimed}; copy it again from its source")]
     Length {
         /// Bytes according to the header, or the size of a header.
@@ -70,8 +70,8 @@ pub enum FileFault {
     /// The file cannot be written. What was at the path before is still there.
     #[error("cannot be written; what was there before is untouched")]
     Write(#[source] io::Error),
-    /// The file is complete and in place, but its folder could not be synced.
-    #[error("is written, but a power cut could still undo it: its folder cannot be synced")]
+    /// The file is complete and in place, but it or its folder could not be synced.
+    #[error("is written, but a power cut could still undo it: it cannot be synced")]
     NotSynced(#[source] io::Error),
     /// The caller cancelled the operation. A file that was being written is unchanged.
     #[error(transparent)]

@@ -11,7 +11,7 @@ use jasper_data::ReadAt;
 use jasper_quant::Quantization;
 
 use super::small::KeyAt;
-use super::table::{Section, Sections, file_bytes};
+use super::table::{Section, Sections};
 use super::{FileError, FileFault, at, small};
 use crate::{Graph, needs_norms};
 
@@ -44,6 +44,8 @@ pub struct IndexInfo {
     pub sections: Vec<(Section, u64)>,
     /// Size of the file in bytes.
     pub file_bytes: u64,
+    /// Bytes of the file that are unused: sections that others replaced, and what an interrupted save left.
+    pub unused_bytes: u64,
     /// [`Graph::tuned_section`].
     pub tuned_section: Vec<u8>,
     /// Which code vectors have beside them, if any.
@@ -120,7 +122,7 @@ impl IndexInfo {
         info.keys = info.live() + bytes(Section::FurtherKeys) / size_of::<KeyAt>();
         info.deleted_keys = bytes(Section::DeletedKeys) / size_of::<KeyAt>();
         info.sections = sections.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
-        info.file_bytes = file_bytes(sections.entries());
+        (info.file_bytes, info.unused_bytes) = (sections.size(), sections.unused_bytes());
         if sections.find(Section::TunedSearches).is_some() {
             info.tuned_section = sections.read(Section::TunedSearches)?;
         }
@@ -202,6 +204,7 @@ impl IndexInfo {
             Section::TunedSearches => (TUNED_RECORD_BYTES, false),
             Section::Quantizer => (1, false),
             Section::Codes => (ROW_ALIGN_BYTES as u64, false),
+            Section::Unused => (1, false),
             _ => return None,
         })
     }
@@ -276,6 +279,7 @@ impl Record {
             edges: self.edges,
             sections: Vec::new(),
             file_bytes: 0,
+            unused_bytes: 0,
             tuned_section: Vec::new(),
             quantization: None,
             has_vectors: false,

@@ -27,6 +27,7 @@
 //! | `table` | the first page: magic, version and the table of sections |
 //! | `info` | the section `params`, and the lengths of the others that follow from it |
 //! | `save` | writing |
+//! | `append` | writing only the sections that a file lacks |
 //! | `checkpoint` | the edges of an unfinished bulk build |
 //! | `open`, `small` | reading and mapping, and the sections that both read |
 //! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
@@ -34,6 +35,7 @@
 //! | `error` | errors |
 //! | `forge` | correcting checksums, for tests |
 
+mod append;
 mod check;
 mod checkpoint;
 mod error;

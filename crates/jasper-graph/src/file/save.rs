@@ -2,17 +2,19 @@
 
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Element, ElementKind, ProgressFn, Stage, VectorId, no_progress};
+use jasper_core::{BitSet, Element, ElementKind, Key, ProgressFn, Stage, VectorId, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
 use super::info::Record;
 use super::parts::Meter;
 use super::small::KeyAt;
-use super::table::{Entry, Section, file_bytes, first_page};
-use super::{SECTION_ALIGN, padding};
+use super::table::{Entry, Section, file_bytes, header_page};
+use super::{SECTION_ALIGN, append, at, padding};
 use crate::{Codes, Graph};
 
 /// Statistics of a save.
@@ -21,6 +23,8 @@ use crate::{Codes, Graph};
 pub struct SaveStats {
     /// Size of the file in bytes.
     pub bytes: u64,
+    /// Bytes written: fewer than that if the file had some sections already.
+    pub written: u64,
 }
 
 impl<T: Element> Graph<T> {
@@ -29,7 +33,13 @@ impl<T: Element> Graph<T> {
     /// The new file is written under a temporary name, synced and renamed, so that a crash, a full disk or cancelling
     /// leaves the old file. A graph that was mapped from `path` may be saved there.
     ///
-    /// Cost: one pass over the graph, and disk space for both files; no memory except a buffer.
+    /// If the file at `path` differs from the graph only in the quantizer, the codes and the tuned searches, these
+    /// alone are appended to it, which is as safe: no section of the file is overwritten. Sections that they replace
+    /// become [`unused`](Section::Unused), until they are a quarter of the file or the file is saved again with nothing
+    /// to append; then it is written whole. A file with several hard links is always replaced.
+    ///
+    /// Cost: one pass over the graph, and disk space for both files, or for the appended sections; no memory except
+    /// buffers. If the file at `path` has an equal section `params`, another pass for checksums.
     ///
     /// # Errors
     /// [`FileError`].
@@ -39,6 +49,9 @@ impl<T: Element> Graph<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<SaveStats, FileError> {
         let path = path.as_ref();
+        if let Some(saved) = append::save_into(self, path, progress).map_err(write_error(path))? {
+            return Ok(saved);
+        }
         write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
 }
@@ -58,52 +71,66 @@ pub(crate) fn write_file<R>(
         })?;
         Ok(result)
     };
-    write_and_commit().map_err(|fault| match fault {
-        FileFault::Io(source) => FileError::new(path, FileFault::Write(source)),
-        fault => FileError::new(path, fault),
-    })
+    write_and_commit().map_err(write_error(path))
 }
 
-/// Writes the whole file. Unused entries (past the degree, of free slots, keys of tombstones) are written as zero, so
-/// that the bytes depend on the graph alone.
+/// Adds a path to a fault of writing.
+fn write_error(path: &Path) -> impl FnOnce(FileFault) -> FileError {
+    |fault| match fault {
+        FileFault::Io(source) => at(path)(FileFault::Write(source)),
+        fault => at(path)(fault),
+    }
+}
+
+/// Writes the whole file.
 pub(super) fn write<T: Element>(
     graph: &Graph<T>,
     out: &mut (impl Write + Seek),
     progress: &mut ProgressFn<'_>,
 ) -> Result<SaveStats, FileFault> {
+    let mut file = FileWriter::begin(out, T::KIND, meter(graph, Stage::Saving), progress)?;
+    write_sections(graph, &mut file)?;
+    file.finish()
+}
+
+/// A meter of the bytes of all sections.
+pub(super) fn meter<T: Element>(graph: &Graph<T>, stage: Stage) -> Meter {
+    let Graph { vectors, adjacency, .. } = graph;
+    let slots = graph.slots();
+    let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + slots * size_of::<Key>();
+    Meter::new(stage, slots, bytes as u64)
+}
+
+/// Writes the sections that the file does not have. Unused entries (past the degree, of free slots, keys of tombstones)
+/// are written as zero, so that the bytes depend on the graph alone.
+pub(super) fn write_sections<T: Element, W: Write>(
+    graph: &Graph<T>,
+    file: &mut FileWriter<'_, '_, W>,
+) -> Result<(), FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
     let slots = graph.slots();
-    let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + slots * size_of::<u64>();
-    let meter = Meter::new(Stage::Saving, slots, bytes as u64);
-    let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
-
     file.items(Section::Params, &[Record::new(graph)])?;
     if graph.has_vectors() {
         let zeros = vec![T::default(); vectors.table.width()];
         let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
-        file.rows(Section::Vectors, slots, row)?;
+        file.rows(Section::Vectors, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
     if let Some(norms) = vectors.squared_norms() {
-        let row = |slot: VectorId| if keys.is_free(slot) { &[0.0] } else { norms.row(slot.index()) };
-        file.rows(Section::SquaredNorms, slots, row)?;
+        let norm = |slot: VectorId| if keys.is_free(slot) { 0.0 } else { norms.at(slot.index()) };
+        file.rows(Section::SquaredNorms, slots, size_of::<f32>(), |slot, out| put(out, &[norm(slot)]))?;
     }
-    file.section(Section::Adjacency, |section| {
-        let zeros = vec![0_u32; graph.params().max_degree()];
-        (0..slots).map(VectorId::from_index).try_for_each(|slot| {
-            let neighbors = adjacency.neighbors(slot);
-            section.put(neighbors)?;
-            section.put(&zeros[neighbors.len()..])
-        })
+    let zeros = vec![0_u32; graph.params().max_degree()];
+    file.rows(Section::Adjacency, slots, size_of_val(&*zeros), |slot, out| {
+        let neighbors = adjacency.neighbors(slot);
+        put(out, neighbors);
+        put(out, &zeros[neighbors.len()..]);
     })?;
-    file.rows(Section::Degrees, slots, |slot| adjacency.degrees.row(slot.index()))?;
-    let row = |slot: VectorId| if keys.is_live(slot) { keys.first.row(slot.index()) } else { &[0] };
-    file.rows(Section::Keys, slots, row)?;
-    file.section(Section::FurtherKeys, |section| {
-        keys.further().try_for_each(|pair| section.put(&[KeyAt::from(pair)]))
-    })?;
-    file.section(Section::DeletedKeys, |section| {
-        keys.deleted_slots().try_for_each(|pair| section.put(&[KeyAt::from(pair)]))
-    })?;
+    let degree = |slot: VectorId| adjacency.degrees.at(slot.index());
+    file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
+    let key = |slot: VectorId| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
+    file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
+    file.records(Section::FurtherKeys, keys.further().map(KeyAt::from))?;
+    file.records(Section::DeletedKeys, keys.deleted_slots().map(KeyAt::from))?;
     file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
     file.items(Section::FreeSlots, &words(&keys.free, slots))?;
     file.items(Section::StartPoints, adjacency.start_points())?;
@@ -114,9 +141,9 @@ pub(super) fn write<T: Element>(
         file.items(Section::Quantizer, &quantizer.to_bytes())?;
         let zeros = vec![0_u32; table.width()];
         let row = |slot: VectorId| if keys.is_free(slot) { &zeros } else { table.row(slot.index()) };
-        file.rows(Section::Codes, slots, row)?;
+        file.rows(Section::Codes, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
-    file.finish()
+    Ok(())
 }
 
 /// Returns the bytes of the file, for tests and fuzzers.
@@ -140,15 +167,18 @@ fn words(set: &BitSet, slots: usize) -> Vec<u32> {
     words
 }
 
+/// Adds the bytes of items.
+pub(super) fn put<I: NoUninit>(out: &mut Vec<u8>, items: &[I]) {
+    out.extend_from_slice(bytemuck::cast_slice(items));
+}
+
 /// Writes sections one after another.
 pub(super) struct FileWriter<'a, 'p, W> {
     out: &'a mut W,
     element: ElementKind,
     entries: Vec<Entry>,
-    /// Bytes, length and checksum of the section that is being written.
-    buffer: Vec<u8>,
-    length: u64,
-    checksum: u32,
+    /// Bytes of sections written.
+    written: u64,
     meter: Meter,
     progress: &'a mut ProgressFn<'p>,
 }
@@ -156,7 +186,7 @@ pub(super) struct FileWriter<'a, 'p, W> {
 /// Bytes per write.
 const BLOCK: usize = 1 << 20;
 
-impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
+impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     /// Begins a file. The table is written last; until then its page is zero and the file is not an index.
     pub(super) fn begin(
         out: &'a mut W,
@@ -165,69 +195,128 @@ impl<'a, 'p, W: Write + Seek> FileWriter<'a, 'p, W> {
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, FileFault> {
         out.write_all(&[0; SECTION_ALIGN as usize])?;
-        let buffer = Vec::with_capacity(BLOCK);
-        Ok(Self { out, element, entries: Vec::new(), buffer, length: 0, checksum: 0, meter, progress })
+        Ok(Self::append(out, element, Vec::new(), meter, progress))
     }
 
-    /// Writes the table.
-    pub(super) fn finish(self) -> Result<SaveStats, FileFault> {
-        self.out.seek(SeekFrom::Start(0))?;
-        self.out.write_all(&first_page(&self.entries))?;
-        self.out.flush()?;
-        Ok(SaveStats { bytes: file_bytes(&self.entries) })
+    /// Continues a file of these sections, whose end is the position of `out`. Those of the graph that are among them
+    /// are not written again.
+    pub(super) fn append(
+        out: &'a mut W,
+        element: ElementKind,
+        entries: Vec<Entry>,
+        meter: Meter,
+        progress: &'a mut ProgressFn<'p>,
+    ) -> Self {
+        Self { out, element, entries, written: 0, meter, progress }
+    }
+
+    /// The table of the sections.
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        self.entries
     }
 
     /// Writes a section of these items.
     pub(super) fn items<I: NoUninit>(&mut self, section: Section, items: &[I]) -> Result<(), FileFault> {
-        self.section(section, |file| file.put(items))
-    }
-
-    /// Writes a section with a row for each slot.
-    pub(super) fn rows<'r, I: NoUninit>(
-        &mut self,
-        section: Section,
-        slots: usize,
-        row: impl Fn(VectorId) -> &'r [I],
-    ) -> Result<(), FileFault> {
-        self.section(section, |file| {
-            (0..slots).map(VectorId::from_index).try_for_each(|slot| file.put(row(slot)))
+        let bytes = bytemuck::cast_slice::<I, u8>(items);
+        self.section(section, |file, checksum| {
+            bytes.chunks(BLOCK).try_for_each(|block| file.block(block, crc32c::crc32c(block), checksum))
         })
     }
 
-    /// Writes a section whose items `fill` puts into the file.
+    /// Writes a section of keys.
+    fn records(&mut self, section: Section, records: impl Iterator<Item = KeyAt>) -> Result<(), FileFault> {
+        self.section(section, |file, checksum| {
+            let mut bytes = Vec::new();
+            for record in records {
+                put(&mut bytes, &[record]);
+                if bytes.len() >= BLOCK {
+                    file.block(&bytes, crc32c::crc32c(&bytes), checksum)?;
+                    bytes.clear();
+                }
+            }
+            file.block(&bytes, crc32c::crc32c(&bytes), checksum)
+        })
+    }
+
+    /// Writes a section with a row for each slot, of `row_bytes` at most. Threads gather the rows in blocks and compute
+    /// checksums, and this one writes the blocks.
+    pub(super) fn rows(
+        &mut self,
+        section: Section,
+        slots: usize,
+        row_bytes: usize,
+        row: impl Fn(VectorId, &mut Vec<u8>) + Sync,
+    ) -> Result<(), FileFault> {
+        let block_rows = (BLOCK / row_bytes.max(1)).max(1);
+        let blocks = slots.div_ceil(block_rows);
+        let gather = |block: usize| {
+            let mut bytes = Vec::with_capacity(block_rows * row_bytes);
+            let rows = block * block_rows..slots.min((block + 1) * block_rows);
+            rows.for_each(|slot| row(VectorId::from_index(slot), &mut bytes));
+            let checksum = crc32c::crc32c(&bytes);
+            (bytes, checksum)
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(blocks);
+        self.section(section, |file, checksum| {
+            let mut write = |(bytes, part): (Vec<u8>, u32)| file.block(&bytes, part, checksum);
+            if blocks < 2 {
+                return (0..blocks).try_for_each(|block| write(gather(block)));
+            }
+            thread::scope(|scope| {
+                let gather = &gather;
+                // Thread i gathers blocks i, i + threads, and so on, and is at most two ahead.
+                let queues = (0..threads).map(|first| {
+                    let (sender, queue) = mpsc::sync_channel(1);
+                    scope.spawn(move || {
+                        // Sending fails after a failed write has dropped the queues.
+                        (first..blocks).step_by(threads).try_for_each(|block| sender.send(gather(block)))
+                    });
+                    queue
+                });
+                let queues: Vec<_> = queues.collect();
+                let gathered =
+                    |block: usize| queues[block % threads].recv().expect("every block is gathered");
+                (0..blocks).try_for_each(|block| write(gathered(block)))
+            })
+        })
+    }
+
+    /// Writes a section, whose blocks `fill` writes with [`Self::block`].
     fn section(
         &mut self,
         section: Section,
-        fill: impl FnOnce(&mut Self) -> Result<(), FileFault>,
+        fill: impl FnOnce(&mut Self, &mut u32) -> Result<(), FileFault>,
     ) -> Result<(), FileFault> {
-        (self.length, self.checksum) = (0, 0);
-        fill(self)?;
-        self.flush()?;
-        let (offset, length) = (file_bytes(&self.entries), self.length);
-        self.put(&vec![0_u8; padding(length) as usize])?;
-        self.flush()?;
-        let item = section.item(self.element);
-        self.entries.push(Entry::new(section, item, offset, length, self.checksum));
-        Ok(())
-    }
-
-    /// Adds items to the section.
-    fn put<I: NoUninit>(&mut self, items: &[I]) -> Result<(), FileFault> {
-        for bytes in bytemuck::cast_slice::<I, u8>(items).chunks(BLOCK) {
-            if self.buffer.len() + bytes.len() > BLOCK {
-                self.flush()?;
-            }
-            self.buffer.extend_from_slice(bytes);
+        if self.entries.iter().any(|entry| entry.section() == section) {
+            return Ok(());
         }
+        let (offset, start) = (file_bytes(&self.entries), self.written);
+        let mut checksum = 0;
+        fill(self, &mut checksum)?;
+        let length = self.written - start;
+        let zeros = vec![0; padding(length) as usize];
+        self.block(&zeros, crc32c::crc32c(&zeros), &mut checksum)?;
+        let item = section.item(self.element);
+        self.entries.push(Entry::new(section, item, offset, length, checksum));
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), FileFault> {
-        self.checksum = crc32c::crc32c_append(self.checksum, &self.buffer);
-        self.out.write_all(&self.buffer)?;
-        self.length += self.buffer.len() as u64;
-        self.meter.advance(self.buffer.len() as u64, self.progress)?;
-        self.buffer.clear();
-        Ok(())
+    /// Writes bytes, whose checksum is `part`, and adds them to the checksum of the section.
+    fn block(&mut self, bytes: &[u8], part: u32, checksum: &mut u32) -> Result<(), FileFault> {
+        self.out.write_all(bytes)?;
+        *checksum = crc32c::crc32c_combine(*checksum, part, bytes.len());
+        self.written += bytes.len() as u64;
+        Ok(self.meter.advance(bytes.len() as u64, self.progress)?)
+    }
+}
+
+impl<W: Write + Seek> FileWriter<'_, '_, W> {
+    /// Writes the table.
+    pub(super) fn finish(self) -> Result<SaveStats, FileFault> {
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&header_page(&self.entries))?;
+        self.out.flush()?;
+        let bytes = file_bytes(&self.entries);
+        Ok(SaveStats { bytes, written: bytes })
     }
 }

@@ -17,7 +17,7 @@ const MAGIC: [u8; 8] = *b"JASPER\r\n";
 const PAGE: usize = SECTION_ALIGN as usize;
 /// The page ends with the checksum of everything before it.
 const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
-const MAX_SECTIONS: usize = (CHECKSUM_AT - size_of::<Header>()) / size_of::<Entry>();
+pub(super) const MAX_SECTIONS: usize = (CHECKSUM_AT - size_of::<Header>()) / size_of::<Entry>();
 /// Flag of a section that a reader may skip.
 const OPTIONAL: u32 = 1;
 
@@ -53,6 +53,8 @@ pub enum Section {
     Quantizer,
     /// The code of each vector. Optional.
     Codes,
+    /// What was replaced by later sections. Optional, and may be repeated.
+    Unused,
     /// Progress of a bulk build. Only in checkpoints.
     Checkpoint,
     /// The out-edges of all slots without gaps. Only in checkpoints.
@@ -63,7 +65,7 @@ pub enum Section {
 
 /// The code and name of every known kind. Those of an index come first, in the order of the file; the codes of
 /// checkpoints are far from them, because later releases add kinds of an index.
-const KINDS: [(Section, u32, &str); 16] = [
+const KINDS: [(Section, u32, &str); 17] = [
     (Section::Params, 1, "params"),
     (Section::Vectors, 2, "vectors"),
     (Section::SquaredNorms, 3, "squared norms"),
@@ -78,6 +80,7 @@ const KINDS: [(Section, u32, &str); 16] = [
     (Section::TunedSearches, 12, "tuned searches"),
     (Section::Quantizer, 13, "quantizer"),
     (Section::Codes, 14, "codes"),
+    (Section::Unused, 15, "unused"),
     (Section::Checkpoint, 1 << 16, "checkpoint"),
     (Section::Edges, (1 << 16) + 1, "edges"),
 ];
@@ -103,7 +106,7 @@ impl Section {
 
     /// Whether the section may be missing, and skipped by a reader.
     pub(super) fn is_optional(self) -> bool {
-        matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes)
+        matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Unused)
     }
 
     fn code(self) -> u32 {
@@ -171,6 +174,23 @@ impl Entry {
         Section::from_code(self.kind)
     }
 
+    /// The section of the same bytes that later sections replaced.
+    pub(super) fn into_unused(self) -> Self {
+        Self::new(Section::Unused, item::RECORD, self.offset, self.extent(), self.checksum)
+    }
+
+    /// Adds the bytes of the next section.
+    pub(super) fn extend(&mut self, next: &Self) {
+        self.length = self.extent() + next.length;
+        self.checksum = crc32c::crc32c_combine(self.checksum, next.checksum, next.extent() as usize);
+    }
+
+    /// Whether a section has the same contents, wherever it is.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.kind, self.item, self.length, self.checksum)
+            == (other.kind, other.item, other.length, other.checksum)
+    }
+
     /// Bytes with the padding.
     pub(super) fn extent(&self) -> u64 {
         self.length + padding(self.length)
@@ -182,40 +202,18 @@ impl Entry {
 pub(super) struct Sections<S> {
     source: S,
     entries: Vec<Entry>,
+    /// Bytes of the file.
+    size: u64,
 }
 
 impl<S: ReadAt> Sections<S> {
-    /// Reads the table, and checks that the sections cover the file without gaps.
+    /// Reads the table, and checks that the sections cover the file without gaps. Bytes after them are what an append
+    /// left that was not finished: see [`super::append`].
     pub(super) fn open(source: S) -> Result<Self, FileFault> {
-        let actual = source.size()?;
-        let mut page = [0_u8; PAGE];
-        source.read_exact_at(&mut page[..actual.min(SECTION_ALIGN) as usize], 0)?;
-        let (header, rest) = page.split_at(size_of::<Header>());
-        let header: Header = bytemuck::pod_read_unaligned(header);
-        if header.magic != MAGIC {
-            return Err(FileFault::NotAnIndex);
-        }
-        if actual < SECTION_ALIGN {
-            return Err(FileFault::Length { claimed: SECTION_ALIGN, actual });
-        }
-        if header.version != FORMAT_VERSION {
-            return Err(FileFault::Version(header.version));
-        }
-        if crc32c::crc32c(&page[..CHECKSUM_AT]).to_le_bytes() != page[CHECKSUM_AT..] {
-            return Err(FileFault::Header("its checksum differs".into()));
-        }
-        if header.file_bytes != actual {
-            return Err(FileFault::Length { claimed: header.file_bytes, actual });
-        }
-        if header.sections as usize > MAX_SECTIONS {
-            return Err(FileFault::Header(format!(
-                "{} sections, at most {MAX_SECTIONS} are allowed",
-                header.sections
-            )));
-        }
-        let table = &rest[..header.sections as usize * size_of::<Entry>()];
-        let sections = Self { source, entries: bytemuck::pod_collect_to_vec(table) };
-        sections.validate(actual)?;
+        // A file that another process appends to may change during the first attempt.
+        let header = current_header(&source).or_else(|_| current_header(&source))?;
+        let sections = Self { source, entries: header.entries, size: header.size };
+        sections.validate(header.end)?;
         Ok(sections)
     }
 
@@ -223,7 +221,8 @@ impl<S: ReadAt> Sections<S> {
         let mut end = SECTION_ALIGN;
         for (i, entry) in self.entries.iter().enumerate() {
             let section = entry.section();
-            if self.entries[..i].iter().any(|other| other.kind == entry.kind) {
+            let is_repeated = self.entries[..i].iter().any(|other| other.kind == entry.kind);
+            if is_repeated && section != Section::Unused {
                 return Err(FileFault::Header(format!("section `{section}` is repeated")));
             }
             if matches!(section, Section::Unknown(_)) && entry.flags & OPTIONAL == 0 {
@@ -247,6 +246,16 @@ impl<S: ReadAt> Sections<S> {
     /// The bytes of the file.
     pub(super) fn source(&self) -> &S {
         &self.source
+    }
+
+    /// Bytes of the file.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of replaced sections, and of an append that was not finished.
+    pub(super) fn unused_bytes(&self) -> u64 {
+        self.size - file_bytes(&self.entries) + unused_bytes(&self.entries)
     }
 
     pub(super) fn entries(&self) -> &[Entry] {
@@ -280,13 +289,67 @@ impl<S: ReadAt> Sections<S> {
     }
 }
 
+/// A header page that was read, and its file.
+struct FoundHeader {
+    /// Not validated.
+    entries: Vec<Entry>,
+    /// Bytes of the header page and the sections.
+    end: u64,
+    /// Bytes of the file.
+    size: u64,
+}
+
+/// Reads the first page or, if it was damaged while it was replaced, the copy of it that is then the last page.
+fn current_header(source: &impl ReadAt) -> Result<FoundHeader, FileFault> {
+    let size = source.size()?;
+    read_header(source, size, 0).or_else(|fault| {
+        let copy = size.saturating_sub(SECTION_ALIGN);
+        let found = read_header(source, size, copy).ok();
+        found.filter(|header| header.end == copy).ok_or(fault)
+    })
+}
+
+/// Reads the header page at `offset` of a file of `size` bytes.
+fn read_header(source: &impl ReadAt, size: u64, offset: u64) -> Result<FoundHeader, FileFault> {
+    let mut page = [0_u8; PAGE];
+    source.read_exact_at(&mut page[..(size - offset).min(SECTION_ALIGN) as usize], offset)?;
+    let (header, rest) = page.split_at(size_of::<Header>());
+    let header: Header = bytemuck::pod_read_unaligned(header);
+    if header.magic != MAGIC {
+        return Err(FileFault::NotAnIndex);
+    }
+    if size < SECTION_ALIGN {
+        return Err(FileFault::Length { claimed: SECTION_ALIGN, actual: size });
+    }
+    if header.version != FORMAT_VERSION {
+        return Err(FileFault::Version(header.version));
+    }
+    if crc32c::crc32c(&page[..CHECKSUM_AT]).to_le_bytes() != page[CHECKSUM_AT..] {
+        return Err(FileFault::Header("its checksum differs".into()));
+    }
+    if header.file_bytes > size {
+        return Err(FileFault::Length { claimed: header.file_bytes, actual: size });
+    }
+    if header.sections as usize > MAX_SECTIONS {
+        let problem = format!("{} sections, at most {MAX_SECTIONS} are allowed", header.sections);
+        return Err(FileFault::Header(problem));
+    }
+    let table = &rest[..header.sections as usize * size_of::<Entry>()];
+    Ok(FoundHeader { entries: bytemuck::pod_collect_to_vec(table), end: header.file_bytes, size })
+}
+
+/// Bytes of replaced sections.
+pub(super) fn unused_bytes(entries: &[Entry]) -> u64 {
+    entries.iter().filter(|entry| entry.section() == Section::Unused).map(Entry::extent).sum()
+}
+
 /// Size in bytes of a file of these sections.
 pub(super) fn file_bytes(entries: &[Entry]) -> u64 {
     entries.last().map_or(SECTION_ALIGN, |last| last.offset + last.extent())
 }
 
-/// The first page of a file of these sections.
-pub(super) fn first_page(entries: &[Entry]) -> [u8; PAGE] {
+/// The header page of a file of these sections.
+pub(super) fn header_page(entries: &[Entry]) -> [u8; PAGE] {
     debug_assert!(entries.len() <= MAX_SECTIONS);
     let mut page = [0; PAGE];
     let header = Header {

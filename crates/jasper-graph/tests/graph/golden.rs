@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{assert_same, sample, tuned};
 use jasper_core::{Element, Metric, no_progress};
-use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, check_file};
+use jasper_graph::{FORMAT_VERSION, Graph, IndexInfo, Section, check_file};
 
 fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<u8>) {
     let name = format!("v{version}-{}-{metric}.jasper", T::KIND);
@@ -36,6 +36,34 @@ fn version_1_is_read() {
     golden::<f32>(1, Metric::InnerProduct, Vec::new());
     golden::<u8>(1, Metric::L2, Vec::new());
     golden::<i8>(1, Metric::Cosine, tuned());
+}
+
+/// A file whose tuned searches were replaced by an append.
+#[test]
+fn an_appended_file_of_version_1_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-u8-l2-appended.jasper");
+    let save_in_steps = |path: &Path| {
+        let mut graph = sample::<u8>(Metric::L2);
+        for tuned in [Vec::new(), tuned()[..128].to_vec(), tuned()] {
+            graph.set_tuned_section(tuned);
+            graph.save(path, &mut no_progress).unwrap();
+        }
+        graph
+    };
+    if FORMAT_VERSION == 1 && std::env::var_os("JASPER_WRITE_GOLDENS").is_some() {
+        fs::remove_file(&path).ok();
+        save_in_steps(&path);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let expected = save_in_steps(&folder.path().join("expected.jasper"));
+    let info = IndexInfo::read(&path).unwrap();
+    assert_eq!((info.sections[10], info.unused_bytes), ((Section::Unused, 4096), 4096));
+    assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
+    assert_same(&Graph::<u8>::open(&path, &mut no_progress).unwrap(), &expected);
+    assert_same(&Graph::<u8>::map(&path).unwrap(), &expected);
+    if FORMAT_VERSION == 1 {
+        assert_eq!(fs::read(folder.path().join("expected.jasper")).unwrap(), fs::read(path).unwrap());
+    }
 }
 
 /// The book walks through a golden file; its lines are that file's bytes.
