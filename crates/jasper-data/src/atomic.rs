@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{self, JoinHandle};
 
 use tempfile::NamedTempFile;
 
@@ -32,6 +34,36 @@ use tempfile::NamedTempFile;
 pub struct AtomicFile {
     writer: BufWriter<NamedTempFile>,
     target: PathBuf,
+    /// Bytes written since the last call of the flusher.
+    unsynced: usize,
+    /// Starts with the first [`FLUSH_BYTES`].
+    flusher: Option<Flusher>,
+}
+
+/// After this many bytes, writing to the disk begins, so that [`AtomicFile::commit`] need not wait for all of it.
+const FLUSH_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
+/// A thread that syncs a file while it is being written.
+#[derive(Debug)]
+struct Flusher {
+    calls: SyncSender<()>,
+    /// The result must be looked at: the system reports an error of the disk once, not at every later sync.
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Flusher {
+    fn new(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        let (calls, queue) = mpsc::sync_channel(1);
+        let sync = move || queue.into_iter().try_for_each(|()| file.sync_data());
+        Ok(Self { calls, thread: thread::Builder::new().spawn(sync)? })
+    }
+
+    /// Waits for the last sync, and returns the first error.
+    fn finish(self) -> io::Result<()> {
+        drop(self.calls);
+        self.thread.join().expect("the flusher does not panic")
+    }
 }
 
 /// An [`AtomicFile`] was not committed, or may not survive a power cut.
@@ -86,7 +118,7 @@ impl AtomicFile {
         #[cfg(unix)]
         builder.permissions(permissions(&target));
         let writer = BufWriter::with_capacity(1 << 18, builder.tempfile_in(folder(&target))?);
-        Ok(Self { writer, target })
+        Ok(Self { writer, target, unsynced: 0, flusher: None })
     }
 
     /// Flushes and syncs the file, renames it over the target, and syncs the folder.
@@ -96,6 +128,7 @@ impl AtomicFile {
     pub fn commit(self) -> Result<(), CommitError> {
         let rename = || {
             let file = self.writer.into_inner()?;
+            self.flusher.map_or(Ok(()), Flusher::finish)?;
             file.as_file().sync_all()?;
             file.persist(&self.target)?;
             Ok(())
@@ -158,7 +191,18 @@ fn sync_folder(_: &Path) -> io::Result<()> {
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.write(bytes)
+        let written = self.writer.write(bytes)?;
+        self.unsynced += written;
+        if self.unsynced >= FLUSH_BYTES {
+            self.unsynced = 0;
+            let flusher = match self.flusher.take() {
+                Some(flusher) => flusher,
+                None => Flusher::new(self.writer.get_ref().as_file())?,
+            };
+            // If it is busy, or failed, which `commit` reports, another call would not help.
+            let _ = self.flusher.insert(flusher).calls.try_send(());
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -187,6 +231,29 @@ mod tests {
         drop(file);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_large_file_is_synced_while_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let content: Vec<u8> = (0..5 * FLUSH_BYTES + 7).map(|i| (i % 251) as u8).collect();
+        let mut file = AtomicFile::create(&path).unwrap();
+        for (i, bytes) in content.chunks(FLUSH_BYTES / 2).enumerate() {
+            file.write_all(bytes).unwrap();
+            assert_eq!(file.flusher.is_some(), i > 0);
+        }
+        file.commit().unwrap();
+        assert!(fs::read(&path).unwrap() == content);
+    }
+
+    /// A device that cannot be synced stands for a disk that fails.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_error_of_an_early_sync_is_returned() {
+        let flusher = Flusher::new(&File::open("/dev/null").unwrap()).unwrap();
+        flusher.calls.send(()).unwrap();
+        flusher.finish().unwrap_err();
     }
 
     #[test]
