@@ -1,5 +1,7 @@
 //! Numbers and units for people.
 
+use jasper::file::SaveStats;
+
 /// `1234567` as `1,234,567`.
 pub fn count(number: usize) -> String {
     match number / 1000 {
@@ -19,6 +21,14 @@ pub fn bytes(bytes: u64) -> String {
         size /= 1000.0;
     }
     format!("{size:.1} TB")
+}
+
+/// What a save did: `2.4 GB`, or `2.4 GB, of which 400 MB written`.
+pub fn saved(saved: SaveStats) -> String {
+    match bytes(saved.bytes) {
+        size if saved.written < saved.bytes => format!("{size}, of which {} written", bytes(saved.written)),
+        size => size,
+    }
 }
 
 /// A rate rounded to whole units, as [`count`].

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
+use jasper::file::SaveStats;
 use jasper::{AnyIndex, Device};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::files::open_index;
 use crate::process;
 use crate::terminal::{Terminal, merge};
 
-/// The index to update, and where to save it. The file is replaced atomically at the end.
+/// The index to update, and where to save it. The file is replaced or appended to at the end, atomically.
 #[derive(Debug, clap::Args)]
 pub struct OutputArgs {
     /// The index file
@@ -49,8 +50,8 @@ pub struct Updated {
     /// Time of the update without opening and saving.
     pub seconds: f64,
     save_seconds: f64,
-    /// Bytes of the index file.
-    bytes: u64,
+    #[serde(flatten)]
+    saved: SaveStats,
     peak_bytes: Option<u64>,
     output: PathBuf,
 }
@@ -77,7 +78,7 @@ impl UpdateArgs {
             deleted: index.stats().deleted_keys,
             seconds,
             save_seconds: start.elapsed().as_secs_f64(),
-            bytes: saved.bytes,
+            saved,
             peak_bytes: process::peak_bytes(),
             output,
         };
@@ -106,12 +107,12 @@ impl Updated {
 
 impl std::fmt::Display for Updated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        use crate::units::{bytes, count, seconds};
+        use crate::units::{count, saved, seconds};
         let (vectors, deleted, took) = (count(self.vectors), count(self.deleted), seconds(self.seconds));
         writeln!(
             f,
             "now      {vectors} vectors, and {deleted} deleted ones that can be restored; took {took}"
         )?;
-        write!(f, "saved    {}, {}", self.output.display(), bytes(self.bytes))
+        write!(f, "saved    {}, {}", self.output.display(), saved(self.saved))
     }
 }

@@ -57,6 +57,8 @@ fn json(info: &IndexInfo, tuned: &[Tuned]) -> Value {
         // Whether the index has vectors, or only codes.
         "has_vectors": info.has_vectors,
         "bytes": info.file_bytes,
+        // Replaced sections, until the file is written whole.
+        "unused_bytes": info.unused_bytes,
         "sections": sections.collect::<Vec<_>>(),
         "tuned": tuned,
     })
@@ -78,6 +80,9 @@ fn text(info: &IndexInfo, tuned: &[Tuned]) -> Result<String> {
         writeln!(text, "codes     {quantization}{dropped}")?;
     }
     write!(text, "file      {}", units::bytes(info.file_bytes))?;
+    if info.unused_bytes > 0 {
+        write!(text, ", of which {} unused", units::bytes(info.unused_bytes))?;
+    }
     for (section, bytes) in &info.sections {
         write!(text, "\n          {:>9}  {section}", units::bytes(*bytes))?;
     }

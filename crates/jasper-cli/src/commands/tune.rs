@@ -79,7 +79,7 @@ impl Args {
         let report = index.tune_with_progress(goal, queries, &mut terminal.progress())?;
         let seconds = start.elapsed().as_secs_f64();
         let output = self.output.unwrap_or(self.index);
-        let bytes = index.save_with_progress(&output, &mut terminal.progress())?.bytes;
+        let saved = index.save_with_progress(&output, &mut terminal.progress())?;
         let (output, queries) = (output.display(), report.queries);
         let state = report.searches.first().map_or(0, |search| search.state);
         let tuned = Tuned::list(report.searches, state);
@@ -90,7 +90,9 @@ impl Args {
             "sampled": given.is_none(),
             "seconds": seconds,
             "tuned": tuned,
-            "bytes": bytes,
+            "bytes": saved.bytes,
+            // Less than that where the file had the rest.
+            "written": saved.written,
             "output": output.to_string(),
         });
         let text = format!(
@@ -98,7 +100,7 @@ impl Args {
             table(&tuned, 9)?,
             units::count(queries),
             units::seconds(seconds),
-            units::bytes(bytes),
+            units::saved(saved),
         );
         terminal.report(&json, text)
     }

@@ -24,6 +24,9 @@ fn codes_are_made_shown_searched_by_and_taken_away() {
     // 16 coordinates are rotated in 64: 32 bytes of levels, 8 of factors, to the next 16.
     assert_eq!([&report["quantization"], &report["code_bytes"]], [&json!("rabitq:4"), &json!(400 * 48)]);
     assert_eq!(report["bytes"], sandbox.read("vectors.jasper").len());
+    // The file had the rest. 400 codes and the quantizer, with padding, and the header page twice.
+    assert!(report["written"].as_u64().unwrap() < 400 * 48 + 5 * 4096, "{report}");
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["unused_bytes"], 0);
     assert_eq!(sandbox.one(&["info", "vectors.jasper"])["quantization"], "rabitq:4");
     let text = String::from_utf8(sandbox.jasper(&["info", "vectors.jasper"]).stdout).unwrap();
     assert!(text.contains("\ncodes     rabitq:4\n"), "{text}");

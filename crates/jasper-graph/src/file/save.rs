@@ -19,11 +19,12 @@ use crate::{Codes, Graph};
 
 /// Statistics of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SaveStats {
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// Bytes written: fewer than that if the file had some sections already.
+    /// Bytes written: fewer than that if the file had most sections already.
     pub written: u64,
 }
 

@@ -86,7 +86,9 @@ impl<T: Element> Index<T> {
         Self { callers: Callers::new(Arc::clone(&backend)), backend, executor, writer, storage }
     }
 
-    /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete.
+    /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
+    /// differs from the index only in codes and tuned searches, [these alone are written](Graph::save), as after
+    /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
     ///
     /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a
     /// time.
