@@ -57,28 +57,3 @@ pub fn measure_search<T: Element>(
     );
     Ok(())
 }
-
-/// Evaluates an expression with `$T` as the element type of an [`ElementKind`](jasper::ElementKind).
-#[macro_export]
-macro_rules! with_element {
-    ($kind:expr, $T:ident => $work:expr) => {
-        match $kind {
-            jasper::ElementKind::F32 => {
-                type $T = f32;
-                $work
-            }
-            jasper::ElementKind::F16 => {
-                type $T = jasper::f16;
-                $work
-            }
-            jasper::ElementKind::U8 => {
-                type $T = u8;
-                $work
-            }
-            jasper::ElementKind::I8 => {
-                type $T = i8;
-                $work
-            }
-        }
-    };
-}

@@ -1,6 +1,6 @@
 //! Parameters, errors and statistics of a search.
 
-use jasper_core::Cancelled;
+use jasper_core::{Cancelled, DeviceError};
 use jasper_graph::{KeyError, VectorError};
 
 use crate::{Filter, SearchCost, TunedLaunch};
@@ -180,10 +180,9 @@ pub enum SearchError {
     /// The system gives no thread for submitted searches.
     #[error("no thread for submitted searches could be started; end other threads, or call `search`")]
     Thread(#[source] std::io::Error),
-    /// The device failed, or the index is not on one. From an index of the crate `jasper` this is its `DeviceError`;
-    /// from the crate `jasper-cuda`, its `Error`.
+    /// The device failed, or the index is not on one.
     #[error(transparent)]
-    Device(Box<dyn std::error::Error + Send + Sync>),
+    Device(#[from] DeviceError),
 }
 
 /// Search statistics.
@@ -216,7 +215,7 @@ impl From<VectorError> for SearchError {
 
 impl SearchError {
     /// The failure of a device.
-    pub fn device(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self::Device(Box::new(error))
+    pub fn device(error: impl Into<DeviceError>) -> Self {
+        Self::Device(error.into())
     }
 }

@@ -59,10 +59,7 @@ impl From<UpdateError> for BuildError {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::Cancelled(cancelled) => cancelled.into(),
-            UpdateError::Device(source) => match source.downcast::<DeviceError>() {
-                Ok(error) => Self::Device(*error),
-                Err(source) => Self::Input(UpdateError::Device(source)),
-            },
+            UpdateError::Device(error) => Self::Device(error),
             error => Self::Input(error),
         }
     }

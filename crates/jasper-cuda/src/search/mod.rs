@@ -189,11 +189,12 @@ impl<T: Element> DeviceGraph<T> {
     /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
     ///
     /// # Errors
-    /// [`Error::RowTooLong`](crate::Error::RowTooLong): a search needs more shared memory than a block has.
-    /// [`Error::Ptx`](crate::Error::Ptx): the device or its driver is too old for the kernels.
+    /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): a search needs more shared memory than a block has.
+    /// [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
         let beam_width = SearchParams::new(10).beam_width;
-        check_shared_memory(self, beam_width, context.device().shared_per_block)?;
+        check_shared_memory(self, beam_width, context.device().shared_per_block)
+            .map_err(|kind| context.fail(kind))?;
         context.warm_up(&search_kernel(
             self,
             beam_width as u32,

@@ -1,9 +1,9 @@
 //! Batches through the emulator, against the CPU executor.
 
 use bytemuck::Zeroable;
-use cuda_std::emulator::{Emulator, Fault};
+use cuda_std::emulator::Emulator;
 use gpu_kernels::codes::QueryTerms;
-use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
+use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
@@ -50,11 +50,14 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         self.stream
     }
 
-    fn streams(&mut self, rerank_stream: bool) -> Result<(&EmulatedStream, Option<&EmulatedStream>), Fault> {
+    fn streams(
+        &mut self,
+        rerank_stream: bool,
+    ) -> Result<(&EmulatedStream, Option<&EmulatedStream>), EmulatedFault> {
         Ok((self.stream, rerank_stream.then_some(self.stream)))
     }
 
-    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, Fault> {
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
         assert!(self.device.is_none(), "a context has one chunk in flight at most");
         let (queries, levels, terms) = &mut self.host;
         queries.resize(sizes.queries, T::default());
@@ -63,7 +66,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         Ok(QueryBuffers { queries, levels, terms })
     }
 
-    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, Fault> {
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
         let (stream, (queries, levels, terms)) = (self.stream, &self.host);
         let device = self.device.insert(DeviceChunk {
             queries: stream.upload(queries)?,
@@ -92,7 +95,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), Fault> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), EmulatedFault> {
         let device = self.device.as_mut().expect("queries are there before they are query_codes");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
@@ -100,7 +103,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
-    fn wait_results(&mut self) -> Result<Results<'_>, Fault> {
+    fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
         let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
         self.results = (results.read()?, costs.read()?);
         Ok(Results { results: &self.results.0, costs: &self.results.1 })

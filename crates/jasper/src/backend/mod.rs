@@ -14,8 +14,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Executor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
-    MemorySpace, SearchCost, SearchError, SearchParams, SearchReport, rolled_back,
+    CompactReport, ConsolidateReport, Existing, Hit, InsertReport, MatchesMut, MemorySpace, SearchCost,
+    SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::DevicePeaks;
@@ -154,22 +154,6 @@ fn unless_unavailable<R>(result: Result<R, DeviceError>) -> Result<Option<R>, De
         Err(DeviceError::Unavailable { .. }) => Ok(None),
         result => result.map(Some),
     }
-}
-
-/// [`Backend::without_edges`] on any graph.
-fn without_edges<T: Element, E: Executor<T>>(
-    executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    vertices: &[VectorId],
-    work: &mut dyn FnMut(),
-) -> Result<(), E::Error> {
-    let no_edges = vec![Vec::new(); vertices.len()];
-    rolled_back(graph, |graph| {
-        let updates = graph.read(|graph| executor.row_updates(graph, vertices, &no_edges))?;
-        graph.write(|graph| executor.publish(graph, updates))?;
-        work();
-        Ok(())
-    })
 }
 
 #[cfg(test)]
