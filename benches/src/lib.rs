@@ -51,7 +51,7 @@ pub fn measure_search<T: Element>(
     }
     let keys = &matches.keys()[..truth.len() * params.k];
     let recall = mean_recall(keys, params.k, |query| truth.truth(query));
-    let (beam_width, rate) = (params.beam_width, queries.len() as f64 / seconds);
+    let (beam_width, rate) = (params.effective_beam_width(), queries.len() as f64 / seconds);
     println!(
         "{{\"what\": \"{what}\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
     );

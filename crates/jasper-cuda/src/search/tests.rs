@@ -185,7 +185,10 @@ impl Both {
     fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, graph.dimension()).unwrap();
         let mut expected = Matches::new(queries.len(), params.k).unwrap();
-        let cpu = self.cpu.search_batch(graph, queries, params, expected.as_mut()).unwrap();
+        let cpu = self
+            .cpu
+            .search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, expected.as_mut())
+            .unwrap();
         let expected = entries(&expected);
         let (hits, report) = self.emulated(graph, queries, params).unwrap();
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, graph.metric(), queries.len());
@@ -566,7 +569,8 @@ fn what_cannot_be_searched_for_is_refused() {
     assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
     for (launch, message) in [
-        (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be at least 1"),
+        (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be 1, or at least 8"),
+        (TunedLaunch { warps: 7, ..ALONE }, "warps (7) of the launch must be 1, or at least 8"),
         (TunedLaunch { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
         (TunedLaunch { expansions: 9, ..ALONE }, "expansions (9)"),
         (

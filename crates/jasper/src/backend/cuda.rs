@@ -150,9 +150,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         self.graph.read(|graph| self.searches.search_one(graph.view()?, self.executor.pool(), query, params))
     }
 
-    fn search_batch(
+    fn search_rows(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
+use jasper_core::{Element, Key, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CompactReport, ConsolidateReport, CpuExecutor, Existing, Hit, InsertReport, MatchesMut, MemorySpace,
@@ -61,9 +61,9 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         self.graph.read(|graph| self.executor.search_one(graph, query, params))
     }
 
-    fn search_batch(
+    fn search_rows(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {

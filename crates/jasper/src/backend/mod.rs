@@ -66,9 +66,9 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
-    fn search_batch(
+    fn search_rows(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError>;
@@ -118,6 +118,16 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 }
 
 impl<T: Element> dyn Backend<T> {
+    /// [`Self::search_rows`] of a matrix.
+    pub(crate) fn search_batch(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        self.search_rows(&queries.rows().collect::<Vec<_>>(), params, matches)
+    }
+
     /// [`Self::read_graph`] with a result.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
         let (mut read, mut result) = (Some(read), None);
