@@ -51,34 +51,9 @@ pub fn measure_search<T: Element>(
     }
     let keys = &matches.keys()[..truth.len() * params.k];
     let recall = mean_recall(keys, params.k, |query| truth.truth(query));
-    let (beam_width, rate) = (params.beam_width, queries.len() as f64 / seconds);
+    let (beam_width, rate) = (params.effective_beam_width(), queries.len() as f64 / seconds);
     println!(
         "{{\"what\": \"{what}\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
     );
     Ok(())
-}
-
-/// Evaluates an expression with `$T` as the element type of an [`ElementKind`](jasper::ElementKind).
-#[macro_export]
-macro_rules! with_element {
-    ($kind:expr, $T:ident => $work:expr) => {
-        match $kind {
-            jasper::ElementKind::F32 => {
-                type $T = f32;
-                $work
-            }
-            jasper::ElementKind::F16 => {
-                type $T = jasper::f16;
-                $work
-            }
-            jasper::ElementKind::U8 => {
-                type $T = u8;
-                $work
-            }
-            jasper::ElementKind::I8 => {
-                type $T = i8;
-                $work
-            }
-        }
-    };
 }

@@ -1,10 +1,13 @@
 //! The emulator as a [`Stream`]: every launch runs at once, and every access is checked.
 
+use std::error::Error;
+use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::emulator::{self, Emulator, Fault};
+use jasper_core::DeviceError;
 
 use crate::{Buffer, DevicePtr, DevicePtrMut, Kernel, Stream};
 
@@ -46,8 +49,32 @@ impl<T> DerefMut for EmulatedBuffer<T> {
     }
 }
 
+/// A fault of an emulated device.
+#[derive(Clone, Debug)]
+pub struct EmulatedFault(Fault);
+
+impl fmt::Display for EmulatedFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for EmulatedFault {}
+
+impl From<Fault> for EmulatedFault {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+impl From<EmulatedFault> for DeviceError {
+    fn from(fault: EmulatedFault) -> Self {
+        Self::Failed { device: 0, source: Box::new(fault) }
+    }
+}
+
 impl Stream for EmulatedStream {
-    type Error = Fault;
+    type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
     /// Few, so that small tests have more blocks.
@@ -55,22 +82,22 @@ impl Stream for EmulatedStream {
         2
     }
 
-    fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+    fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
         Ok(EmulatedBuffer { array: self.emulator.allocate(&name::<T>(len), len), on_host: false })
     }
 
-    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
         let name = format!("{} on the host", name::<T>(len));
         Ok(EmulatedBuffer { array: self.emulator.allocate(&name, len), on_host: true })
     }
 
-    fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
+    fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, EmulatedFault> {
         let array = self.emulator.upload(&name::<T>(values.len()), values);
         Ok(EmulatedBuffer { array, on_host: false })
     }
 
     /// In pieces of two granules, so that small tests have several.
-    fn write_range<T: Pod, E: From<Fault>>(
+    fn write_range<T: Pod, E: From<EmulatedFault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
         within: Range<usize>,
@@ -92,25 +119,25 @@ impl Stream for EmulatedStream {
         from: &Self::Buffer<T>,
         to: &mut Self::Buffer<T>,
         len: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EmulatedFault> {
         to.copy(from, len);
         Ok(())
     }
 
-    fn synchronize(&self) -> Result<(), Fault> {
+    fn synchronize(&self) -> Result<(), EmulatedFault> {
         Ok(())
     }
 
     /// All work is done already.
-    fn wait_for(&self, _: &Self) -> Result<(), Fault> {
+    fn wait_for(&self, _: &Self) -> Result<(), EmulatedFault> {
         Ok(())
     }
 
-    fn synchronize_device(&self) -> Result<(), Fault> {
+    fn synchronize_device(&self) -> Result<(), EmulatedFault> {
         Ok(())
     }
 
-    fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Fault> {
+    fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), EmulatedFault> {
         buffer.fill(byte);
         Ok(())
     }
@@ -119,11 +146,11 @@ impl Stream for EmulatedStream {
         &self,
         buffer: &Self::Buffer<T>,
         within: Range<usize>,
-    ) -> Result<Vec<T>, Fault> {
-        buffer.read_range(within)
+    ) -> Result<Vec<T>, EmulatedFault> {
+        Ok(buffer.read_range(within)?)
     }
 
-    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Fault> {
+    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         let (body, launch) = (kernel.body(), kernel.launch(&args));
         // SAFETY: what the caller promises the emulator also checks, at every access.
         let run = || unsafe { body(args) };

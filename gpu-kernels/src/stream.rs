@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
+use jasper_core::DeviceError;
 
 use crate::{DevicePtr, DevicePtrMut, Kernel};
 
@@ -15,7 +16,7 @@ const PIECE: usize = 1 << 12;
 /// the calls; only downloads and `synchronize` wait for it.
 pub trait Stream {
     /// What can go wrong on the device.
-    type Error: std::error::Error + Send + Sync + 'static;
+    type Error: std::error::Error + Into<DeviceError>;
 
     /// Device memory, or host memory that the device reaches. The implementation keeps it alive for all launches queued
     /// before it is dropped.

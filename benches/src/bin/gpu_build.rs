@@ -18,8 +18,7 @@ use anyhow::{Context as _, Result};
 use jasper::cuda::{Context, PeakMemory};
 use jasper::data::{VectorFile, VectorFileOptions};
 use jasper::memory::MemorySpace;
-use jasper::{Device, Element, IndexBuilder, Metric, Progress};
-use jasper_benches::with_element;
+use jasper::{Device, Element, IndexBuilder, Metric, Progress, with_element};
 use serde_json::{Value, json};
 
 /// Vectors of the first build: enough for batches of every kind.

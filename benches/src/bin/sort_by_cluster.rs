@@ -7,7 +7,7 @@
 
 use std::error::Error;
 
-use jasper_benches::with_element;
+use jasper::with_element;
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Metric, no_progress};
 use jasper_data::{Operation, Runbook, ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};

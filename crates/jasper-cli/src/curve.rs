@@ -65,7 +65,7 @@ pub fn measure<'a>(
     let (rounds, count) = (seconds.len(), queries as f64);
     seconds.sort_unstable_by(f64::total_cmp);
     Ok(Point {
-        beam_width: params.beam_width,
+        beam_width: params.effective_beam_width(),
         k: params.k,
         recall: mean_recall(&keys, params.k, truth),
         queries_per_second: count / seconds[rounds / 2],

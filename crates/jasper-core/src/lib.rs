@@ -32,10 +32,12 @@
 //! | [`params`](BuildParams) | build parameters, their defaults and bounds |
 //! | [`progress`](Progress) | progress reports and cancellation |
 //! | `bitset` | [`BitSet`] |
+//! | `device_error` | [`DeviceError`] |
 //! | [`recall`] | recall@k, counting ties |
 //! | [`synthetic`] | seeded random data for tests, examples and benches |
 
 mod bitset;
+mod device_error;
 pub mod distance;
 mod element;
 mod id;
@@ -48,6 +50,7 @@ pub mod recall;
 pub mod synthetic;
 
 pub use bitset::BitSet;
+pub use device_error::DeviceError;
 pub use element::{Element, ElementKind};
 pub use id::{Key, MAX_VECTORS, NO_KEY, VectorId};
 pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, VectorSource, padded_len};

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use cust::sys::{self, CUdeviceptr};
 use gpu_kernels::{DevicePtr, DevicePtrMut};
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::virtual_memory::VirtualAllocation;
 use crate::{MemoryPlan, MemorySpace, Pinned, Stream};
 
@@ -54,7 +54,7 @@ impl<T: Pod> Buffer<T> {
         // The operating system may kill a process that pins too much memory instead of refusing the call.
         let plan =
             MemoryPlan::new("an array on the host").part(MemorySpace::Host, "pinned memory", bytes as u64);
-        plan.check(context.free_memory()?)?;
+        plan.check(context.free_memory()?).map_err(|error| context.fail(error))?;
         let pinned = Pinned::<T>::allocate(context, len)?;
         let address = if bytes > 0 { pinned.as_ptr().addr() as CUdeviceptr } else { 0 };
         Ok(Self { stream: stream.clone(), address, len, memory: Memory::Host(pinned) })
@@ -115,7 +115,7 @@ fn checked_bytes<T>(stream: &Stream, len: usize) -> Result<usize> {
     let total = context.device().memory;
     if bytes > total {
         let free = context.free_memory()?.device as usize;
-        return Err(Error::OutOfMemory { what: purpose(bytes), free, total });
+        return Err(context.fail(ErrorKind::OutOfMemory { what: purpose(bytes), free, total }));
     }
     Ok(bytes)
 }

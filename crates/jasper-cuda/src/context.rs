@@ -9,7 +9,7 @@ use gpu_kernels::{Kernel, Launch};
 use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
-use crate::error::{Error, Result, failure_of, failure_of_cust};
+use crate::error::{Error, ErrorKind, Result, failure_of, failure_of_cust};
 use crate::kernels::{KernelId, Kernels};
 use crate::memory_pool;
 use crate::{Bytes, Device};
@@ -17,7 +17,7 @@ use crate::{Bytes, Device};
 /// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device,
 /// share both.
 ///
-/// Methods may be called from any thread. Once a kernel has faulted, every call fails with [`Error::ContextLost`]: the
+/// Methods may be called from any thread. Once a kernel has faulted, every call fails with [`ErrorKind::ContextLost`]: the
 /// driver cannot recover the context, so only a new process can use the device again.
 #[derive(Clone)]
 pub struct Context {
@@ -55,8 +55,8 @@ impl Context {
             return Ok(Self { inner });
         }
         let driver = crate::device::driver_version()?;
-        let primary = cust::context::Context::new(Device::raw(ordinal)?)
-            .map_err(|error| Error::new(failure_of_cust(error), || (0, device.memory)))?;
+        let primary = cust::context::Context::new(device.raw()?)
+            .map_err(|error| ErrorKind::new(failure_of_cust(error), || (0, device.memory)).on(ordinal))?;
         let inner = Arc::new(Inner {
             device,
             driver,
@@ -89,7 +89,7 @@ impl Context {
     /// whose unused memory does not count as free otherwise.
     ///
     /// # Errors
-    /// [`Error::ContextLost`].
+    /// [`ErrorKind::ContextLost`].
     pub fn free_memory(&self) -> Result<Bytes> {
         self.synchronize()?;
         memory_pool::trim(self)?;
@@ -109,7 +109,7 @@ impl Context {
     /// Loads a kernel ahead of its first launch. The driver compiles the kernel for the device unless its cache has it.
     ///
     /// # Errors
-    /// [`Error::Ptx`], [`Error::UnknownKernel`].
+    /// [`ErrorKind::Ptx`], [`ErrorKind::UnknownKernel`].
     pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
         let launch = Launch::linear(1, 1);
         self.inner.kernels.prepare(self, &KernelId::of(kernel), launch).map(drop)
@@ -144,13 +144,19 @@ impl Context {
 
     /// Converts a failure. One that makes the context unusable is stored and returned by all later calls.
     pub(crate) fn error(&self, failure: Failure) -> Error {
-        let error =
-            Error::new(failure, || cust::memory::mem_get_info().unwrap_or((0, self.inner.device.memory)));
-        if matches!(error, Error::ContextLost { .. }) {
+        let memory = || cust::memory::mem_get_info().unwrap_or((0, self.inner.device.memory));
+        let kind = ErrorKind::new(failure, memory);
+        if matches!(kind, ErrorKind::ContextLost { .. }) {
             // The first error is the cause; later ones follow from it.
-            return self.inner.lost.get_or_init(|| error.with_last_launch(|| self.last_launch())).clone();
+            let error = || self.fail(kind.with_last_launch(|| self.last_launch()));
+            return self.inner.lost.get_or_init(error).clone();
         }
-        error
+        self.fail(kind)
+    }
+
+    /// An error on this device.
+    pub(crate) fn fail(&self, kind: impl Into<ErrorKind>) -> Error {
+        kind.into().on(self.inner.device.ordinal)
     }
 
     /// Stores the name of the kernel that is launched.

@@ -8,7 +8,7 @@ use cust::error::CudaError;
 use cust::sys::{self, CUdevice_attribute};
 
 use crate::Context;
-use crate::error::{Error, Result, failure_of, failure_of_cust};
+use crate::error::{ErrorKind, Result, failure_of, failure_of_cust};
 
 /// A CUDA device: its name and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,32 +47,32 @@ impl Device {
     /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
-    /// [`Error::NoDriver`] and [`Error::NoDevice`]: the list is never empty.
+    /// [`ErrorKind::NoDriver`] and [`ErrorKind::NoDevice`]: the list is never empty.
     pub fn list() -> Result<Vec<Self>> {
-        (0..count()?).map(Self::read).collect()
+        (0..count().map_err(|kind| kind.on(0))?).map(Self::get).collect()
     }
 
     /// The device of this number.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::NoSuchDevice`].
+    /// [`ErrorKind::NoDriver`], [`ErrorKind::NoDevice`], [`ErrorKind::NoSuchDevice`].
     pub fn get(ordinal: usize) -> Result<Self> {
-        let count = count()?;
-        if ordinal >= count {
-            return Err(Error::NoSuchDevice { ordinal, count });
-        }
-        Self::read(ordinal)
+        Self::read(ordinal).map_err(|kind| kind.on(ordinal))
     }
 
     /// Whether the device supports virtual memory management.
     pub(crate) fn maps_memory(context: &Context) -> Result<bool> {
-        let device = Self::raw(context.device().ordinal)?;
         let wanted = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
-        Ok(attribute(device, wanted)? != 0)
+        let value = raw(context.device().ordinal).and_then(|device| attribute(device, wanted));
+        value.map(|value| value != 0).map_err(|kind| context.fail(kind))
     }
 
-    fn read(ordinal: usize) -> Result<Self> {
-        let device = Self::raw(ordinal)?;
+    fn read(ordinal: usize) -> Result<Self, ErrorKind> {
+        let count = count()?;
+        if ordinal >= count {
+            return Err(ErrorKind::NoSuchDevice { ordinal, count });
+        }
+        let device = raw(ordinal)?;
         let get = |attribute| check(device.get_attribute(attribute)).map(unsigned);
         let opt_in = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Self {
@@ -107,8 +107,8 @@ impl Device {
     }
 
     /// The device of `cust` with this number.
-    pub(crate) fn raw(ordinal: usize) -> Result<cust::device::Device> {
-        check(cust::device::Device::get_device(u32::try_from(ordinal).unwrap_or(u32::MAX)))
+    pub(crate) fn raw(&self) -> Result<cust::device::Device> {
+        raw(self.ordinal).map_err(|kind| kind.on(self.ordinal))
     }
 }
 
@@ -121,35 +121,38 @@ impl fmt::Display for Device {
 /// The newest CUDA version that the driver supports, major and minor, as `nvidia-smi` shows it.
 ///
 /// # Errors
-/// [`Error::NoDriver`].
+/// [`ErrorKind::NoDriver`].
 pub fn driver_version() -> Result<(u32, u32)> {
-    load()?;
-    let version = check(cust::CudaApiVersion::get())?;
+    let version = load().and_then(|()| check(cust::CudaApiVersion::get())).map_err(|kind| kind.on(0))?;
     Ok((unsigned(version.major()), unsigned(version.minor())))
 }
 
-fn load() -> Result<()> {
-    jasper_driver::load().map_err(|error| Error::NoDriver(error.clone()))
+fn raw(ordinal: usize) -> Result<cust::device::Device, ErrorKind> {
+    check(cust::device::Device::get_device(u32::try_from(ordinal).unwrap_or(u32::MAX)))
+}
+
+fn load() -> Result<(), ErrorKind> {
+    jasper_driver::load().map_err(|error| ErrorKind::NoDriver(error.clone()))
 }
 
 /// Loads and initializes the driver, once.
-fn initialize() -> Result<()> {
+fn initialize() -> Result<(), ErrorKind> {
     load()?;
-    static DONE: OnceLock<Result<()>> = OnceLock::new();
+    static DONE: OnceLock<Result<(), ErrorKind>> = OnceLock::new();
     DONE.get_or_init(|| check(cust::init(cust::CudaFlags::empty()))).clone()
 }
 
 /// The number of devices, at least one.
-fn count() -> Result<usize> {
+fn count() -> Result<usize, ErrorKind> {
     initialize()?;
     match check(cust::device::Device::num_devices())? {
-        0 => Err(Error::NoDevice),
+        0 => Err(ErrorKind::NoDevice),
         count => Ok(count as usize),
     }
 }
 
 /// An attribute that `cust` does not define.
-fn attribute(device: cust::device::Device, attribute: CUdevice_attribute) -> Result<u32> {
+fn attribute(device: cust::device::Device, attribute: CUdevice_attribute) -> Result<u32, ErrorKind> {
     let mut value = 0;
     // SAFETY: `value` is writable, and `device` came from the driver.
     check_driver(unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) })?;
@@ -157,15 +160,15 @@ fn attribute(device: cust::device::Device, attribute: CUdevice_attribute) -> Res
 }
 
 /// Converts the result of a call of `cust` without a context.
-fn check<T>(result: std::result::Result<T, CudaError>) -> Result<T> {
-    result.map_err(|error| Error::new(failure_of_cust(error), unknown_memory))
+fn check<T>(result: Result<T, CudaError>) -> Result<T, ErrorKind> {
+    result.map_err(|error| ErrorKind::new(failure_of_cust(error), unknown_memory))
 }
 
 /// Converts the result of a driver call without a context.
-fn check_driver(result: sys::CUresult) -> Result<()> {
+fn check_driver(result: sys::CUresult) -> Result<(), ErrorKind> {
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
-        failed => Err(Error::new(failure_of(failed), unknown_memory)),
+        failed => Err(ErrorKind::new(failure_of(failed), unknown_memory)),
     }
 }
 
@@ -188,14 +191,16 @@ mod tests {
         match Device::list() {
             Ok(devices) => {
                 let past = Device::get(devices.len()).unwrap_err();
-                assert!(matches!(past, Error::NoSuchDevice { .. }), "{past}");
+                assert!(matches!(past.kind, ErrorKind::NoSuchDevice { .. }), "{past}");
                 assert_eq!(Device::get(0).as_ref(), Ok(&devices[0]));
             }
-            Err(Error::NoDriver(error)) => {
-                assert!(!error.attempts.is_empty());
-                assert_eq!(driver_version(), Err(Error::NoDriver(error)));
-            }
-            Err(error) => assert_eq!(error, Error::NoDevice),
+            Err(error) => match &error.kind {
+                ErrorKind::NoDriver(cause) => {
+                    assert!(!cause.attempts.is_empty());
+                    assert_eq!(driver_version(), Err(error));
+                }
+                kind => assert_eq!(*kind, ErrorKind::NoDevice),
+            },
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, St
 /// `pool`. Cost: less than that of copying them.
 ///
 /// # Errors
-/// [`Error::Plan`]: a tile does not fit into free memory. Otherwise those of the device.
+/// [`ErrorKind::Plan`]: a tile does not fit into free memory. Otherwise those of the device.
 ///
 /// # Panics
 /// If the vectors do not have the dimension that the quantizer was trained for.
@@ -42,7 +42,9 @@ pub fn encode_on_device<T: Element>(
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64)
         .part(MemorySpace::Host, "codes", 2 * (rows.len() * words * size_of::<u32>()) as u64);
     let row = Bytes { device: (2 * row_bytes + words * size_of::<u32>()) as u64, host: 0 };
-    let tile_rows = plan.batch("a row", row, context.free_memory()?, max_tile_rows(rows.len(), row_bytes))?;
+    let most = max_tile_rows(rows.len(), row_bytes);
+    let tile_rows =
+        plan.batch("a row", row, context.free_memory()?, most).map_err(|error| context.fail(error))?;
     let mut codes = stream.allocate::<u32>(tile_rows * words)?;
     let mut all: Vec<u32> = Vec::with_capacity(rows.len() * words);
     Pipeline::new(context, stride, tile_rows)?.run(

@@ -3,6 +3,7 @@
 use cust::error::CudaError;
 use cust::sys::CUresult;
 use gpu_kernels::Launch;
+use jasper_core::DeviceError;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 use jasper_vamana::{PlanError, SearchError, UpdateError};
 
@@ -10,10 +11,21 @@ use crate::ptx::Requirement;
 
 /// An operation on a device failed.
 ///
-/// After all errors but [`Self::ContextLost`] the device can still be used.
+/// After all errors but [`ErrorKind::ContextLost`] the device can still be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+#[non_exhaustive]
+pub struct Error {
+    /// Number of the device.
+    pub device: usize,
+    /// What failed.
+    pub kind: ErrorKind,
+}
+
+/// How an operation on a device can fail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// There is no CUDA driver on this machine, or it cannot be loaded.
     #[error("{0}; install the NVIDIA driver, or use the cpu")]
     NoDriver(LoadError),
@@ -163,6 +175,16 @@ const OUT_OF_MEMORY: i32 = 2;
 /// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: i32 = 100;
 
+impl From<Error> for DeviceError {
+    fn from(error: Error) -> Self {
+        let device = error.device;
+        match error.kind.is_unavailable() {
+            true => Self::Unavailable { device, source: Box::new(error) },
+            false => Self::Failed { device, source: Box::new(error) },
+        }
+    }
+}
+
 impl From<Error> for SearchError {
     fn from(error: Error) -> Self {
         Self::device(error)
@@ -175,7 +197,12 @@ impl From<Error> for UpdateError {
     }
 }
 
-impl Error {
+impl ErrorKind {
+    /// The error on a device.
+    pub fn on(self, device: usize) -> Error {
+        Error { device, kind: self }
+    }
+
     /// Whether no device is available, or it has too little memory, so that another device or the CPU can be used
     /// instead. All other errors are invalid parameters, or defects of the device, its driver or the kernels.
     pub fn is_unavailable(&self) -> bool {
@@ -218,13 +245,15 @@ impl Error {
             other => other,
         }
     }
+}
 
-    /// Adds to [`Self::OutOfMemory`] what the memory was for.
-    pub(crate) fn with_purpose(self, what: impl FnOnce() -> String) -> Self {
-        match self {
-            Self::OutOfMemory { free, total, .. } => Self::OutOfMemory { what: what(), free, total },
-            other => other,
+impl Error {
+    /// Adds to [`ErrorKind::OutOfMemory`] what the memory was for.
+    pub(crate) fn with_purpose(mut self, purpose: impl FnOnce() -> String) -> Self {
+        if let ErrorKind::OutOfMemory { what, .. } = &mut self.kind {
+            *what = purpose();
         }
+        self
     }
 }
 
@@ -255,25 +284,25 @@ mod tests {
 
     #[test]
     fn codes_become_what_they_mean() {
-        let error = |code| Error::new(Failure { call: "cuTest", code }, || (5, 9));
-        assert!(matches!(error(2), Error::OutOfMemory { free: 5, total: 9, .. }));
-        assert_eq!(error(100), Error::NoDevice);
+        let error = |code| ErrorKind::new(Failure { call: "cuTest", code }, || (5, 9));
+        assert!(matches!(error(2), ErrorKind::OutOfMemory { free: 5, total: 9, .. }));
+        assert_eq!(error(100), ErrorKind::NoDevice);
         for code in [700, 716, 719] {
-            assert!(matches!(error(code), Error::ContextLost { call: "cuTest", .. }), "{code}");
+            assert!(matches!(error(code), ErrorKind::ContextLost { call: "cuTest", .. }), "{code}");
             assert!(error(code).to_string().contains("restart the process"));
         }
-        assert!(matches!(error(1), Error::Call { code: 1, .. }));
-        assert!(matches!(error(12_345), Error::Call { code: 12_345, .. }));
-        let message = error(2).with_purpose(|| "a buffer of 7 bytes".into()).to_string();
+        assert!(matches!(error(1), ErrorKind::Call { code: 1, .. }));
+        assert!(matches!(error(12_345), ErrorKind::Call { code: 12_345, .. }));
+        let message = error(2).on(0).with_purpose(|| "a buffer of 7 bytes".into()).to_string();
         assert!(message.starts_with("no device memory for a buffer of 7 bytes: 5 of 9 bytes"), "{message}");
-        assert_eq!(error(100).with_purpose(|| unreachable!()), Error::NoDevice);
+        assert_eq!(error(100).on(3).with_purpose(|| unreachable!()), ErrorKind::NoDevice.on(3));
     }
 
     #[test]
     fn the_log_of_the_compiler_is_shown() {
         let message = |log: &str| {
             let requirement = Requirement::new(".version 7.4\n.target sm_80\n", (13, 0), (9, 0));
-            Error::Ptx { name: "X".into(), code: 218, requirement, log: log.into() }.to_string()
+            ErrorKind::Ptx { name: "X".into(), code: 218, requirement, log: log.into() }.to_string()
         };
         assert!(message("line 3: what?").ends_with("; its compiler says: line 3: what?"));
         assert!(!message("").contains("compiler says"));

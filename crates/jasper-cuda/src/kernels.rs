@@ -13,7 +13,7 @@ use gpu_kernels::{Kernel, Launch, Specialization};
 use jasper_ptx::{Archive, specialize};
 
 use crate::Context;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::module::LoadedModule;
 
 /// The kernels that were launched in a context.
@@ -33,9 +33,9 @@ impl KernelId {
     }
 
     /// Its PTX, for a device of a compute capability.
-    fn ptx(&self, capability: (u32, u32)) -> Result<String> {
+    fn ptx(&self, capability: (u32, u32)) -> Result<String, ErrorKind> {
         let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(&self.entry));
-        let ptx = ptx.map_err(|_| Error::UnknownKernel { entry: self.entry.clone().into_owned() })?;
+        let ptx = ptx.map_err(|_| ErrorKind::UnknownKernel { entry: self.entry.clone().into_owned() })?;
         Ok(match self.specialization {
             Some(how) => specialize(&ptx, &how.constants, how.min_blocks(capability)),
             None => ptx,
@@ -68,7 +68,10 @@ impl Kernels {
         let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let kernel = match &mut *kernel {
             Some(kernel) => kernel,
-            none => none.insert(LoadedModule::new(context, &id.ptx(context.device().compute_capability)?)?),
+            none => {
+                let ptx = id.ptx(context.device().compute_capability).map_err(|kind| context.fail(kind))?;
+                none.insert(LoadedModule::new(context, &ptx)?)
+            }
         };
         Ok(read(kernel))
     }

@@ -59,7 +59,8 @@ pub fn exact_knn_on_device<T: Element>(
     }
     let (dimension, stride, total) = (base.dimension(), padded_len::<T>(base.dimension()), base.len());
     let free = context.free_memory()?;
-    let tile_rows = tile_rows::<T>(total, queries.len(), dimension, k, free).map_err(Error::from)?;
+    let tile_rows =
+        tile_rows::<T>(total, queries.len(), dimension, k, free).map_err(|error| context.fail(error))?;
     let stream = Stream::new(context)?;
     let queries = upload(&stream, queries)?;
     let mut found: Option<KnnResults> = None;

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use jasper_cuda::prelude::*;
-//! use jasper_cuda::{Context, Error, Stream};
+//! use jasper_cuda::{Context, ErrorKind, Stream};
 //!
 //! fn round_trip() -> jasper_cuda::Result<Vec<u32>> {
 //!     let context = Context::open(0)?;
@@ -14,7 +14,7 @@
 //! match round_trip() {
 //!     Ok(values) => assert_eq!(values, [1, 2, 3]),
 //!     // The driver is loaded at run time: a program starts and runs without it.
-//!     Err(error) => assert!(matches!(error, Error::NoDriver(_) | Error::NoDevice), "{error}"),
+//!     Err(error) => assert!(matches!(error.kind, ErrorKind::NoDriver(_) | ErrorKind::NoDevice), "{error}"),
 //! }
 //! ```
 //!
@@ -68,7 +68,7 @@ pub use build::{DeviceExecutor, KernelPreload, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{Device, driver_version};
 pub use encode::encode_on_device;
-pub use error::{Error, LaunchLimit, Result};
+pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
 pub use graph::{DeviceGraph, MutableDeviceGraph};

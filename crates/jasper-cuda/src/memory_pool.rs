@@ -3,8 +3,8 @@
 use cust::sys::CUmemPool_attribute::{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_USED_MEM_HIGH};
 use cust::sys::{self, CUmemPool_attribute, CUmemoryPool};
 
+use crate::Context;
 use crate::error::Result;
-use crate::{Context, Device};
 
 /// Keeps freed device memory in the pool of this process while it lives, by raising the pool's release threshold.
 /// Without it each synchronization returns unused memory to the driver, and allocating it again costs a millisecond or
@@ -80,7 +80,7 @@ struct MemoryPool {
 
 impl MemoryPool {
     fn new(context: &Context) -> Result<Self> {
-        let device = Device::raw(context.device().ordinal)?;
+        let device = context.device().raw()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is writable, and the device came from the driver.
         context.call(|| unsafe { sys::cuDeviceGetDefaultMemPool(&mut raw, device.as_raw()) })?;

@@ -9,7 +9,7 @@ use cust::sys::{self, CUfunction, CUfunction_attribute};
 use gpu_kernels::Launch;
 
 use crate::Context;
-use crate::error::{Error, LaunchLimit, Result, failure_of_cust};
+use crate::error::{ErrorKind, LaunchLimit, Result, failure_of_cust};
 use crate::ptx::Requirement;
 
 /// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
@@ -24,7 +24,7 @@ impl Module {
     /// Compiles `ptx` for the device, or takes the machine code from the driver's cache.
     ///
     /// # Errors
-    /// [`Error::Ptx`] says what is wrong, or which driver or device is required.
+    /// [`ErrorKind::Ptx`] says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
         Ok(Self { context: context.clone(), loaded: LoadedModule::new(context, ptx)? })
     }
@@ -61,12 +61,12 @@ impl LoadedModule {
             if !is_rejection(failure.code) {
                 return context.error(failure);
             }
-            Error::Ptx {
+            context.fail(ErrorKind::Ptx {
                 name: jasper_driver::error_name(failure.code).unwrap_or("an error without a name").to_owned(),
                 code: failure.code,
                 requirement: Requirement::new(ptx, context.driver(), context.device().compute_capability),
                 log: log_of(ptx),
-            }
+            })
         })?;
         Ok(Self { module, functions: Mutex::default() })
     }
@@ -89,7 +89,7 @@ impl LoadedModule {
             (launch.grid.1 > y).then_some(LaunchLimit::GridY(y))
         };
         if let Some(limit) = limit {
-            return Err(Error::Launch { kernel: entry.to_owned(), launch, limit });
+            return Err(context.fail(ErrorKind::Launch { kernel: entry.to_owned(), launch, limit }));
         }
         if launch.shared > function.enabled_shared {
             let bytes = function.max_shared as i32;
@@ -102,7 +102,7 @@ impl LoadedModule {
 
     fn find(&self, context: &Context, entry: &str) -> Result<Function> {
         context.enter()?;
-        let unknown = || Error::UnknownKernel { entry: entry.to_owned() };
+        let unknown = || context.fail(ErrorKind::UnknownKernel { entry: entry.to_owned() });
         if entry.contains('\0') {
             return Err(unknown());
         }

@@ -8,7 +8,7 @@ use cust::sys;
 use gpu_kernels::{DevicePtr, DevicePtrMut};
 
 use crate::Context;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 /// Alignment of the dangling pointer of an empty allocation, as the driver aligns.
 const ALIGNMENT: usize = 256;
@@ -31,7 +31,7 @@ impl<T: Pod> Pinned<T> {
     /// Allocates `len` elements of any values: those that the operating system initializes memory with.
     ///
     /// # Errors
-    /// [`Error::NotPinned`]: the operating system refuses.
+    /// [`ErrorKind::NotPinned`]: the operating system refuses.
     pub(crate) fn allocate(context: &Context, len: usize) -> Result<Self> {
         let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
         let bytes = len.saturating_mul(size_of::<T>());
@@ -39,9 +39,9 @@ impl<T: Pod> Pinned<T> {
             let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
             // SAFETY: `first` is writable.
             let allocated = context.call(|| unsafe { sys::cuMemHostAlloc(&mut first, bytes, flags) });
-            allocated.map_err(|error| match error {
-                Error::OutOfMemory { .. } => Error::NotPinned { bytes },
-                other => other,
+            allocated.map_err(|error| match error.kind {
+                ErrorKind::OutOfMemory { .. } => context.fail(ErrorKind::NotPinned { bytes }),
+                _ => error,
             })?;
         }
         Ok(Self { context: context.clone(), first: first.cast(), len })
@@ -50,7 +50,7 @@ impl<T: Pod> Pinned<T> {
     /// Allocates `len` zeros. Cost: some milliseconds per 10 MB.
     ///
     /// # Errors
-    /// [`Error::NotPinned`]: the operating system refuses.
+    /// [`ErrorKind::NotPinned`]: the operating system refuses.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
         let pinned = Self::allocate(context, len)?;
         // SAFETY: the driver allocated that many elements, which may be zero.

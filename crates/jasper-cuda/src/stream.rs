@@ -110,7 +110,7 @@ impl Stream {
     /// Launches the kernel `entry` of a module.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::Launch`], and those of the driver.
+    /// [`ErrorKind::UnknownKernel`], [`ErrorKind::Launch`], and those of the driver.
     ///
     /// # Safety
     /// The kernel must take one parameter with the layout of `A`, and be sound for `args`: see

@@ -56,7 +56,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         return Ok(ConsolidateReport::default());
     }
     graph.read(|graph| graph.host().require_vectors())?;
-    transaction(graph, UpdateError::device, |graph| {
+    transaction(graph, |graph| {
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;

@@ -1,9 +1,8 @@
 //! Errors of builds and updates.
 
-use std::error::Error;
 use std::io;
 
-use jasper_core::{Cancelled, Key};
+use jasper_core::{Cancelled, DeviceError, Key};
 use jasper_graph::{KeyError, VectorError};
 use jasper_quant::TrainError;
 
@@ -45,15 +44,14 @@ pub enum UpdateError {
     /// A checkpoint of a bulk build cannot be written or resumed from.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The device failed. From an index of the crate `jasper` this is its `DeviceError`; from the crate `jasper-cuda`,
-    /// its `Error`.
+    /// The device failed.
     #[error(transparent)]
-    Device(Box<dyn Error + Send + Sync>),
+    Device(#[from] DeviceError),
 }
 
 impl UpdateError {
     /// A failure of the device.
-    pub fn device(error: impl Error + Send + Sync + 'static) -> Self {
-        Self::Device(Box::new(error))
+    pub fn device(error: impl Into<DeviceError>) -> Self {
+        Self::Device(error.into())
     }
 }

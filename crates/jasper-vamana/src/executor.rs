@@ -1,9 +1,7 @@
 //! The steps of the batch pipeline. The CPU and CUDA devices implement them, with the same results; on a device, sums
 //! of floats round differently.
 
-use std::error::Error;
-
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{DeviceError, Element, Neighbor, VectorId};
 
 use crate::connectivity::Reached;
 use crate::pipeline::Duplicates;
@@ -20,7 +18,7 @@ pub trait Executor<T: Element> {
     /// The graph it works on: on the host, or on a device.
     type Graph: MutableGraph<Element = T, Error = Self::Error>;
     /// Errors of the device; [`Infallible`](std::convert::Infallible) on the CPU.
-    type Error: Error + Send + Sync + 'static;
+    type Error: Into<DeviceError>;
     /// Candidate neighbors of each vertex of a chunk, with distances.
     type Candidates;
     /// The pruned neighbors of each vertex of a chunk, with distances.

@@ -91,7 +91,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         }
         Ok(())
     })?;
-    transaction(graph, UpdateError::device, |graph| {
+    transaction(graph, |graph| {
         let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {

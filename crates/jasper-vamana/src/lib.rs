@@ -84,7 +84,7 @@ pub use memory::{
     BuildShape, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,
     free_host_memory,
 };
-pub use mutable::{Exclusive, GraphLock, MutableGraph, Transaction, rolled_back, transaction};
+pub use mutable::{Exclusive, GraphLock, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
 pub use plan::{SearchPlan, Strategy};
 pub use quantized_linking::{LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};

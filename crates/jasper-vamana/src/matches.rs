@@ -2,7 +2,7 @@
 
 use jasper_core::{Key, NO_KEY};
 
-use crate::SearchError;
+use crate::{SearchError, SearchReport};
 
 /// One vector found by a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ impl Hit {
 /// Results of a batch of queries: two arrays of shape `(queries, k)`.
 ///
 /// The hits of a query are ordered nearest first, ties by vertex. Where a query has fewer than `k` hits, the rest of
-/// its row is [`NO_KEY`] and infinity.
+/// its row is [`NO_KEY`] and infinity. Results are equal if their hits are, whatever the searches cost.
 ///
 /// ```
 /// use jasper_vamana::Matches;
@@ -30,11 +30,18 @@ impl Hit {
 /// assert_eq!(matches.hits(0).count(), 0);
 /// # Ok::<(), jasper_vamana::SearchError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Matches {
     keys: Vec<Key>,
     distances: Vec<f32>,
     k: usize,
+    report: SearchReport,
+}
+
+impl PartialEq for Matches {
+    fn eq(&self, other: &Self) -> bool {
+        (self.k, &self.keys, &self.distances) == (other.k, &other.keys, &other.distances)
+    }
 }
 
 impl Matches {
@@ -51,7 +58,26 @@ impl Matches {
         }
         keys.resize(len, NO_KEY);
         distances.resize(len, f32::INFINITY);
-        Ok(Self { keys, distances, k })
+        Ok(Self { keys, distances, k, report: SearchReport::default() })
+    }
+
+    /// The results that `search` writes to new arrays, with its report.
+    ///
+    /// # Errors
+    /// [`SearchError::Memory`], and those of `search`.
+    pub fn filled(
+        queries: usize,
+        k: usize,
+        search: impl FnOnce(MatchesMut<'_>) -> Result<SearchReport, SearchError>,
+    ) -> Result<Self, SearchError> {
+        let mut matches = Self::new(queries, k)?;
+        matches.report = search(matches.as_mut())?;
+        Ok(matches)
+    }
+
+    /// What the search of all queries cost.
+    pub fn report(&self) -> &SearchReport {
+        &self.report
     }
 
     /// Number of queries.

@@ -1,12 +1,13 @@
 //! Graphs in use: changing them under a lock that searches share, and in transactions.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{PoisonError, RwLock};
 
-use jasper_core::Element;
+use jasper_core::{DeviceError, Element, VectorId};
 use jasper_graph::Graph;
+
+use crate::Executor;
 
 /// A graph that is changed while it is searched: on the host, or on a device.
 ///
@@ -16,7 +17,7 @@ pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;
     /// Errors of the device; `Infallible` on the CPU.
-    type Error: Error + Send + Sync + 'static;
+    type Error: Into<DeviceError>;
 
     /// The host's graph. Its edges may be older than those of the device.
     fn host(&self) -> &Graph<Self::Element>;
@@ -76,7 +77,7 @@ impl<T: Element> MutableGraph for Graph<T> {
 
 /// Access to a graph: shared for reading, exclusive for short writes.
 ///
-/// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to an [`RwLock`] that searches
+/// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to a [`SharedGraph`] that searches
 /// share, and by [`Transaction`].
 pub trait GraphLock<G: MutableGraph> {
     /// Runs `read` on the graph.
@@ -108,14 +109,41 @@ impl<G: MutableGraph> GraphLock<G> for Exclusive<'_, G> {
     }
 }
 
+/// A graph that searches share with the change that is under way.
+///
 /// Ignores poisoning: a reader that panics changes nothing, and what a writer changed is undone by its transaction.
-impl<G: MutableGraph> GraphLock<G> for &RwLock<G> {
+#[derive(Debug)]
+pub struct SharedGraph<G>(RwLock<G>);
+
+impl<G> SharedGraph<G> {
+    /// Shares a graph.
+    pub fn new(graph: G) -> Self {
+        Self(RwLock::new(graph))
+    }
+
+    /// Runs `read` while the graph does not change.
+    pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `write` while nothing reads the graph.
+    pub fn write<R>(&self, write: impl FnOnce(&mut G) -> R) -> R {
+        write(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The graph.
+    pub fn into_inner(self) -> G {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<G: MutableGraph> GraphLock<G> for &SharedGraph<G> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        read(&RwLock::read(self).unwrap_or_else(PoisonError::into_inner))
+        SharedGraph::read(self, read)
     }
 
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
-        write(&mut RwLock::write(self).unwrap_or_else(PoisonError::into_inner))
+        SharedGraph::write(self, write)
     }
 }
 
@@ -146,24 +174,32 @@ impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
 /// Runs `work` on a graph as one transaction. What it changed is kept if it succeeds, and undone if it fails or panics.
 ///
 /// # Errors
-/// Those of `work`, and through `failed` those of the device.
-pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E>(
+/// Those of `work` and of the device.
+pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E: From<DeviceError>>(
     graph: &mut L,
-    failed: impl FnOnce(G::Error) -> E,
     work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, E>,
 ) -> Result<R, E> {
-    run_transaction(graph, work, Result::is_ok).map_err(failed)?
+    run_transaction(graph, work, Result::is_ok).map_err(|error| E::from(error.into()))?
 }
 
-/// Runs `work` on a graph, and undoes in any case what it changed.
+/// Calls `work` while `vertices` have no out-edges, and restores these.
 ///
 /// # Errors
-/// Those of `work` and of the device.
-pub fn rolled_back<G: MutableGraph, L: GraphLock<G>, R>(
-    graph: &mut L,
-    work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, G::Error>,
-) -> Result<R, G::Error> {
-    run_transaction(graph, work, |_| false)?
+/// Those of the device; `work` may then not have been called.
+pub fn without_edges<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphLock<E::Graph>,
+    vertices: &[VectorId],
+    work: &mut dyn FnMut(),
+) -> Result<(), E::Error> {
+    let no_edges = vec![Vec::new(); vertices.len()];
+    let remove = |graph: &mut Transaction<'_, _>| {
+        let updates = graph.read(|graph| executor.row_updates(graph, vertices, &no_edges))?;
+        graph.write(|graph| executor.publish(graph, updates))?;
+        work();
+        Ok(())
+    };
+    run_transaction(graph, remove, |_| false)?
 }
 
 /// Runs `work` as one transaction, which is undone unless `keep` returns true for its result.

@@ -56,7 +56,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         max_beam_width: usize,
     ) -> Result<Self, SearchError> {
         let params = params.within(max_beam_width);
-        let SearchParams { k, beam_width, .. } = params;
+        let (k, beam_width) = (params.k, params.effective_beam_width());
         if k == 0 {
             return Err(SearchError::ZeroK);
         }
@@ -158,10 +158,10 @@ fn choose<T: Element>(
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
     let share = passing * live / vertices as f64;
     if share == 1.0 {
-        return Strategy::Beam(params.beam_width.min(vertices));
+        return Strategy::Beam(params.effective_beam_width().min(vertices));
     }
     let scan = live * passing + filter_calls / FILTER_CALLS_PER_DISTANCE;
-    let wide = (params.beam_width as f64 / share).ceil();
+    let wide = (params.effective_beam_width() as f64 / share).ceil();
     if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
         return Strategy::Scan;
     }

@@ -1,6 +1,6 @@
 //! Parameters, errors and statistics of a search.
 
-use jasper_core::Cancelled;
+use jasper_core::{Cancelled, DeviceError};
 use jasper_graph::{KeyError, VectorError};
 
 use crate::{Filter, SearchCost, TunedLaunch};
@@ -11,15 +11,17 @@ use crate::{Filter, SearchCost, TunedLaunch};
 /// use jasper_vamana::SearchParams;
 /// let even = |key: u64| key % 2 == 0;
 /// let params = SearchParams::new(10).beam_width(100).filter(&even);
-/// assert_eq!((params.k, params.beam_width), (10, 100));
+/// assert_eq!((params.k, params.beam_width), (10, Some(100)));
+/// assert_eq!(SearchParams::new(50).effective_beam_width(), 100);
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
     pub k: usize,
-    /// Size of the frontier: a larger one finds more and takes longer. At least `k`.
-    pub beam_width: usize,
+    /// Size of the frontier: a larger one finds more and takes longer. At least `k`. `None` is 64 or 2 `k`, whichever is
+    /// larger: recall near 0.99 on most data.
+    pub beam_width: Option<usize>,
     /// Which keys may be returned; all, if `None`.
     pub filter: Option<Filter<'a>>,
     /// Distances used for traversal.
@@ -46,24 +48,24 @@ pub enum Distances {
 }
 
 impl<'a> SearchParams<'a> {
-    /// `k` hits per query, with a beam width of 64 or 2 `k`, whichever is larger: recall near 0.99 on most data. A
-    /// device may limit this default to its largest beam width.
+    /// `k` hits per query, with the default beam width, which a device may limit to its largest.
     pub const fn new(k: usize) -> Self {
-        Self {
-            k,
-            beam_width: if k > 32 { k.saturating_mul(2) } else { 64 },
-            filter: None,
-            distances: Distances::Auto,
-            launch: None,
+        Self { k, beam_width: None, filter: None, distances: Distances::Auto, launch: None }
+    }
+
+    /// The beam width, or its default for `k`.
+    pub const fn effective_beam_width(&self) -> usize {
+        match self.beam_width {
+            Some(beam_width) => beam_width,
+            None if self.k > 32 => self.k.saturating_mul(2),
+            None => 64,
         }
     }
 
-    /// Limits a default beam width to `max_beam_width`.
-    pub(crate) fn within(mut self, max_beam_width: usize) -> Self {
-        if self.k <= max_beam_width && self.beam_width == Self::new(self.k).beam_width {
-            self.beam_width = self.beam_width.min(max_beam_width);
-        }
-        self
+    /// Sets the beam width, if it is the default, to that within `max_beam_width`.
+    pub(crate) fn within(self, max_beam_width: usize) -> Self {
+        let default = || self.effective_beam_width().min(max_beam_width.max(self.k));
+        Self { beam_width: Some(self.beam_width.unwrap_or_else(default)), ..self }
     }
 
     /// Sets the number of hits per query.
@@ -76,7 +78,7 @@ impl<'a> SearchParams<'a> {
     /// Sets the beam width. Time is nearly proportional to it.
     #[must_use]
     pub const fn beam_width(mut self, beam_width: usize) -> Self {
-        self.beam_width = beam_width;
+        self.beam_width = Some(beam_width);
         self
     }
 
@@ -180,10 +182,9 @@ pub enum SearchError {
     /// The system gives no thread for submitted searches.
     #[error("no thread for submitted searches could be started; end other threads, or call `search`")]
     Thread(#[source] std::io::Error),
-    /// The device failed, or the index is not on one. From an index of the crate `jasper` this is its `DeviceError`;
-    /// from the crate `jasper-cuda`, its `Error`.
+    /// The device failed, or the index is not on one.
     #[error(transparent)]
-    Device(Box<dyn std::error::Error + Send + Sync>),
+    Device(#[from] DeviceError),
 }
 
 /// Search statistics.
@@ -216,7 +217,20 @@ impl From<VectorError> for SearchError {
 
 impl SearchError {
     /// The failure of a device.
-    pub fn device(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self::Device(Box::new(error))
+    pub fn device(error: impl Into<DeviceError>) -> Self {
+        Self::Device(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_default_beam_width_is_limited_to_that_of_a_device() {
+        let on_device = |params: SearchParams<'_>| params.within(1024).effective_beam_width();
+        assert_eq!([10, 600, 1024, 1500].map(|k| on_device(SearchParams::new(k))), [64, 1024, 1024, 1500]);
+        assert_eq!(on_device(SearchParams::new(1000).beam_width(2000)), 2000);
+        assert_eq!(SearchParams::new(1000).within(usize::MAX).effective_beam_width(), 2000);
     }
 }

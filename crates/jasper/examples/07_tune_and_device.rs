@@ -27,7 +27,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::remove_file(&path)?;
     let params = index.tuned(goal, 100).ok_or("this goal was tuned above")?;
     let matches = index.search_batch(MatrixView::new(&queries, 24)?, params)?;
-    println!("on {}, beam width {}: {} answers", index.device(), params.beam_width, matches.keys().len());
+    println!(
+        "on {}, beam width {}: {} answers",
+        index.device(),
+        params.effective_beam_width(),
+        matches.keys().len()
+    );
     assert_eq!(matches.queries(), 100);
     Ok(())
 }

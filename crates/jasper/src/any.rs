@@ -345,10 +345,21 @@ impl IndexBuilder<'_> {
     /// # Errors
     /// [`BuildError`].
     pub fn build_any(self, vectors: AnySource<'_>) -> Result<AnyIndex, BuildError> {
-        self.build_any_with_progress(vectors, &mut no_progress).map(|(index, _)| index)
+        self.build_any_with_report(vectors).map(|(index, _)| index)
     }
 
-    /// [`Self::build_any`] with a progress callback. Also returns a report.
+    /// [`Self::build_any`], also with a report of what it did.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_any_with_report(
+        self,
+        vectors: AnySource<'_>,
+    ) -> Result<(AnyIndex, BuildReport), BuildError> {
+        self.build_any_with_progress(vectors, &mut no_progress)
+    }
+
+    /// [`Self::build_any_with_report`] with a progress callback.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -420,6 +431,18 @@ impl AnyIndex {
     /// [`MoveError`].
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
+    }
+
+    /// See [`Index::tune`].
+    ///
+    /// # Errors
+    /// [`TuneError`], also for queries of another element.
+    pub fn tune(
+        &self,
+        goal: Goal,
+        queries: TuneQueries<'_, AnyVectors<'_>>,
+    ) -> Result<TuneReport, TuneError> {
+        self.tune_with_progress(goal, queries, &mut no_progress)
     }
 
     /// See [`Index::tune_with_progress`].

@@ -59,10 +59,7 @@ impl From<UpdateError> for BuildError {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::Cancelled(cancelled) => cancelled.into(),
-            UpdateError::Device(source) => match source.downcast::<DeviceError>() {
-                Ok(error) => Self::Device(*error),
-                Err(source) => Self::Input(UpdateError::Device(source)),
-            },
+            UpdateError::Device(error) => Self::Device(error),
             error => Self::Input(error),
         }
     }
@@ -194,12 +191,12 @@ impl<'a> IndexBuilder<'a> {
     /// are.
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, no_progress, bench::synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(builder.build_with_progress(&vectors, &mut no_progress)?.1.quantized_linking);
-    /// assert!(!builder.exact_linking().build_with_progress(&vectors, &mut no_progress)?.1.quantized_linking);
+    /// assert!(builder.build_with_report(&vectors)?.1.quantized_linking);
+    /// assert!(!builder.exact_linking().build_with_report(&vectors)?.1.quantized_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self) -> Self {
@@ -305,10 +302,21 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// [`BuildError`].
     pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with_progress(vectors, &mut no_progress).map(|(index, _)| index)
+        self.build_with_report(vectors).map(|(index, _)| index)
     }
 
-    /// [`Self::build`] with a progress callback. Also returns a report.
+    /// [`Self::build`], also with a report of what it did.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_with_report<T: Element>(
+        self,
+        vectors: &dyn VectorSource<T>,
+    ) -> Result<(Index<T>, BuildReport), BuildError> {
+        self.build_with_progress(vectors, &mut no_progress)
+    }
+
+    /// [`Self::build_with_report`] with a progress callback.
     ///
     /// # Errors
     /// [`BuildError`].

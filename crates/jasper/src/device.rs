@@ -1,12 +1,10 @@
 //! Devices: where an index is built, searched and changed.
 
-use std::error::Error;
 use std::fmt;
 use std::fs;
 use std::str::FromStr;
 
-use jasper_core::Element;
-use jasper_vamana::{SearchError, UpdateError};
+use jasper_core::{DeviceError, Element};
 
 use crate::{Index, backend};
 
@@ -20,62 +18,6 @@ pub enum Device {
     Cpu,
     /// The CUDA device of this number.
     Cuda(usize),
-}
-
-/// A device cannot be used, or failed.
-///
-/// [`SearchError::Device`] and [`UpdateError::Device`] hold one in a box:
-///
-/// ```
-/// use jasper::{DeviceError, SearchError};
-///
-/// fn is_too_small(error: &SearchError) -> bool {
-///     let SearchError::Device(error) = error else { return false };
-///     matches!(error.downcast_ref(), Some(DeviceError::Unavailable { .. }))
-/// }
-/// # assert!(!is_too_small(&SearchError::ZeroK) && !is_too_small(&DeviceError::OnCpu.into()));
-/// ```
-///
-/// With the feature `cuda`, the source of [`Self::Unavailable`] and [`Self::Failed`] is a `cuda::Error`.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// This crate was compiled without the feature `cuda`.
-    #[error(
-        "device cuda:{0} cannot be used: jasper was compiled without CUDA; use cpu or auto, or enable the feature `cuda`"
-    )]
-    NotCompiled(usize),
-    /// There is no such device, no driver for it, or not enough room on it.
-    #[error("device cuda:{device} cannot be used")]
-    Unavailable {
-        /// Number of the device.
-        device: usize,
-        /// The reason.
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// The device failed.
-    #[error("device cuda:{device} failed")]
-    Failed {
-        /// Number of the device.
-        device: usize,
-        /// The reason.
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// Queries in device memory were given to an index on the CPU.
-    #[error("the index is on the cpu, which cannot read device memory; move it to a CUDA device")]
-    OnCpu,
-}
-
-impl From<DeviceError> for SearchError {
-    fn from(error: DeviceError) -> Self {
-        Self::device(error)
-    }
-}
-
-impl From<DeviceError> for UpdateError {
-    fn from(error: DeviceError) -> Self {
-        Self::device(error)
-    }
 }
 
 /// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).
@@ -175,6 +117,8 @@ pub fn cpu_name() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use super::*;
 
     #[test]

@@ -125,22 +125,46 @@ pub use jasper_core::{
     BitSet, BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, ProgressFn, Stage,
     VectorSource, f16, no_progress,
 };
-#[cfg(feature = "cuda")]
-pub use jasper_cuda as cuda;
-pub use jasper_data as data;
-pub use jasper_graph as graph;
 pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
 pub use jasper_vamana::{Distances, Filter, Hit, Matches, MemorySpace, SearchParams};
+
+/// CUDA devices: their memory, streams and errors, and what works on vectors there without an index.
+#[cfg(feature = "cuda")]
+pub mod cuda {
+    pub use jasper_cuda::{
+        Attempt, Buffer, Context, Device, DeviceBatch, DeviceHit, Error, ErrorKind, KnnError, LaunchLimit,
+        LoadError, MAX_BEAM_WIDTH, NO_HIT, PeakMemory, PoolRetention, Requirement, Result, Stream,
+        copy_bandwidth, driver_version, encode_on_device, exact_knn_on_device, hit_from_device, median_time,
+        prelude,
+    };
+    pub use jasper_quant::{Codes, Quantizer};
+}
+
+/// Files of vectors, keys and true neighbors; exact search; runbooks.
+pub mod data {
+    pub use jasper_data::{
+        GroundTruth, KnnError, NpyError, Operation, ParseFormatError, PathError, ReadCause, ReadError, Rows,
+        Runbook, RunbookError, Side, Step, StepError, ThreadPool, ThreadPoolBuilder, TruthError, VectorFile,
+        VectorFileOptions, VectorFormat, VectorWriter, WriteCause, WriteError, exact_knn, read_keys,
+        write_keys, write_vectors,
+    };
+}
+
+/// The graph of an index, to [read](crate::Index::read_graph) and to exchange with other libraries.
+pub mod graph {
+    pub use jasper_core::VectorId;
+    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, Vectors, interop};
+}
 
 /// All errors and their causes. Those of most calls are also at the root of the crate.
 pub mod error {
     pub use crate::auto_quantize::AutoQuantizeError;
     pub use crate::builder::BuildError;
     pub use crate::check::CheckError;
-    pub use crate::device::{DeviceError, MoveError, ParseDeviceError};
+    pub use crate::device::{MoveError, ParseDeviceError};
     pub use crate::tune::error::TuneError;
-    pub use jasper_core::{Cancelled, MatrixError, ParamError};
+    pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
     pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
     pub use jasper_quant::{ParseQuantizationError, TrainError};
     pub use jasper_vamana::{

@@ -59,6 +59,7 @@ mod tests {
     use std::ops::Range;
 
     use bytemuck::Pod;
+    use jasper_core::DeviceError;
 
     use super::*;
     use crate::{DevicePtr, DevicePtrMut, Kernel};
@@ -67,6 +68,23 @@ mod tests {
     #[derive(Default)]
     struct CountingStream {
         fills: Cell<u32>,
+    }
+
+    #[derive(Debug, PartialEq)]
+    struct Failed;
+
+    impl std::fmt::Display for Failed {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("failed")
+        }
+    }
+
+    impl std::error::Error for Failed {}
+
+    impl From<Failed> for DeviceError {
+        fn from(failed: Failed) -> Self {
+            Self::Failed { device: 0, source: Box::new(failed) }
+        }
     }
 
     struct Null<T>(usize, PhantomData<T>);
@@ -86,7 +104,7 @@ mod tests {
     }
 
     impl Stream for CountingStream {
-        type Error = std::fmt::Error;
+        type Error = Failed;
         type Buffer<T: Pod> = Null<T>;
 
         fn multiprocessors(&self) -> u32 {
@@ -133,7 +151,7 @@ mod tests {
         }
 
         fn download_range<T: Pod>(&self, _: &Null<T>, _: Range<usize>) -> Result<Vec<T>, Self::Error> {
-            Err(std::fmt::Error)
+            Err(Failed)
         }
 
         unsafe fn launch<K: Kernel>(&self, _: &K, _: K::Args) -> Result<(), Self::Error> {
@@ -159,7 +177,7 @@ mod tests {
         let cleared = stream.fills.get();
         assert_eq!(next(&mut tiles, &stream, 7), (0, 0));
         assert_eq!(next(&mut tiles, &stream, 2), (7, 2));
-        assert_eq!(tiles.launch(&stream, 5, |_| Err(std::fmt::Error)), Err(std::fmt::Error));
+        assert_eq!(tiles.launch(&stream, 5, |_| Err(Failed)), Err(Failed));
         assert_eq!(next(&mut tiles, &stream, 1), (9, 4));
         assert_eq!(stream.fills.get(), cleared);
     }

@@ -55,6 +55,8 @@ pub use plan::{QuantizedSearch, Search};
 pub use sequence::{Rerank, RerankStream, quantized_search};
 
 pub use quantized::QuantizedSearchArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use variant::MIN_TEAM_WARPS;
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};

@@ -1,11 +1,11 @@
-//! What all search kernels have in common: where the frontier is, and how many warps share a query.
+//! The variants of a search kernel: where the frontier is, and how many warps share a query.
 
 use super::shared_layout::{Layout, LayoutParams, MAX_WARPS};
 use super::{MAX_BEAM_WIDTH, SearchArgs};
 use crate::{Launch, WARP_SIZE};
 
-/// Warps of the smallest team.
-const MIN_TEAM_WARPS: u32 = 8;
+/// Warps of the smallest team: a search by several warps has at least these.
+pub const MIN_TEAM_WARPS: u32 = 8;
 /// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.
 pub(super) const MAX_ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const MAX_CODE_TEAM: u32 = 8;
@@ -27,8 +27,8 @@ impl Variant {
         Self { registers: 0, warps: 1 },
     ];
 
-    /// The narrowest frontier for beams of `beam_width`, and a team of `warps`, at most `max_team`; fewer than
-    /// [`MIN_TEAM_WARPS`] mean one warp. Teams have their frontier in shared memory.
+    /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`, whose frontier is in shared memory; below, one warp
+    /// with the narrowest frontier that holds `beam_width` entries.
     ///
     /// # Panics
     /// If the beam is wider than [`MAX_BEAM_WIDTH`].

@@ -21,8 +21,8 @@ use std::error::Error;
 use bench::{Bench, Settings};
 use jasper::bench::synthetic::permutation;
 use jasper::data::VectorFile;
-use jasper::{Device, Element, Key};
-use jasper_benches::{step, with_element};
+use jasper::{Device, Element, Key, with_element};
+use jasper_benches::step;
 
 /// Rounds of replacing.
 const ROUNDS: usize = 20;

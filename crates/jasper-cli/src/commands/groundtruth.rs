@@ -101,7 +101,7 @@ impl Args {
                 });
                 let can_fall_back = |error: &cuda::KnnError| match error {
                     cuda::KnnError::K(_) => true,
-                    cuda::KnnError::Device(error) => error.is_unavailable(),
+                    cuda::KnnError::Device(error) => error.kind.is_unavailable(),
                     _ => false,
                 };
                 match truth {

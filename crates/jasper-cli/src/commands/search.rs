@@ -65,7 +65,7 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         let k = self.k;
-        let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).beam_width);
+        let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).effective_beam_width());
         check_search(k, &[beam_width])?;
         let filter: Option<KeyFilter> =
             self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
@@ -86,7 +86,7 @@ impl Args {
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
         to_ground_truth(&keys, distances, k)?.write(&output)?;
-        let (output, beam_width, device) = (output.display(), params.beam_width, index.device());
+        let (output, beam_width, device) = (output.display(), params.effective_beam_width(), index.device());
         let rate = count as f64 / seconds;
         let [hops, distances] = [cost.hops, cost.distances].map(|number| number as f64 / count as f64);
         let json = json!({

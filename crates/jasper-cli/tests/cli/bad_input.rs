@@ -260,11 +260,13 @@ fn missing_for_cuda() -> Vec<String> {
     #[cfg(feature = "cuda")]
     match jasper::cuda::Device::get(0) {
         Ok(_) => Vec::new(),
-        Err(jasper::cuda::Error::NoDriver(error)) => {
-            let names = error.attempts.into_iter().map(|attempt| attempt.name);
-            names.chain(["no CUDA driver: tried".into(), "use the cpu".into()]).collect()
-        }
-        Err(error) => vec![error.to_string()],
+        Err(error) => match error.kind {
+            jasper::cuda::ErrorKind::NoDriver(error) => {
+                let names = error.attempts.into_iter().map(|attempt| attempt.name);
+                names.chain(["no CUDA driver: tried".into(), "use the cpu".into()]).collect()
+            }
+            kind => vec![kind.to_string()],
+        },
     }
 }
 

@@ -36,7 +36,7 @@ pub use preload::KernelPreload;
 /// checkpoint. In between only counters are copied to the host.
 ///
 /// # Errors
-/// [`Error::BuildParam`], [`Error::Plan`] or [`Error::RowTooLong`] when a parameter, the graph or a row does not fit the device,
+/// [`ErrorKind::BuildParam`], [`ErrorKind::Plan`] or [`ErrorKind::RowTooLong`] when a parameter, the graph or a row does not fit the device,
 /// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is
 /// cancelled.
 pub fn link_on_device<T: Element>(
@@ -59,12 +59,14 @@ pub fn link_on_device<T: Element>(
 /// read, and they are in memory now.
 fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(), Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    Ok(plan_build::<T>(&BuildShape::of(graph))?.check(free)?)
+    let planned = plan_build::<T>(&BuildShape::of(graph)).and_then(|plan| Ok(plan.check(free)?));
+    planned.map_err(|kind| context.fail(kind))
 }
 
 fn upload<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(Stream, DeviceGraph<T>), Error> {
     let stream = Stream::new(context)?;
     let copy = DeviceGraph::upload(&stream, graph, MemorySpace::Device)?;
-    check_shared_memory(&copy, graph.params().build_beam_width(), context.device().shared_per_block)?;
+    let room = context.device().shared_per_block;
+    check_shared_memory(&copy, graph.params().build_beam_width(), room).map_err(|kind| context.fail(kind))?;
     Ok((stream, copy))
 }

@@ -9,7 +9,7 @@ use jasper_vamana::{BuildShape, largest_batch};
 
 use super::executor::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::graph::edges_stride;
-use crate::{DeviceGraph, Error, MemoryPlan, MemorySpace, Result, Stream};
+use crate::{DeviceGraph, ErrorKind, MemoryPlan, MemorySpace, Stream};
 
 /// Bytes of one pair of a sort.
 const PAIR: u64 = 12;
@@ -17,15 +17,15 @@ const PAIR: u64 = 12;
 const DRIVER_BYTES: u64 = 256 << 20;
 
 /// Checks that kernels support the beam width of these parameters.
-pub(crate) fn check_beam(params: &BuildParams) -> Result<()> {
+pub(crate) fn check_beam(params: &BuildParams) -> Result<(), ErrorKind> {
     check_max("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())
 }
 
-fn check_max(name: &'static str, value: f64, max: f64) -> Result<()> {
+fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> {
     if value <= max {
         return Ok(());
     }
-    Err(Error::BuildParam { name, value: value.to_string(), max: max.to_string() })
+    Err(ErrorKind::BuildParam { name, value: value.to_string(), max: max.to_string() })
 }
 
 /// The memory of a build, on the device and on the host: the graph on both, and the largest batch.
@@ -35,8 +35,8 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<()> {
 /// which are searched for. A batch needs the memory of the largest of these steps.
 ///
 /// # Errors
-/// [`Error::BuildParam`]: the beam width or the largest batch is more than kernels support.
-pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan> {
+/// [`ErrorKind::BuildParam`]: the beam width or the largest batch is more than kernels support.
+pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan, ErrorKind> {
     let params = &shape.params;
     check_beam(params)?;
     let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));

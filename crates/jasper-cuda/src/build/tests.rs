@@ -17,7 +17,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::{DeviceExecutor, plan_build};
-use crate::{DeviceGraph, Error, MemorySpace, MutableDeviceGraph};
+use crate::{DeviceGraph, ErrorKind, MemorySpace, MutableDeviceGraph};
 
 const DIMENSION: usize = 9;
 
@@ -199,7 +199,7 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
     );
     let greedy = BuildParams::builder().max_batch_share(1.0).build().unwrap();
     let error = plan(200_000_000, greedy).unwrap_err();
-    assert!(matches!(error, Error::BuildParam { name: "max_batch_share", .. }), "{error}");
+    assert!(matches!(error, ErrorKind::BuildParam { name: "max_batch_share", .. }), "{error}");
 }
 
 /// Bytes of a plan beyond vectors and graph, as a share of these.

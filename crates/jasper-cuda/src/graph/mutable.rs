@@ -226,12 +226,14 @@ impl<T: Element> MutableDeviceGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::RowTooLong`](crate::Error::RowTooLong): the beam is wider, or rows
+    /// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam) and [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): the beam is wider, or rows
     /// are longer, than kernels are made for.
     pub fn check_updates(&self) -> crate::Result<()> {
-        let (params, device) = (self.host.params(), self.stream().context().device());
-        check_beam(params)?;
-        check_shared_memory(self.on_device(), params.build_beam_width(), device.shared_per_block)
+        let (params, context) = (self.host.params(), self.stream().context());
+        let room = context.device().shared_per_block;
+        check_beam(params)
+            .and_then(|()| check_shared_memory(self.on_device(), params.build_beam_width(), room))
+            .map_err(|kind| context.fail(kind))
     }
 
     /// The view for searches.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::emulator::{Emulator, Fault};
-use gpu_kernels::emulated::{EmulatedBuffer, EmulatedStream};
+use gpu_kernels::emulated::{EmulatedBuffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::{Kernel, Stream};
 use jasper_core::synthetic::rng;
 use jasper_core::{
-    BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16, no_progress,
+    BuildParams, DeviceError, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16,
+    no_progress,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -35,7 +36,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn call(&self) -> Result<(), Fault> {
+    fn call(&self) -> Result<(), EmulatedFault> {
         let left = self.calls.get();
         self.calls.set(left.and_then(|left| left.checked_sub(1)));
         if left == Some(0) { Err(wished()) } else { Ok(()) }
@@ -43,34 +44,34 @@ impl Faulty {
 }
 
 /// A fault of no kernel.
-fn wished() -> Fault {
-    Fault::Unwritten { buffer: "wished".into(), element: 0, len: 0 }
+fn wished() -> EmulatedFault {
+    Fault::Unwritten { buffer: "wished".into(), element: 0, len: 0 }.into()
 }
 
 impl Stream for Faulty {
-    type Error = Fault;
+    type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
     fn multiprocessors(&self) -> u32 {
         self.stream.multiprocessors()
     }
 
-    fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+    fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
         self.call()?;
         self.stream.allocate(len)
     }
 
-    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Fault> {
+    fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
         self.call()?;
         self.stream.allocate_on_host(len)
     }
 
-    fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Fault> {
+    fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, EmulatedFault> {
         self.call()?;
         self.stream.upload(values)
     }
 
-    fn write_range<T: Pod, E: From<Fault>>(
+    fn write_range<T: Pod, E: From<EmulatedFault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
         within: Range<usize>,
@@ -86,12 +87,12 @@ impl Stream for Faulty {
         from: &Self::Buffer<T>,
         to: &mut Self::Buffer<T>,
         len: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EmulatedFault> {
         self.call()?;
         self.stream.copy(from, to, len)
     }
 
-    fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Fault> {
+    fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), EmulatedFault> {
         self.call()?;
         self.stream.fill(buffer, byte)
     }
@@ -100,24 +101,24 @@ impl Stream for Faulty {
         &self,
         buffer: &Self::Buffer<T>,
         within: Range<usize>,
-    ) -> Result<Vec<T>, Fault> {
+    ) -> Result<Vec<T>, EmulatedFault> {
         self.call()?;
         self.stream.download_range(buffer, within)
     }
 
-    fn synchronize(&self) -> Result<(), Fault> {
+    fn synchronize(&self) -> Result<(), EmulatedFault> {
         self.call()
     }
 
-    fn wait_for(&self, _: &Self) -> Result<(), Fault> {
+    fn wait_for(&self, _: &Self) -> Result<(), EmulatedFault> {
         self.call()
     }
 
-    fn synchronize_device(&self) -> Result<(), Fault> {
+    fn synchronize_device(&self) -> Result<(), EmulatedFault> {
         self.call()
     }
 
-    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Fault> {
+    unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         self.call()?;
         // SAFETY: the caller's promise.
         unsafe { self.stream.launch(kernel, args) }
@@ -192,12 +193,10 @@ impl<T: Element> Twins<T> {
 
     fn change_keys(&mut self, keys: &[Key], change: impl Fn(&mut Graph<T>, Key)) {
         keys.iter().for_each(|&key| change(&mut self.host, key));
-        transaction(
-            &mut Exclusive(&mut self.resident),
-            |error| error,
-            |graph| graph.change(|host| keys.iter().for_each(|&key| change(host, key))),
-        )
-        .unwrap();
+        let changed = transaction(&mut Exclusive(&mut self.resident), |graph| {
+            Ok::<_, DeviceError>(graph.change(|host| keys.iter().for_each(|&key| change(host, key)))?)
+        });
+        changed.unwrap();
         self.compare();
     }
 

@@ -1,5 +1,6 @@
 //! Launch configurations: warps per query, expansions per step, and the size of the visited cache.
 
+use gpu_kernels::search::MIN_TEAM_WARPS;
 use jasper_vamana::{SearchError, TunedLaunch};
 
 /// Warps of a team on short rows: a leader, and two or three workers per vertex expanded ahead (measured: docs, one
@@ -73,8 +74,8 @@ pub(super) fn default_code_launch(
 pub(super) fn check_launch(launch: TunedLaunch) -> Result<(), SearchError> {
     let TunedLaunch { warps, expansions, visited_slots } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });
-    if warps == 0 {
-        return refuse("warps", warps, "at least 1");
+    if warps != 1 && warps < MIN_TEAM_WARPS {
+        return refuse("warps", warps, "1, or at least 8");
     }
     if !(1..=MAX_EXPANSIONS).contains(&expansions) {
         return refuse("expansions", expansions, "between 1 and 8");

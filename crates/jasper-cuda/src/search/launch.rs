@@ -22,7 +22,7 @@ use jasper_vamana::{SearchError, SearchPlan, Strategy, TunedLaunch};
 
 use super::config::{check_launch, default_code_launch, default_launch};
 use crate::graph::{DeviceCodes, SlotFormat, bitmap_words};
-use crate::{DeviceGraph, Error, MemorySpace};
+use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
 /// Most entries of a frontier.
 pub(crate) const MAX_FRONTIER: usize = MAX_BEAM_WIDTH as usize;
@@ -322,12 +322,12 @@ pub(crate) fn search_args<T: Element, S: Stream>(
 /// whatever the size of the batch.
 ///
 /// # Errors
-/// [`Error::RowTooLong`].
+/// [`ErrorKind::RowTooLong`].
 pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
     beam_width: usize,
     available: u32,
-) -> Result<(), Error> {
+) -> Result<(), ErrorKind> {
     let beam_width = beam_width as u32;
     let shared = |config: TunedLaunch| {
         let search = search_args(graph, beam_width, config);
@@ -342,5 +342,5 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     let row_bytes = graph.args().shape.row_bytes();
     let needed =
         shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
-    if needed <= available { Ok(()) } else { Err(Error::RowTooLong { row_bytes, needed, available }) }
+    if needed <= available { Ok(()) } else { Err(ErrorKind::RowTooLong { row_bytes, needed, available }) }
 }

@@ -19,7 +19,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use jasper_core::{Element, MatrixView};
+use jasper_core::Element;
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
@@ -87,7 +87,7 @@ impl<T: Element> SearchContexts<T> {
         &self.context
     }
 
-    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches
+    /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query. Large batches
     /// are prepared on `pool`.
     ///
     /// The results of a query do not depend on the other queries of the batch.
@@ -98,13 +98,13 @@ impl<T: Element> SearchContexts<T> {
         &self,
         graph: GraphView<'_, T>,
         pool: &ThreadPool,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let plan = graph.plan(params)?;
         plan.check_size(queries.len(), &matches)?;
-        let tasks = queries.rows().zip(matches.rows(params.k)).enumerate();
+        let tasks = queries.iter().zip(matches.rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
         self.run(&plan, graph.copy, pool, tasks)
     }
@@ -189,11 +189,12 @@ impl<T: Element> DeviceGraph<T> {
     /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
     ///
     /// # Errors
-    /// [`Error::RowTooLong`](crate::Error::RowTooLong): a search needs more shared memory than a block has.
-    /// [`Error::Ptx`](crate::Error::Ptx): the device or its driver is too old for the kernels.
+    /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): a search needs more shared memory than a block has.
+    /// [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
-        let beam_width = SearchParams::new(10).beam_width;
-        check_shared_memory(self, beam_width, context.device().shared_per_block)?;
+        let beam_width = SearchParams::new(10).effective_beam_width();
+        check_shared_memory(self, beam_width, context.device().shared_per_block)
+            .map_err(|kind| context.fail(kind))?;
         context.warm_up(&search_kernel(
             self,
             beam_width as u32,

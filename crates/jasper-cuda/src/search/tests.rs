@@ -1,9 +1,9 @@
 //! Batches through the emulator, against the CPU executor.
 
 use bytemuck::Zeroable;
-use cuda_std::emulator::{Emulator, Fault};
+use cuda_std::emulator::Emulator;
 use gpu_kernels::codes::QueryTerms;
-use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
+use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
@@ -50,11 +50,14 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         self.stream
     }
 
-    fn streams(&mut self, rerank_stream: bool) -> Result<(&EmulatedStream, Option<&EmulatedStream>), Fault> {
+    fn streams(
+        &mut self,
+        rerank_stream: bool,
+    ) -> Result<(&EmulatedStream, Option<&EmulatedStream>), EmulatedFault> {
         Ok((self.stream, rerank_stream.then_some(self.stream)))
     }
 
-    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, Fault> {
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
         assert!(self.device.is_none(), "a context has one chunk in flight at most");
         let (queries, levels, terms) = &mut self.host;
         queries.resize(sizes.queries, T::default());
@@ -63,7 +66,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         Ok(QueryBuffers { queries, levels, terms })
     }
 
-    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, Fault> {
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
         let (stream, (queries, levels, terms)) = (self.stream, &self.host);
         let device = self.device.insert(DeviceChunk {
             queries: stream.upload(queries)?,
@@ -92,7 +95,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), Fault> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), EmulatedFault> {
         let device = self.device.as_mut().expect("queries are there before they are query_codes");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
@@ -100,7 +103,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
-    fn wait_results(&mut self) -> Result<Results<'_>, Fault> {
+    fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
         let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
         self.results = (results.read()?, costs.read()?);
         Ok(Results { results: &self.results.0, costs: &self.results.1 })
@@ -182,7 +185,10 @@ impl Both {
     fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, graph.dimension()).unwrap();
         let mut expected = Matches::new(queries.len(), params.k).unwrap();
-        let cpu = self.cpu.search_batch(graph, queries, params, expected.as_mut()).unwrap();
+        let cpu = self
+            .cpu
+            .search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, expected.as_mut())
+            .unwrap();
         let expected = entries(&expected);
         let (hits, report) = self.emulated(graph, queries, params).unwrap();
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, graph.metric(), queries.len());
@@ -563,7 +569,8 @@ fn what_cannot_be_searched_for_is_refused() {
     assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
     for (launch, message) in [
-        (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be at least 1"),
+        (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be 1, or at least 8"),
+        (TunedLaunch { warps: 7, ..ALONE }, "warps (7) of the launch must be 1, or at least 8"),
         (TunedLaunch { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
         (TunedLaunch { expansions: 9, ..ALONE }, "expansions (9)"),
         (

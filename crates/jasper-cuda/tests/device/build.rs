@@ -1,11 +1,12 @@
 //! Graphs built on a device equal those of the CPU.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
-use jasper_cuda::{Context, Error, link_on_device};
+use jasper_cuda::{Context, Error, ErrorKind, link_on_device};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, InsertReport, UpdateError, bulk_build, ingest};
 
@@ -103,5 +104,6 @@ fn what_does_not_fit_is_refused_before_it_begins() {
     let Err(UpdateError::Device(error)) = on_device(&context, &cpu, &rows, Metric::L2, params) else {
         panic!("a beam of 2000 is too wide");
     };
-    assert!(matches!(error.downcast_ref(), Some(Error::BuildParam { .. })), "{error}");
+    let cause = error.source().and_then(|source| source.downcast_ref::<Error>()).expect("an error of CUDA");
+    assert!(matches!(cause.kind, ErrorKind::BuildParam { .. }), "{error}");
 }

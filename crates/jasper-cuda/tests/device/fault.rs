@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::PROBE;
 use gpu_kernels::{Launch, Stream as _};
-use jasper_cuda::{Context, Error, Event, Module, Pinned, Stream};
+use jasper_cuda::{Context, ErrorKind, Event, Module, Pinned, Stream};
 
 const CHILD: &str = "JASPER_FAULT";
 
@@ -17,7 +17,7 @@ fn ruin(kernel: &str) {
     // SAFETY: not at all: that is what this test is about. Address 16 belongs to nobody.
     unsafe { stream.launch_from(&probe, kernel, Launch::linear(1, 1), &16_u64).unwrap() };
     let cause = stream.synchronize().unwrap_err();
-    assert!(matches!(cause, Error::ContextLost { .. }), "{cause}");
+    assert!(matches!(cause.kind, ErrorKind::ContextLost { .. }), "{cause}");
     println!("{cause}");
     for echo in [
         stream.synchronize(),

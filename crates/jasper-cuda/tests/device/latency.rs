@@ -38,7 +38,9 @@ fn a_call_takes_nothing_new() {
     let mut all = || {
         let queries = MatrixView::new(&queries, DIMENSION).unwrap();
         let begun = Instant::now();
-        contexts.search(view, cpu.pool(), queries, params, matches.as_mut()).unwrap();
+        contexts
+            .search(view, cpu.pool(), &queries.rows().collect::<Vec<_>>(), params, matches.as_mut())
+            .unwrap();
         begun.elapsed()
     };
     let one = |query: &[f32]| {

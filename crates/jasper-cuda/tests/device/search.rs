@@ -83,7 +83,8 @@ impl<T: Element> Both<T> {
     fn search(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
-        self.contexts.search(self.view(), self.cpu.pool(), queries, params, matches.as_mut()).unwrap();
+        let queries: Vec<&[T]> = queries.rows().collect();
+        self.contexts.search(self.view(), self.cpu.pool(), &queries, params, matches.as_mut()).unwrap();
         entries(&matches)
     }
 
@@ -95,7 +96,9 @@ impl<T: Element> Both<T> {
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let view = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
-        self.cpu.search_batch(self.host(), view, params, expected.as_mut()).unwrap();
+        self.cpu
+            .search_batch(self.host(), &view.rows().collect::<Vec<_>>(), params, expected.as_mut())
+            .unwrap();
         let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();

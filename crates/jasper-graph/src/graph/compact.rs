@@ -8,6 +8,7 @@ use super::Graph;
 
 impl<T: Element> Graph<T> {
     /// Frees a tombstone that no edge or start point leads to and no deleted key can be restored to.
+    #[doc(hidden)]
     pub fn release(&mut self, slot: VectorId) {
         if self.keys.release(slot) {
             self.adjacency.release(slot);
@@ -15,6 +16,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Frees all tombstones. No edge and no start point may lead to one, which is not checked.
+    #[doc(hidden)]
     pub fn release_tombstones(&mut self) {
         for slot in self.keys.tombstones.iter() {
             self.adjacency.release(VectorId::from_index(slot));
@@ -27,6 +29,7 @@ impl<T: Element> Graph<T> {
     ///
     /// # Errors
     /// If memory cannot be allocated, which shrinking does not do.
+    #[doc(hidden)]
     pub fn compact(&mut self, moves: &[(VectorId, VectorId)], slots: usize) -> io::Result<()> {
         let mut renamed: Vec<VectorId> = (0..self.slots()).map(VectorId::from_index).collect();
         for &(from, to) in moves {

@@ -80,6 +80,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Returns the vectors mutably, to build or free sketches.
+    #[doc(hidden)]
     pub fn vectors_mut(&mut self) -> &mut Vectors<T> {
         &mut self.vectors
     }
@@ -92,6 +93,7 @@ impl<T: Element> Graph<T> {
 
     /// Returns the edges and start points mutably.
     #[inline]
+    #[doc(hidden)]
     pub fn adjacency_mut(&mut self) -> &mut Adjacency {
         &mut self.adjacency
     }
@@ -103,23 +105,27 @@ impl<T: Element> Graph<T> {
     }
 
     /// Returns the keys mutably.
+    #[doc(hidden)]
     pub fn keys_mut(&mut self) -> &mut KeyMap {
         &mut self.keys
     }
 
     /// Returns the bytes of the file's section `tuned searches`, which this crate carries and does not interpret; empty
     /// where there are none. Quantizing and its reverse clear them: they were measured on other distances.
+    #[doc(hidden)]
     pub fn tuned_section(&self) -> &[u8] {
         &self.tuned
     }
 
     /// Sets [`Self::tuned_section`], in records of 128 bytes.
+    #[doc(hidden)]
     pub fn set_tuned_section(&mut self, records: Vec<u8>) {
         self.tuned = records;
     }
 
     /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the
     /// file's section `params`. Cost: one pass over the degrees.
+    #[doc(hidden)]
     pub fn state(&self) -> u32 {
         crate::file::state(self)
     }
@@ -128,6 +134,7 @@ impl<T: Element> Graph<T> {
     ///
     /// # Errors
     /// If memory cannot be allocated.
+    #[doc(hidden)]
     pub fn load(&mut self) -> io::Result<()> {
         self.vectors.load()?;
         self.adjacency.load()?;

@@ -29,6 +29,7 @@ impl<T: Element> Graph<T> {
     ///
     /// # Panics
     /// If a transaction is open.
+    #[doc(hidden)]
     pub fn replace_vectors<U: Element>(
         self,
         metric: Metric,
@@ -52,6 +53,7 @@ impl<T: Element> Graph<T> {
     ///
     /// # Panics
     /// If there are not as many vectors as slots.
+    #[doc(hidden)]
     pub fn restore_vectors<U: Element>(self, saved: SavedVectors<U>) -> Graph<U> {
         assert_eq!(saved.0.table.len(), self.slots(), "vectors return to the graph they were taken from");
         self.with_vectors(saved.0).0

@@ -37,6 +37,7 @@ impl<T: Element> Graph<T> {
     /// [`Self::compact`] and [`Self::release_tombstones`], which come last.
     ///
     /// Memory: the slot sets, and each row of edges that changes.
+    #[doc(hidden)]
     pub fn begin(&mut self) {
         self.vectors.begin(self.slots());
         self.adjacency.begin();
@@ -44,6 +45,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Keeps the changes since [`Self::begin`].
+    #[doc(hidden)]
     pub fn commit(&mut self) {
         self.vectors.commit();
         self.adjacency.commit();
@@ -51,6 +53,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Undoes the changes since [`Self::begin`].
+    #[doc(hidden)]
     pub fn rollback(&mut self) {
         self.vectors.rollback();
         self.adjacency.rollback();
@@ -59,6 +62,7 @@ impl<T: Element> Graph<T> {
 
     /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots
     /// and is not logged: a copy is made anew after it.
+    #[doc(hidden)]
     pub fn take_changes(&mut self) -> Changes {
         let start_points = std::mem::take(&mut self.adjacency.start_points_changed);
         match self.keys.changes.replace(Changes::default()) {
@@ -68,6 +72,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Stops logging changes: there is no copy.
+    #[doc(hidden)]
     pub fn clear_changes(&mut self) {
         self.keys.changes = None;
     }

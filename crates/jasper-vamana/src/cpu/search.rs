@@ -1,7 +1,7 @@
 //! Searches for users on the CPU.
 
-use jasper_core::{Element, MatrixView, Neighbor, VectorId};
-use jasper_graph::{Graph, Score, Scorer};
+use jasper_core::{Element, Neighbor, VectorId};
+use jasper_graph::{Graph, Score, Scorer, VectorError};
 use rayon::prelude::*;
 
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
@@ -16,7 +16,7 @@ const MAX_QUERIES_PER_TASK: usize = 32;
 const TASKS_PER_THREAD: usize = 4;
 
 impl CpuExecutor {
-    /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query.
+    /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query.
     ///
     /// Queries run in parallel; the results of one do not depend on the others.
     ///
@@ -25,30 +25,33 @@ impl CpuExecutor {
     pub fn search_batch<T: Element>(
         &self,
         graph: &Graph<T>,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let plan = SearchPlan::new(graph, params, usize::MAX)?;
         plan.check_size(queries.len(), &matches)?;
-        let rows: Vec<_> = queries.rows().collect();
-        let order = order_by_nearness(self.pool(), &rows);
+        let expected = graph.dimension();
+        if let Some((row, query)) = queries.iter().enumerate().find(|(_, query)| query.len() != expected) {
+            return Err(VectorError::Dimension { row, given: query.len(), expected }.into());
+        }
+        let order = order_by_nearness(self.pool(), queries);
         let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(params.k).map(Some).collect();
-        let mut queries: Vec<Query<'_, T>> = order
+        let mut tasks: Vec<Query<'_, T>> = order
             .into_iter()
             .map(|row| row as usize)
-            .filter_map(|row| Some(Query { row, vector: rows[row], out: outputs[row].take()? }))
+            .filter_map(|row| Some(Query { row, vector: queries[row], out: outputs[row].take()? }))
             .collect();
-        if let [query] = &mut queries[..] {
+        if let [query] = &mut tasks[..] {
             return self.with_scratch(|scratch| scratch.search_task(&plan, std::slice::from_mut(query)));
         }
-        let task_len = queries
+        let task_len = tasks
             .len()
             .div_ceil(TASKS_PER_THREAD * self.threads())
             .next_multiple_of(SEARCHES_PER_THREAD)
             .clamp(SEARCHES_PER_THREAD, MAX_QUERIES_PER_TASK);
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
-            queries
+            tasks
                 .par_chunks_mut(task_len)
                 .map(|queries| self.with_scratch(|scratch| scratch.search_task(&plan, queries)))
                 .collect()

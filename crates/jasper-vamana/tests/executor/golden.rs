@@ -39,8 +39,10 @@ fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph<T
     for beam_width in [8, 32] {
         let mut matches = Matches::new(queries.len(), 8).unwrap();
         let params = SearchParams::new(8).beam_width(beam_width);
-        let SearchCost { hops, distances, .. } =
-            executor.search_batch(graph, queries, params, matches.as_mut()).unwrap().cost;
+        let SearchCost { hops, distances, .. } = executor
+            .search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, matches.as_mut())
+            .unwrap()
+            .cost;
         writeln!(out, "  beam {beam_width}: {hops} hops, {distances} distances").unwrap();
         for keys in matches.keys().chunks_exact(8) {
             let keys: Vec<String> = keys.iter().map(u64::to_string).collect();

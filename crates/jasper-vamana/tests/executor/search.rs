@@ -17,7 +17,8 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     let params = SearchParams::new(k).beam_width(beam_width);
     let mut all = Matches::new(queries.len(), k).unwrap();
-    let cost = executor.search_batch(graph, queries, params, all.as_mut()).unwrap().cost;
+    let cost =
+        executor.search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, all.as_mut()).unwrap().cost;
     let (mut hops, mut distances) = (0, 0);
     let mut prepared = Vec::new();
     for (query, hits) in queries.rows().zip(all.iter()) {
@@ -34,8 +35,7 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
         let name = format!("{} {}, beam {beam_width}", T::KIND, graph.metric());
         assert_eq!(hits.collect::<Vec<_>>(), nearest, "{name}");
         let mut alone = Matches::new(1, k).unwrap();
-        let query = MatrixView::new(query, graph.dimension()).unwrap();
-        let one = executor.search_batch(graph, query, params, alone.as_mut()).unwrap().cost;
+        let one = executor.search_batch(graph, &[query], params, alone.as_mut()).unwrap().cost;
         assert_eq!(alone.hits(0).collect::<Vec<_>>(), nearest, "{name}, alone");
         assert_eq!((one.hops, one.distances), (expected.visited.len() as u64, expected.met as u64), "{name}");
     }

@@ -1,68 +1,39 @@
 //! An index on a CUDA device.
 
-use std::error::Error;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceGraph, KernelPreload, MutableDeviceGraph, PoolRetention,
-    SearchContexts, Stream,
+    Context, DeviceBatch, DeviceExecutor, DeviceGraph, ErrorKind, KernelPreload, MutableDeviceGraph,
+    PoolRetention, SearchContexts, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock, Hit,
-    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, SearchCost,
-    SearchError, SearchParams, SearchReport, UpdateError, consolidate, insert, transaction,
+    BuildShape, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock as _,
+    Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, SearchCost,
+    SearchError, SearchParams, SearchReport, SharedGraph, UpdateError, consolidate, insert, transaction,
+    without_edges,
 };
 
-use super::{Backend, without_edges};
+use super::Backend;
 use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError};
 
-fn failed(device: usize) -> impl Fn(jasper_cuda::Error) -> DeviceError {
-    move |error| match error.is_unavailable() {
-        true => DeviceError::Unavailable { device, source: Box::new(error) },
-        false => DeviceError::Failed { device, source: Box::new(error) },
-    }
-}
-
-/// Turns the [`jasper_cuda::Error`] of a search or an update into a [`DeviceError`], which names the device.
-fn named(device: usize, source: Box<dyn Error + Send + Sync>) -> Box<dyn Error + Send + Sync> {
-    match source.downcast() {
-        Ok(error) => Box::new(failed(device)(*error)),
-        Err(source) => source,
-    }
-}
-
-fn search_failed(device: usize) -> impl Fn(SearchError) -> SearchError {
-    move |error| match error {
-        SearchError::Device(source) => SearchError::Device(named(device, source)),
-        error => error,
-    }
-}
-
-fn update_failed(device: usize) -> impl Fn(UpdateError) -> UpdateError {
-    move |error| match error {
-        UpdateError::Device(source) => UpdateError::Device(named(device, source)),
-        error => error,
-    }
-}
-
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
-    jasper_cuda::Device::get(ordinal).map(drop).map_err(failed(ordinal))
+    Ok(jasper_cuda::Device::get(ordinal).map(drop)?)
 }
 
 /// Numbers of the devices.
 pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
-    let devices = jasper_cuda::Device::list().map_err(failed(0))?;
+    let devices = jasper_cuda::Device::list()?;
     Ok(devices.into_iter().map(|device| device.ordinal).collect())
 }
 
 /// Memory of a build on a device, which need not exist.
 pub(crate) fn plan_build<T: Element>(shape: &BuildShape, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
-    jasper_cuda::plan_build::<T>(shape).map_err(failed(ordinal))
+    Ok(jasper_cuda::plan_build::<T>(shape).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
@@ -84,16 +55,14 @@ impl<T: Element> Upload<T> {
         ordinal: usize,
         storage: Option<MemorySpace>,
     ) -> Result<Self, DeviceError> {
-        let upload = || {
-            let context = Context::open(ordinal)?;
-            let (storage, _) = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?)?;
-            let stream = Stream::new(&context)?;
-            let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
-            copy.check_search(&context)?;
-            context.synchronize()?;
-            Ok(Self { stream, copy })
-        };
-        upload().map_err(failed(ordinal))
+        let context = Context::open(ordinal)?;
+        let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
+        let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
+        let stream = Stream::new(&context)?;
+        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
+        copy.check_search(&context)?;
+        context.synchronize()?;
+        Ok(Self { stream, copy })
     }
 
     /// Combines the copy with its graph.
@@ -101,7 +70,7 @@ impl<T: Element> Upload<T> {
         let Self { stream, copy } = self;
         let searches = SearchContexts::new(stream.context());
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
-        let graph = RwLock::new(MutableDeviceGraph::new(stream, graph, copy));
+        let graph = SharedGraph::new(MutableDeviceGraph::new(stream, graph, copy));
         Arc::new(CudaBackend { graph, searches, device_executor, executor })
     }
 }
@@ -109,29 +78,21 @@ impl<T: Element> Upload<T> {
 /// A graph on a device, with what searches and changes it there. Vectors, keys and tombstones are on the host too.
 #[derive(Debug)]
 pub(crate) struct CudaBackend<T: Element> {
-    graph: RwLock<MutableDeviceGraph<T>>,
+    graph: SharedGraph<MutableDeviceGraph<T>>,
     searches: SearchContexts<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
 }
 
 impl<T: Element> CudaBackend<T> {
-    fn ordinal(&self) -> usize {
-        self.searches.context().device().ordinal
-    }
-
-    fn read<R>(&self, read: impl FnOnce(&MutableDeviceGraph<T>) -> R) -> R {
-        GraphLock::read(&&self.graph, read)
-    }
-
     /// Checks that the device can insert and consolidate: kernels take a maximum of build parameters and dimensions.
-    fn check_updates(&self) -> Result<(), DeviceError> {
-        self.read(MutableDeviceGraph::check_updates).map_err(failed(self.ordinal()))
+    fn check_updates(&self) -> jasper_cuda::Result<()> {
+        self.graph.read(MutableDeviceGraph::check_updates)
     }
 
     /// Keeps freed memory in the device's pool for the allocations of one change.
-    fn retain_pool(&self) -> Result<PoolRetention, DeviceError> {
-        PoolRetention::new(self.searches.context()).map_err(failed(self.ordinal()))
+    fn retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
+        PoolRetention::new(self.searches.context())
     }
 
     /// Queues a search of queries in device memory.
@@ -142,14 +103,13 @@ impl<T: Element> CudaBackend<T> {
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
         let pool = self.executor.pool();
-        self.read(|graph| self.searches.launch(graph.view()?, pool, stream, params, arrays))
-            .map_err(search_failed(self.ordinal()))
+        self.graph.read(|graph| self.searches.launch(graph.view()?, pool, stream, params, arrays))
     }
 }
 
 impl<T: Element> Backend<T> for CudaBackend<T> {
     fn device(&self) -> Device {
-        Device::Cuda(self.ordinal())
+        Device::Cuda(self.searches.context().device().ordinal)
     }
 
     fn device_name(&self) -> String {
@@ -157,11 +117,11 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn device_bytes(&self) -> u64 {
-        self.read(|graph| graph.on_device().bytes())
+        self.graph.read(|graph| graph.on_device().bytes())
     }
 
     fn vector_storage(&self) -> MemorySpace {
-        self.read(|graph| graph.on_device().vectors())
+        self.graph.read(|graph| graph.on_device().vectors())
     }
 
     fn max_beam_width(&self) -> usize {
@@ -169,39 +129,35 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
-        self.read(|graph| read(graph.host()));
+        self.graph.read(|graph| read(graph.host()));
     }
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        let failed = failed(self.ordinal());
-        transaction(&mut &self.graph, &failed, |graph| graph.change(change).map_err(&failed))
+        transaction(&mut &self.graph, |graph| Ok(graph.change(change)?))
     }
 
     fn read_edges(&self) -> Result<(), DeviceError> {
-        let read = MutableDeviceGraph::read_edges_while_searched(&mut &self.graph, self.executor.pool());
-        read.map_err(failed(self.ordinal()))
+        Ok(MutableDeviceGraph::read_edges_while_searched(&mut &self.graph, self.executor.pool())?)
     }
 
     fn into_graph(self: Arc<Self>) -> Graph<T> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
-        this.graph.into_inner().unwrap_or_else(PoisonError::into_inner).into_host()
+        this.graph.into_inner().into_host()
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.read(|graph| self.searches.search_one(graph.view()?, self.executor.pool(), query, params))
-            .map_err(search_failed(self.ordinal()))
+        self.graph.read(|graph| self.searches.search_one(graph.view()?, self.executor.pool(), query, params))
     }
 
-    fn search_batch(
+    fn search_rows(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let pool = self.executor.pool();
-        self.read(|graph| self.searches.search(graph.view()?, pool, queries, params, matches))
-            .map_err(search_failed(self.ordinal()))
+        self.graph.read(|graph| self.searches.search(graph.view()?, pool, queries, params, matches))
     }
 
     fn insert(
@@ -214,23 +170,21 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         self.check_updates()?;
         let _retention = self.retain_pool()?;
         insert(&self.device_executor, &mut &self.graph, vectors, keys, existing, progress)
-            .map_err(update_failed(self.ordinal()))
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
         self.check_updates()?;
         let _retention = self.retain_pool()?;
-        consolidate(&self.device_executor, &mut &self.graph, progress).map_err(update_failed(self.ordinal()))
+        consolidate(&self.device_executor, &mut &self.graph, progress)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        let report = GraphLock::write(&mut &self.graph, MutableDeviceGraph::compact);
-        Ok(report.map_err(failed(self.ordinal()))?)
+        Ok(self.graph.write(MutableDeviceGraph::compact)?)
     }
 
     fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        without_edges(&self.device_executor, &mut &self.graph, vertices, work).map_err(failed(self.ordinal()))
+        Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
     }
 
     fn profile(
@@ -238,16 +192,16 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
-        self.read(|graph| self.searches.profile(graph.view()?, self.executor.pool(), queries, params))
+        self.graph
+            .read(|graph| self.searches.profile(graph.view()?, self.executor.pool(), queries, params))
             .map(Some)
-            .map_err(search_failed(self.ordinal()))
     }
 
     fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         let context = self.searches.context();
         let bandwidth = Stream::new(context).and_then(|stream| jasper_cuda::copy_bandwidth(&stream));
         Ok(Some(DevicePeaks {
-            bytes_per_second: bandwidth.map_err(failed(self.ordinal()))?,
+            bytes_per_second: bandwidth?,
             operations_per_second: context.device().peak_f32(),
         }))
     }
@@ -262,7 +216,7 @@ pub(crate) struct BuildDevice(Context);
 
 impl BuildDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Self, DeviceError> {
-        Context::open(ordinal).map(Self).map_err(failed(ordinal))
+        Ok(Context::open(ordinal).map(Self)?)
     }
 
     pub(crate) fn ordinal(&self) -> usize {
@@ -274,7 +228,7 @@ impl BuildDevice {
     }
 
     pub(crate) fn free_memory(&self) -> Result<Bytes, DeviceError> {
-        self.0.free_memory().map_err(failed(self.ordinal()))
+        Ok(self.0.free_memory()?)
     }
 
     /// Has the driver compile what [`Self::link`] launches, while the caller keeps the result.
@@ -291,6 +245,5 @@ impl BuildDevice {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
         jasper_cuda::link_on_device(&self.0, executor, ingested, checkpoints, progress)
-            .map_err(update_failed(self.ordinal()))
     }
 }

@@ -1,28 +1,28 @@
 //! An index in host memory.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
+use jasper_core::{Element, Key, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
-    MemorySpace, SearchError, SearchParams, SearchReport, compact, consolidate, insert,
+    CompactReport, ConsolidateReport, CpuExecutor, Existing, Hit, InsertReport, MatchesMut, MemorySpace,
+    SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert, without_edges,
 };
 
-use super::{Backend, without_edges};
+use super::Backend;
 use crate::device::cpu_name;
 use crate::{Device, DeviceError, UpdateError};
 
 /// A graph in host memory, searched and changed by the CPU.
 #[derive(Debug)]
 pub(crate) struct HostBackend<T: Element> {
-    graph: RwLock<Graph<T>>,
+    graph: SharedGraph<Graph<T>>,
     executor: Arc<CpuExecutor>,
 }
 
 impl<T: Element> HostBackend<T> {
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
-        Self { graph: RwLock::new(graph), executor }
+        Self { graph: SharedGraph::new(graph), executor }
     }
 }
 
@@ -44,30 +44,30 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
-        GraphLock::read(&&self.graph, read);
+        self.graph.read(read);
     }
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
-        GraphLock::write(&mut &self.graph, change);
+        self.graph.write(change);
         Ok(())
     }
 
     fn into_graph(self: Arc<Self>) -> Graph<T> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
-        this.graph.into_inner().unwrap_or_else(PoisonError::into_inner)
+        this.graph.into_inner()
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        GraphLock::read(&&self.graph, |graph| self.executor.search_one(graph, query, params))
+        self.graph.read(|graph| self.executor.search_one(graph, query, params))
     }
 
-    fn search_batch(
+    fn search_rows(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        GraphLock::read(&&self.graph, |graph| self.executor.search_batch(graph, queries, params, matches))
+        self.graph.read(|graph| self.executor.search_batch(graph, queries, params, matches))
     }
 
     fn insert(
@@ -85,7 +85,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        Ok(GraphLock::write(&mut &self.graph, compact)?)
+        Ok(self.graph.write(compact)?)
     }
 
     fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Executor, Existing, GraphLock, Hit, InsertReport, MatchesMut,
-    MemorySpace, SearchCost, SearchError, SearchParams, SearchReport, rolled_back,
+    CompactReport, ConsolidateReport, Existing, Hit, InsertReport, MatchesMut, MemorySpace, SearchCost,
+    SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::DevicePeaks;
@@ -66,9 +66,9 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
-    fn search_batch(
+    fn search_rows(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError>;
@@ -118,6 +118,16 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 }
 
 impl<T: Element> dyn Backend<T> {
+    /// [`Self::search_rows`] of a matrix.
+    pub(crate) fn search_batch(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        self.search_rows(&queries.rows().collect::<Vec<_>>(), params, matches)
+    }
+
     /// [`Self::read_graph`] with a result.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
         let (mut read, mut result) = (Some(read), None);
@@ -154,22 +164,6 @@ fn unless_unavailable<R>(result: Result<R, DeviceError>) -> Result<Option<R>, De
         Err(DeviceError::Unavailable { .. }) => Ok(None),
         result => result.map(Some),
     }
-}
-
-/// [`Backend::without_edges`] on any graph.
-fn without_edges<T: Element, E: Executor<T>>(
-    executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    vertices: &[VectorId],
-    work: &mut dyn FnMut(),
-) -> Result<(), E::Error> {
-    let no_edges = vec![Vec::new(); vertices.len()];
-    rolled_back(graph, |graph| {
-        let updates = graph.read(|graph| executor.row_updates(graph, vertices, &no_edges))?;
-        graph.write(|graph| executor.publish(graph, updates))?;
-        work();
-        Ok(())
-    })
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 
-use jasper_core::{Element, MatrixView};
-use jasper_graph::{KeyFilter, VectorError};
+use jasper_core::Element;
+use jasper_graph::KeyFilter;
 use jasper_vamana::{Distances, Filter, Hit, Matches, SearchError, SearchParams, TunedLaunch};
 
 use crate::backend::Backend;
@@ -44,7 +44,7 @@ struct Query<T> {
 #[derive(Clone, Copy, PartialEq)]
 struct Settings {
     k: usize,
-    beam_width: usize,
+    beam_width: Option<usize>,
     distances: Distances,
     launch: Option<TunedLaunch>,
 }
@@ -67,7 +67,8 @@ impl<T: Element> Query<T> {
 
     fn params(&self) -> SearchParams<'_> {
         let Settings { k, beam_width, distances, launch } = self.settings;
-        let params = SearchParams::new(k).beam_width(beam_width).distances(distances).launch(launch);
+        let mut params = SearchParams::new(k).distances(distances).launch(launch);
+        params.beam_width = beam_width;
         match &self.filter {
             Some(keys) => params.filter(keys),
             None => params,
@@ -100,8 +101,7 @@ impl<T: Element> Run for Runner<T> {
         if let [query] = batch {
             return vec![self.0.search(&query.vector, query.params())];
         }
-        let vectors: Vec<T> = batch.iter().flat_map(|query| query.vector.iter().copied()).collect();
-        self.search_together(&vectors, batch).unwrap_or_else(|_| {
+        self.search_together(batch).unwrap_or_else(|_| {
             // One by one, each caller gets its own error.
             batch.iter().map(|query| self.0.search(&query.vector, query.params())).collect()
         })
@@ -109,12 +109,12 @@ impl<T: Element> Run for Runner<T> {
 }
 
 impl<T: Element> Runner<T> {
-    fn search_together(&self, vectors: &[T], batch: &[&Query<T>]) -> Result<Vec<Answer>, SearchError> {
-        let queries = MatrixView::new(vectors, batch[0].vector.len()).map_err(VectorError::from)?;
+    fn search_together(&self, batch: &[&Query<T>]) -> Result<Vec<Answer>, SearchError> {
+        let vectors: Vec<&[T]> = batch.iter().map(|query| &*query.vector).collect();
         let params = batch[0].params();
-        let mut matches = Matches::new(queries.len(), params.k)?;
-        self.0.search_batch(queries, params, matches.as_mut())?;
-        Ok((0..queries.len()).map(|row| Ok(matches.hits(row).collect())).collect())
+        let matches =
+            Matches::filled(batch.len(), params.k, |matches| self.0.search_rows(&vectors, params, matches))?;
+        Ok(matches.iter().map(|hits| Ok(hits.collect())).collect())
     }
 }
 

@@ -53,7 +53,8 @@ impl<T: Element> Index<T> {
         self.callers.submit(query, params)
     }
 
-    /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`.
+    /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`, and a
+    /// [report](Matches::report) of the hops and distances that they took.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -62,9 +63,8 @@ impl<T: Element> Index<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
-        let mut matches = Matches::new(queries.len(), params.k)?;
-        self.backend.search_batch(queries, params, matches.as_mut())?;
-        Ok(matches)
+        let search = |matches: MatchesMut<'_>| self.backend.search_batch(queries, params, matches);
+        Matches::filled(queries.len(), params.k, search)
     }
 
     /// [`Self::search_batch`] into the caller's arrays, of `queries.len() x k` entries each: the hits of a query in a row,
@@ -94,11 +94,12 @@ impl<T: Element> Index<T> {
             Ok::<_, SearchError>(graph.vectors().get(slot).to_vec())
         })?;
         // The key is a hit of its own search.
-        let (k, beam_width) = (params.k.saturating_add(1), params.beam_width.saturating_add(1));
-        let one_more = match params.k {
-            0 => params,
-            _ => params.k(k).beam_width(beam_width.min(self.backend.max_beam_width().max(k))),
-        };
+        let mut one_more = params;
+        if params.k > 0 {
+            one_more.k = params.k.saturating_add(1);
+            let widest = self.backend.max_beam_width().max(one_more.k);
+            one_more.beam_width = params.beam_width.map(|width| width.saturating_add(1).min(widest));
+        }
         let mut hits = self.search(&vector, one_more)?;
         hits.retain(|hit| hit.key != key);
         hits.truncate(params.k);
@@ -129,11 +130,12 @@ impl<T: Element> Index<T> {
                 hits.truncate(within);
                 return Ok(hits);
             }
-            let widest = self.backend.max_beam_width();
-            let wider = |width: usize| width.saturating_mul(2).min(widest).max(width);
-            // At the widest beam, one hit more is asked for and refused.
-            let k = if params.k < widest { wider(params.k) } else { params.k.saturating_add(1) };
-            params = params.k(k).beam_width(wider(params.beam_width).max(k));
+            let max_beam_width = self.backend.max_beam_width();
+            if params.k >= max_beam_width {
+                return Err(SearchError::BeamWidthLimit { beam_width: params.k + 1, max_beam_width });
+            }
+            let wider = |width: usize| width.saturating_mul(2).min(max_beam_width);
+            params = params.k(wider(params.k)).beam_width(wider(params.effective_beam_width()));
         }
     }
 }

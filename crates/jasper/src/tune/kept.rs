@@ -92,7 +92,7 @@ mod tests {
         ];
         let width = |device, recall, queries| {
             let goal = Goal { k: 10, recall };
-            lookup(&kept, device, |_| true, goal, queries).map(|params| params.beam_width)
+            lookup(&kept, device, |_| true, goal, queries).and_then(|params| params.beam_width)
         };
         assert_eq!(
             [1, 90, 110, 1 << 30].map(|queries| width("gpu", 0.9, queries)),
@@ -106,6 +106,10 @@ mod tests {
         assert!(lookup(&kept, "cpu", |_| true, Goal { k: 11, ..goal }, 1).is_none());
         assert_eq!(lookup(&kept, "gpu", |_| true, goal, 1).unwrap().launch, kept[0].launch);
         let few = |search: &TunedSearch| search.launch.is_some_and(|launch| launch.expansions == 1);
-        assert_eq!(lookup(&kept, "other", few, goal, 1).unwrap().beam_width, 24, "what the device takes");
+        assert_eq!(
+            lookup(&kept, "other", few, goal, 1).unwrap().beam_width,
+            Some(24),
+            "what the device takes"
+        );
     }
 }

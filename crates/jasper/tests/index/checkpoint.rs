@@ -46,8 +46,7 @@ fn goes_on<T: Element>() {
     let path = folder.path().join("checkpoint");
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
-        let (index, whole) =
-            builder(metric).build_with_progress(&view(&rows, DIMENSION), &mut jasper::no_progress).unwrap();
+        let (index, whole) = builder(metric).build_with_report(&view(&rows, DIMENSION)).unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);

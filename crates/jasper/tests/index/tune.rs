@@ -72,7 +72,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
         let search = tuned(&mut index, goal(recall), given);
         assert!(search.recall >= recall && (search.k, search.target) == (10, recall), "{search:?}");
         let params = index.tuned(goal(recall), 1).unwrap();
-        assert_eq!((params.k, params.beam_width), (10, search.beam_width));
+        assert_eq!((params.k, params.beam_width), (10, Some(search.beam_width)));
         search.beam_width
     });
     assert!(widths.is_sorted() && widths[2] > widths[0], "{} {metric}: {widths:?}", T::KIND);
@@ -111,7 +111,7 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     index.save(&path).unwrap();
     let again = Index::<f32>::open(&path).unwrap();
     assert_eq!(again.tuned_searches(), index.tuned_searches());
-    assert_eq!(again.tuned(goal, 1).unwrap().beam_width, search.beam_width);
+    assert_eq!(again.tuned(goal, 1).unwrap().beam_width, Some(search.beam_width));
     assert_ne!(search.state, again.read_graph(Graph::state).unwrap(), "tuned before the index changed");
     assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
 }

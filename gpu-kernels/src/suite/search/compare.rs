@@ -1,6 +1,6 @@
 //! The output of a kernel against the reference, and that against the CPU executor.
 
-use jasper_core::{Element, MatrixView, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Hit, Matches, SearchParams};
 
@@ -134,9 +134,8 @@ fn is_of_the_cpu<T: Element>(
 ) {
     let width = case.beam_width as usize;
     let mut matches = Matches::new(1, width).unwrap();
-    let query = MatrixView::new(graph.vectors().get(query), graph.dimension()).unwrap();
     let params = SearchParams::new(width).beam_width(width);
-    let report = cpu.search_batch(graph, query, params, matches.as_mut()).unwrap();
+    let report = cpu.search_batch(graph, &[graph.vectors().get(query)], params, matches.as_mut()).unwrap();
     let hits: Vec<Hit> = matches.hits(0).collect();
     if case.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
-use jasper_vamana::{Matches, SearchCost, SearchParams, UpdateError};
+use jasper_vamana::{SearchCost, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
 use crate::{Index, IndexBuilder, IndexStats};
@@ -285,11 +285,11 @@ impl<'a, T: Element> Player<'a, T> {
         let begun = Instant::now();
         let truth = truths.at(step, live, progress)?;
         let truth_time = begun.elapsed();
-        let mut matches = Matches::new(self.queries.len(), self.search.k)?;
         let begun = Instant::now();
-        let cost = index.backend.search_batch(self.queries, self.search, matches.as_mut())?.cost;
+        let matches = index.search_batch(self.queries, self.search)?;
         let time = begun.elapsed();
         let recall = mean_recall(matches.keys(), self.search.k, |query| truth.truth(query));
+        let cost = matches.report().cost;
         Ok((Event::Search { recall, cost, truth_time }, self.queries.len(), time))
     }
 

@@ -1,0 +1,44 @@
+//! Errors of devices.
+
+use std::convert::Infallible;
+use std::error::Error;
+
+/// A device cannot be used, or failed.
+///
+/// With the feature `cuda` of the crate `jasper`, the source of [`Self::Unavailable`] and [`Self::Failed`] is a
+/// `jasper::cuda::Error`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The program was compiled without CUDA.
+    #[error(
+        "device cuda:{0} cannot be used: jasper was compiled without CUDA; use cpu or auto, or enable the feature `cuda`"
+    )]
+    NotCompiled(usize),
+    /// There is no such device, no driver for it, or not enough room on it.
+    #[error("device cuda:{device} cannot be used")]
+    Unavailable {
+        /// Number of the device.
+        device: usize,
+        /// The reason.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The device failed.
+    #[error("device cuda:{device} failed")]
+    Failed {
+        /// Number of the device.
+        device: usize,
+        /// The reason.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Queries in device memory were given to an index on the CPU.
+    #[error("the index is on the cpu, which cannot read device memory; move it to a CUDA device")]
+    OnCpu,
+}
+
+/// The CPU as a device cannot fail.
+impl From<Infallible> for DeviceError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
