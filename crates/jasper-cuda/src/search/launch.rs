@@ -313,7 +313,9 @@ pub(crate) fn search_args<T: Element, S: Stream>(
         expansions: config.expansions,
         visited_slots: config.visited_slots,
         start_points_stride: 0,
+        parts: 1,
         candidates_len: 0,
+        distances_before: 0,
         form: graph.form(),
     }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
 use crate::{
-    CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport,
+    CpuExecutor, Hit, Matches, MatchesMut, Platform, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport,
     Strategy,
 };
 
@@ -29,7 +29,7 @@ impl CpuExecutor {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        let plan = SearchPlan::new(graph, params, queries.len(), Platform::CPU)?;
         plan.check_size(queries.len(), &matches)?;
         let rows: Vec<_> = queries.rows().collect();
         let order = order_by_nearness(self.pool(), &rows);
@@ -68,7 +68,7 @@ impl CpuExecutor {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        let plan = SearchPlan::new(graph, params, 1, Platform::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
         let mut query = [Query { row: 0, vector: query, out: matches.as_mut() }];
         self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;
