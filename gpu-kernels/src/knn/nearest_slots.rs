@@ -22,9 +22,6 @@ use crate::rows::{CopyArgs, CopyRows};
 use crate::search::{Search, SearchArgs};
 use crate::{Buffer, DevicePtr, Stream, WARP_SIZE};
 
-/// Most bytes of gathered rows, of queries of a pass, and of their lists: each several times what keeps a device busy.
-const SCRATCH_BYTES: usize = 32 << 20;
-
 /// The shape of the passes over queries and slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Passes {
@@ -37,8 +34,8 @@ struct Passes {
 }
 
 impl Passes {
-    fn new(search: &SearchArgs) -> Self {
-        let rows = (SCRATCH_BYTES / search.graph.shape.row_bytes() as usize) as u32;
+    fn new(search: &SearchArgs, scratch_bytes: usize) -> Self {
+        let rows = (scratch_bytes / search.graph.shape.row_bytes() as usize) as u32;
         let rows = (rows / TILE * TILE).max(TILE);
         Self {
             queries: rows.min(QUERIES_PER_PASS as u32),
@@ -47,17 +44,18 @@ impl Passes {
         }
     }
 
-    /// Segments of a piece in a pass of `queries`.
-    fn segments(&self, queries: u32, multiprocessors: u32) -> u32 {
+    /// Segments of a piece in a pass of `queries`, whose lists take up to `scratch_bytes`.
+    fn segments(&self, queries: u32, multiprocessors: u32, scratch_bytes: usize) -> u32 {
         let list_bytes = queries as usize * self.list_len as usize * size_of::<u64>();
-        segments(queries, self.slots, multiprocessors).min((SCRATCH_BYTES / list_bytes).max(1) as u32)
+        segments(queries, self.slots, multiprocessors).min((scratch_bytes / list_bytes).max(1) as u32)
     }
 }
 
 /// Queues a search of the start points of `search` instead of its graph: the nearest to each query, with all of them
 /// compared. It expands nothing. The search of the candidates takes up to `warps` warps per query.
 ///
-/// Scratch memory of up to about 100 MB is allocated from `stream`, which frees it after the launches.
+/// Scratch memory is allocated from `stream`, which frees it after the launches: for gathered rows, queries of a pass,
+/// and their lists, each up to `scratch_bytes` or what a tile takes.
 ///
 /// # Errors
 /// Of the device.
@@ -73,6 +71,7 @@ pub unsafe fn nearest_slots<S: Stream>(
     search: SearchArgs,
     element: ElementKind,
     warps: u32,
+    scratch_bytes: usize,
 ) -> Result<(), S::Error> {
     let SearchArgs { k, queries_len, .. } = search;
     let slots_len = search.graph.start_points_len;
@@ -83,7 +82,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         DistanceForm::NegatedDot => Metric::InnerProduct,
         DistanceForm::Cosine => Metric::Cosine,
     };
-    let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search));
+    let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch_bytes));
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
     let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
         let (from, to_slots) = (from.cast(), DevicePtr::null());
@@ -98,7 +97,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         let pass = search.part(first_query as usize, len);
         let mut queries = stream.allocate::<u32>(words(len))?;
         copy(pass.queries, DevicePtr::null(), &mut queries, len)?;
-        let segments = passes.segments(len, stream.multiprocessors());
+        let segments = passes.segments(len, stream.multiprocessors(), scratch_bytes);
         let segment_rows = passes.slots.div_ceil(segments).next_multiple_of(TILE);
         let segments = passes.slots.div_ceil(segment_rows);
         let mut lists = stream.allocate::<u64>((segments * list_len) as usize * len as usize)?;

@@ -124,7 +124,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         }
         let contexts = &mut contexts[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
         let slot_arrays: Result<Vec<_>, _> =
-            contexts.iter().map(|context| launch.kept_slots(context.stream(), self.plan)).collect();
+            contexts.iter().map(|context| launch.slots(context.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
         let mut in_flight: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
         for (number, chunk) in tasks.chunks_mut(chunk_len).enumerate() {

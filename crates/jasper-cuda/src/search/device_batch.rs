@@ -82,11 +82,11 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let known = OnceCell::new();
     let allowed = || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
     let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
-    let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
+    graph.mark_async_reader();
+    let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
     let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    graph.mark_async_reader();
     for first in (0..count).step_by(part_len.max(1)) {
         let len = part_len.min(count - first);
         let mut pointers = LaunchPointers {
@@ -100,8 +100,8 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             fallback: DevicePtrMut::null(),
         };
         // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream
-        // allocated the arrays, the scratch and the slot array, and frees them in its order. The graph is the caller's
-        // promise.
+        // allocated the arrays and the scratch, and frees them in its order, or the slot array is kept until the marked
+        // graph has no readers. The graph is the caller's promise.
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));

@@ -19,6 +19,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use gpu_kernels::Buffer as _;
 use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -26,11 +27,11 @@ use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchP
 
 use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{Batch, Task};
-use config::default_launch;
+use config::{default_launch, platform};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
-use launch::{MAX_FRONTIER, check_shared_memory, search_kernel};
+use launch::{check_shared_memory, search_kernel};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
@@ -71,9 +72,6 @@ impl<'a, T: Element> GraphView<'a, T> {
         self.host
     }
 
-    pub(crate) fn plan(self, params: SearchParams<'a>) -> Result<SearchPlan<'a, T>, SearchError> {
-        SearchPlan::new(self.host, params, MAX_FRONTIER)
-    }
 }
 
 impl<T: Element> SearchContexts<T> {
@@ -85,6 +83,16 @@ impl<T: Element> SearchContexts<T> {
     /// The CUDA context.
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    pub(crate) fn plan<'a>(
+        &self,
+        graph: GraphView<'a, T>,
+        params: SearchParams<'a>,
+        queries: usize,
+    ) -> Result<SearchPlan<'a, T>, SearchError> {
+        let platform = platform(self.context.device().multiprocessors, graph.copy.vectors());
+        SearchPlan::new(graph.host, params, queries, platform)
     }
 
     /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches
@@ -102,7 +110,7 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let plan = graph.plan(params)?;
+        let plan = self.plan(graph, params, queries.len())?;
         plan.check_size(queries.len(), &matches)?;
         let tasks = queries.rows().zip(matches.rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
@@ -120,7 +128,7 @@ impl<T: Element> SearchContexts<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = graph.plan(params)?;
+        let plan = self.plan(graph, params, 1)?;
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
         self.run(&plan, graph.copy, pool, vec![Task::new(0, query, matches.as_mut())])?;
         Ok(matches.hits(0).collect())
@@ -157,7 +165,7 @@ impl<T: Element> SearchContexts<T> {
         stream.check_owner(arrays.queries);
         stream.check_owner(arrays.results);
         stream.check_owner(arrays.costs);
-        let plan = graph.plan(params)?;
+        let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
         // synchronizes the device.
         unsafe { device_batch::launch(&plan, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }

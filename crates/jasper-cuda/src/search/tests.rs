@@ -5,14 +5,14 @@ use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::DeviceHit;
+use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Hit, Matches, SearchError, SearchParams, SearchPlan, SearchReport, TunedLaunch,
+    CpuExecutor, Distances, Hit, Matches, Platform, SearchError, SearchParams, SearchPlan, SearchReport, TunedLaunch,
     bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
@@ -20,7 +20,7 @@ use rand::RngExt;
 use super::batch::{Batch, MAX_CHUNKS_IN_FLIGHT, Task};
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
-use super::launch::{BufferSizes, LaunchPointers, MAX_FRONTIER, check_shared_memory};
+use super::launch::{BufferSizes, LaunchPointers, check_shared_memory};
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};
 
 /// A search context on an emulated device.
@@ -113,19 +113,29 @@ fn entries(matches: &Matches) -> Vec<Hit> {
     entries.map(|(&key, &distance)| Hit { key, distance }).collect()
 }
 
+/// The strategies of the CPU, up to the widest beam of a device.
+const AS_CPU: Platform = Platform { max_beam_width: MAX_BEAM_WIDTH as usize, ..Platform::CPU };
+
 /// One executor on the host, one on an emulated device.
 struct Both {
     cpu: CpuExecutor,
     stream: EmulatedStream,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
+    /// What the strategies of the device are chosen for.
+    platform: Platform,
 }
 
 impl Both {
     fn new(seed: u64) -> Self {
         let emulator = Emulator::new(seed).threads(2);
         let stream = EmulatedStream::new(emulator);
-        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: MemorySpace::Device }
+        Self {
+            cpu: CpuExecutor::new(2).unwrap(),
+            stream,
+            vectors: MemorySpace::Device,
+            platform: AS_CPU,
+        }
     }
 
     /// The emulated device's results.
@@ -135,7 +145,7 @@ impl Both {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
-        let plan = SearchPlan::new(graph, params, MAX_FRONTIER)?;
+        let plan = SearchPlan::new(graph, params, queries.len(), self.platform)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let context = || {
             Ok(EmulatedContext {
@@ -162,9 +172,9 @@ impl Both {
         params: SearchParams<'_>,
         scratch_bytes: usize,
     ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
-        let plan = SearchPlan::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let count = prepared.len() / copy.row_len();
+        let plan = SearchPlan::new(graph, params, count, self.platform)?;
         let queries = self.stream.upload(prepared).unwrap();
         let mut results = self.stream.allocate(count * params.k).unwrap();
         let mut costs = self.stream.allocate(count * 2).unwrap();
@@ -536,7 +546,7 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
         let (mut results, mut costs) =
             (both.stream.allocate(results).unwrap(), both.stream.allocate(costs).unwrap());
         let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
-        let plan = SearchPlan::new(&graph, params, MAX_FRONTIER)?;
+        let plan = SearchPlan::new(&graph, params, 2, AS_CPU)?;
         // SAFETY: as in `Both::launched`.
         unsafe { device_batch::launch(&plan, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
     };
