@@ -83,9 +83,10 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         };
         let coordinates = padded_len::<T>(graph.dimension());
         let vector_bytes = coordinates * size_of::<T>();
-        let code_bytes = graph.vectors().codes().map_or(vector_bytes, |codes| {
-            codes.quantizer().layout().words() * size_of::<u32>()
-        });
+        let code_bytes = graph
+            .vectors()
+            .codes()
+            .map_or(vector_bytes, |codes| codes.quantizer().layout().words() * size_of::<u32>());
         let work = Workload {
             queries,
             k,
@@ -257,7 +258,10 @@ mod tests {
             assert_eq!(strategy(&graph, SearchParams::new(k), 1024), Strategy::Beam(1024), "{k}");
         }
         for params in [SearchParams::new(1025), SearchParams::new(1000).beam_width(1025)] {
-            assert!(matches!(SearchPlan::new(&graph, params, 1, up_to(1024)), Err(SearchError::BeamWidthLimit { .. })));
+            assert!(matches!(
+                SearchPlan::new(&graph, params, 1, up_to(1024)),
+                Err(SearchError::BeamWidthLimit { .. })
+            ));
         }
     }
 
@@ -309,8 +313,9 @@ mod tests {
     #[test]
     fn impossible_parameters_are_refused() {
         let graph = graph(1);
-        let message =
-            |params, max_beam_width| SearchPlan::new(&graph, params, 1, up_to(max_beam_width)).unwrap_err().to_string();
+        let message = |params, max_beam_width| {
+            SearchPlan::new(&graph, params, 1, up_to(max_beam_width)).unwrap_err().to_string()
+        };
         assert!(message(SearchParams::new(0), 10).starts_with("k (0)"));
         assert!(
             message(SearchParams::new(10).beam_width(9), 10)

@@ -4,7 +4,7 @@
 //! A scan computes a distance to every vertex that may be returned: for each query by itself or, where a platform has
 //! such a kernel, as one matrix product of all queries with all these vertices. Times are estimated from measured rates;
 //! only their ratios matter, and these are alike on machines of one kind. `gpu_search filters` (crate `jasper-benches`)
-//! prints what they are on a GPU, `cargo bench --bench search` on a CPU.
+//! prints hops, distances and times on a GPU.
 
 /// Where a search runs: its limits, and the measured cost of its steps in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

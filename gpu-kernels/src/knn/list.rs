@@ -98,13 +98,7 @@ pub(super) struct QueryLists {
 impl QueryLists {
     /// The lists of `query` in `lists`, `[segments][queries_len][len]`.
     #[inline(always)]
-    pub(super) fn new(
-        lists: DevicePtr<u64>,
-        query: u32,
-        queries_len: u32,
-        segments: u32,
-        len: u32,
-    ) -> Self {
+    pub(super) fn new(lists: DevicePtr<u64>, query: u32, queries_len: u32, segments: u32, len: u32) -> Self {
         let first = lists.add(query as usize * len as usize);
         Self { first, stride: queries_len as usize * len as usize, segments, len }
     }

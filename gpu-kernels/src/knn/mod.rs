@@ -51,7 +51,7 @@ mod tile;
 mod top_lists;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use nearest_slots::nearest_slots;
+pub use nearest_slots::{ProductScratch, nearest_slots};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{ListCandidates, Rank, Scan};
 #[cfg(not(target_arch = "nvptx64"))]

@@ -13,6 +13,7 @@
 //! The last step is an ordinary search, so that distances, ties and results are those of any other search. Lists are
 //! twice as long as asked for: distances of f32 may be equal where exact scores differ.
 
+use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
 
 use super::sequence::{QUERIES_PER_PASS, segments};
@@ -51,11 +52,43 @@ impl Passes {
     }
 }
 
+/// Scratch memory of [`nearest_slots`], reused by later calls in the same stream.
+pub struct ProductScratch<S: Stream> {
+    /// Most bytes of each of the three arrays below, or what a tile takes.
+    bytes: usize,
+    rows: S::Buffer<u32>,
+    queries: S::Buffer<u32>,
+    lists: S::Buffer<u64>,
+    candidates: S::Buffer<u32>,
+}
+
+impl<S: Stream> ProductScratch<S> {
+    /// Memory that each search in `stream` enlarges to what it needs: for gathered rows, queries of a pass and their
+    /// lists, each up to `bytes`.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub fn new(stream: &S, bytes: usize) -> Result<Self, S::Error> {
+        Ok(Self {
+            bytes,
+            rows: stream.allocate(0)?,
+            queries: stream.allocate(0)?,
+            lists: stream.allocate(0)?,
+            candidates: stream.allocate(0)?,
+        })
+    }
+}
+
+/// Makes room for `len` elements, without keeping any.
+fn reserve<S: Stream, T: Pod>(stream: &S, buffer: &mut S::Buffer<T>, len: usize) -> Result<(), S::Error> {
+    if buffer.len() < len {
+        *buffer = stream.allocate(len)?;
+    }
+    Ok(())
+}
+
 /// Queues a search of the start points of `search` instead of its graph: the nearest to each query, with all of them
 /// compared. It expands nothing. The search of the candidates takes up to `warps` warps per query.
-///
-/// Scratch memory is allocated from `stream`, which frees it after the launches: for gathered rows, queries of a pass,
-/// and their lists, each up to `scratch_bytes` or what a tile takes.
 ///
 /// # Errors
 /// Of the device.
@@ -64,14 +97,14 @@ impl Passes {
 /// If there are no start points, or `k` is above [`MAX_K`](super::MAX_K).
 ///
 /// # Safety
-/// As [`Stream::launch`] of a search of vectors of `element`. The queries are the rows in order; the start points are
+/// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries are the rows in order; the start points are
 /// shared by all, ascending and distinct.
 pub unsafe fn nearest_slots<S: Stream>(
     stream: &S,
     search: SearchArgs,
     element: ElementKind,
     warps: u32,
-    scratch_bytes: usize,
+    scratch: &mut ProductScratch<S>,
 ) -> Result<(), S::Error> {
     let SearchArgs { k, queries_len, .. } = search;
     let slots_len = search.graph.start_points_len;
@@ -82,7 +115,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         DistanceForm::NegatedDot => Metric::InnerProduct,
         DistanceForm::Cosine => Metric::Cosine,
     };
-    let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch_bytes));
+    let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch.bytes));
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
     let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
         let (from, to_slots) = (from.cast(), DevicePtr::null());
@@ -91,20 +124,21 @@ pub unsafe fn nearest_slots<S: Stream>(
         unsafe { stream.launch(&CopyRows, args) }
     };
     let list_len = passes.list_len;
-    let mut rows = stream.allocate::<u32>(words(passes.slots))?;
+    let ProductScratch { bytes, rows, queries, lists, candidates } = scratch;
+    reserve(stream, rows, words(passes.slots))?;
     for first_query in (0..queries_len).step_by(passes.queries as usize) {
         let len = passes.queries.min(queries_len - first_query);
         let pass = search.part(first_query as usize, len);
-        let mut queries = stream.allocate::<u32>(words(len))?;
-        copy(pass.queries, DevicePtr::null(), &mut queries, len)?;
-        let segments = passes.segments(len, stream.multiprocessors(), scratch_bytes);
+        reserve(stream, queries, words(len))?;
+        copy(pass.queries, DevicePtr::null(), queries, len)?;
+        let segments = passes.segments(len, stream.multiprocessors(), *bytes);
         let segment_rows = passes.slots.div_ceil(segments).next_multiple_of(TILE);
         let segments = passes.slots.div_ceil(segment_rows);
-        let mut lists = stream.allocate::<u64>((segments * list_len) as usize * len as usize)?;
+        reserve(stream, lists, (segments * list_len) as usize * len as usize)?;
         for first_row in (0..slots_len).step_by(passes.slots as usize) {
             let rows_len = passes.slots.min(slots_len - first_row);
             let slots = search.graph.start_points.add(first_row as usize);
-            copy(search.graph.rows, slots, &mut rows, rows_len)?;
+            copy(search.graph.rows, slots, rows, rows_len)?;
             let args = ScanArgs {
                 rows: rows.input().cast(),
                 queries: queries.input().cast(),
@@ -120,7 +154,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             // segments of a piece, of which the first writes every one.
             unsafe { stream.launch(&Scan { element, metric }, args)? };
         }
-        let mut candidates = stream.allocate::<u32>((len * list_len) as usize)?;
+        reserve(stream, candidates, (len * list_len) as usize)?;
         let args = CandidateArgs {
             lists: lists.input(),
             slots: search.graph.start_points,
@@ -134,8 +168,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             distances_before: slots_len,
             ..pass.among(candidates.input(), list_len)
         };
-        let kernel =
-            Search::for_rows(element, search.form.measure(), row_bytes, ranking.beam_width, warps);
+        let kernel = Search::for_rows(element, search.form.measure(), row_bytes, ranking.beam_width, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
         // are the caller's promise.
         unsafe {

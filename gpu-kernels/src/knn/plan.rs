@@ -6,9 +6,7 @@ use jasper_core::{ElementKind, Metric};
 
 #[cfg(feature = "kernels")]
 use super::candidates;
-use super::{
-    CandidateArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS,
-};
+use super::{CandidateArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS};
 use crate::{Kernel, Launch, launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other

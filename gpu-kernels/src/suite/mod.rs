@@ -33,11 +33,10 @@ pub use prune::{
 };
 pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph};
 pub use search::{
-    scans_agree_with_a_search_for_each_query,
-    searches_agree_with_the_cpu, searches_begin_at_all_start_points,
-    searches_by_estimates_agree_with_the_cpu, searches_do_not_depend_on_the_batch,
-    searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
-    wide_searches_by_estimates_agree_with_the_cpu,
+    scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
+    searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
+    searches_do_not_depend_on_the_batch, searches_find_nothing_where_nothing_is,
+    wide_searches_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
 pub use sort::{sorts_agree_with_the_reference, sorts_use_only_their_bits};
 

@@ -61,8 +61,9 @@ impl<S: Stream> DeviceFilters<S> {
             return Ok(Arc::clone(&known.words));
         }
         // What a call still holds stays, so that it is always freed here.
-        let is_freed =
-            |kept: &Kept<S>| (kept.of.strong_count() == 0 || is_of(kept)) && Arc::strong_count(&kept.words) == 1;
+        let is_freed = |kept: &Kept<S>| {
+            (kept.of.strong_count() == 0 || is_of(kept)) && Arc::strong_count(&kept.words) == 1
+        };
         if kept.iter().any(is_freed) && has_async_readers.load(Relaxed) {
             stream.synchronize_device()?;
         }

@@ -163,12 +163,10 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
             let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
             (pointers.levels, pointers.terms) = codes;
         }
-        let (stream, rerank_stream) =
-            context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
+        let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not
         // used until the launch is complete. The graph is borrowed, and dropping it synchronizes the device.
-        unsafe { launch.enqueue(stream, rerank_stream, slot_array, chunk.len(), pointers) }
-            .map_err(SearchError::device)
+        unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 
     /// Waits for the search of a chunk and takes in its results.

@@ -52,7 +52,7 @@ pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> Platform {
     };
     Platform {
         max_beam_width: MAX_BEAM_WIDTH as usize,
-        hop_ns: 1300.0,
+        hop_ns: 2000.0,
         beam_distance: DistanceCost { ns: 0.02, ns_per_byte },
         scan_distance: DistanceCost { ns: 0.37, ns_per_byte },
         few_scan_distance: DistanceCost { ns: 0.1, ns_per_byte },

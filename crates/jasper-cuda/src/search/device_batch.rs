@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
+use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixError};
@@ -17,7 +18,7 @@ use jasper_graph::VectorError;
 use jasper_vamana::{Hit, SearchError, SearchPlan};
 
 use super::batch::allowed;
-use super::launch::{LaunchPointers, SearchLaunch};
+use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
 use crate::DeviceGraph;
 
 /// Most bytes of temporary memory: for the quantization of queries, their codes, and the candidates between search and
@@ -85,6 +86,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     graph.mark_async_reader();
     let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
+    let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
     let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
     for first in (0..count).step_by(part_len.max(1)) {
@@ -105,7 +107,8 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
-            quantized.and_then(|()| launch.enqueue(stream, None, &slot_array, len, pointers))
+            let streams = LaunchStreams { stream, rerank_stream: None, scratch: &mut product };
+            quantized.and_then(|()| launch.enqueue(streams, &slot_array, len, pointers))
         };
         launched.map_err(SearchError::device)?;
     }

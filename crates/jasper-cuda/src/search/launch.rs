@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
+use gpu_kernels::bits::SlotList;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
-use gpu_kernels::bits::SlotList;
 use gpu_kernels::graph::GraphArgs;
-use gpu_kernels::knn::nearest_slots;
+use gpu_kernels::knn::{ProductScratch, nearest_slots};
 use gpu_kernels::search::{
-    DeviceHit, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search,
-    SearchArgs, quantized_search, scan_in_parts,
+    DeviceHit, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
+    quantized_search, scan_in_parts,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
@@ -35,8 +35,9 @@ const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
 /// Up to this many queries the host quantizes faster than the device could begin to.
 const MAX_QUANTIZED_ON_HOST: usize = 2;
 
-/// Most bytes of gathered rows of a product, and of its queries and lists: several times what keeps a device busy.
-const PRODUCT_BYTES: usize = 32 << 20;
+/// Most bytes of the gathered rows of a product, of its queries and of their lists: several times what keeps a device
+/// busy.
+pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 
 /// What the launches of all chunks have in common.
 pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
@@ -64,6 +65,16 @@ enum Scan {
 
 /// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
 pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
+
+/// Where a launch runs.
+pub(crate) struct LaunchStreams<'a, S: Stream> {
+    /// The stream of the search.
+    pub(crate) stream: &'a S,
+    /// Another of high priority for the rerank, if it is not to run in that of the search.
+    pub(crate) rerank_stream: Option<&'a S>,
+    /// Scratch memory of a product, allocated by the stream of the search.
+    pub(crate) scratch: &'a mut ProductScratch<S>,
+}
 
 /// Pointers to the inputs and outputs of a launch.
 #[derive(Clone, Copy)]
@@ -233,7 +244,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             Some(filtered) => {
                 let readers = &self.graph.has_async_readers;
                 self.graph.filters.get(stream, readers, filtered, format, len, words)?
-            },
+            }
             None => Arc::new(stream.upload(&words())?),
         };
         if format == wanted {
@@ -251,22 +262,22 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         }
     }
 
-    /// Queues the search of `queries` queries in `stream`. The rerank runs in `rerank_stream` if there is one, after
-    /// the search; later work in `stream` waits for it. See [`Self::uses_rerank_stream`].
+    /// Queues the search of `queries` queries. The rerank runs in its own stream if there is one, after the search; later
+    /// work in the stream of the search waits for it. See [`Self::uses_rerank_stream`].
     ///
     /// # Safety
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
     ///   the launches are complete. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
-    /// - `slot_array` is from [`Self::slots`] with this stream.
+    /// - `slot_array` is from [`Self::slots`] with the stream of the search, which has allocated the scratch memory.
     pub(crate) unsafe fn enqueue(
         &self,
-        stream: &S,
-        rerank_stream: Option<&S>,
+        streams: LaunchStreams<'_, S>,
         slot_array: &SlotArray<S>,
         queries: usize,
         pointers: LaunchPointers<T>,
     ) -> Result<(), S::Error> {
+        let LaunchStreams { stream, rerank_stream, scratch } = streams;
         let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
@@ -294,7 +305,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         unsafe {
             let Some(codes) = self.codes() else {
                 return match self.scan {
-                    Scan::Product => nearest_slots(stream, args, T::KIND, warps, PRODUCT_BYTES),
+                    Scan::Product => nearest_slots(stream, args, T::KIND, warps, scratch),
                     Scan::Searches(1) => {
                         stream.launch(&search_kernel(self.graph, self.beam_width, self.config), args)
                     }

@@ -36,11 +36,14 @@ use launch::{check_shared_memory, search_kernel};
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
-/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a filter.
+/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a predicate or a
+/// filter that more than one slot in 32 passes.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
-/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a filter for every live key.
+/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a predicate for every live key. With a
+/// filter, the size of the batch may decide between a beam search and an exact scan: see
+/// [`Platform`](jasper_vamana::Platform).
 ///
 /// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU:
 /// a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances
@@ -71,7 +74,6 @@ impl<'a, T: Element> GraphView<'a, T> {
     pub(crate) fn host(self) -> &'a Graph<T> {
         self.host
     }
-
 }
 
 impl<T: Element> SearchContexts<T> {
@@ -98,7 +100,7 @@ impl<T: Element> SearchContexts<T> {
     /// Searches for every row of `queries` and writes the results to `matches`, `k` entries per query. Large batches
     /// are prepared on `pool`.
     ///
-    /// The results of a query do not depend on the other queries of the batch.
+    /// The results of a query do not depend on the other queries of the batch, but with a filter on their number.
     ///
     /// # Errors
     /// [`SearchError`]; the contents of `matches` are then unspecified.

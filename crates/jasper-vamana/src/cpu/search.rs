@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
 use crate::{
-    CpuExecutor, Hit, Matches, MatchesMut, Platform, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport,
-    Strategy,
+    CpuExecutor, Hit, Matches, MatchesMut, Platform, SearchCost, SearchError, SearchParams, SearchPlan,
+    SearchReport, Strategy,
 };
 
 /// Largest number of queries per task: quantizing them reads the rotation matrix once per task.

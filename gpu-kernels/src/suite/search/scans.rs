@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use super::case::{SearchCase, SearchOutput};
 use super::graphs;
 use crate::graph::DistanceForm;
-use crate::knn::{MAX_K, nearest_slots};
+use crate::knn::{MAX_K, ProductScratch, nearest_slots};
 use crate::search::{Search, SearchArgs, scan_in_parts};
 use crate::{Buffer, Stream};
 
@@ -17,8 +17,8 @@ const CASES: [(usize, usize, u32, usize); 5] = [
     (1, 1, 1, 1 << 20),
     (90, 3, 10, 1 << 20),
     (60, 2, MAX_K as u32, 1 << 20),
-    (300, 130, 3, 0),
-    (400, 5, 33, 0),
+    (150, 130, 3, 0),
+    (300, 5, 33, 0),
 ];
 
 /// All elements in all forms of distance, over a few shapes: results are the same to the bit.
@@ -82,16 +82,16 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         Search::for_rows(T::KIND, form.measure(), args.graph.shape.row_bytes(), k, warps)
     };
     // SAFETY: the arguments are of buffers that live until this has run, here and below; start points are distinct.
-    let expected =
-        case.launch(stream, &graph, |args| unsafe { stream.launch(&kernel(&args, 1), args) });
+    let expected = case.launch(stream, &graph, |args| unsafe { stream.launch(&kernel(&args, 1), args) });
     let name = format!("{} {metric}, dimension {dimension}, case {number}", T::KIND);
-    for warps in [1, 8] {
+    let mut scratch = ProductScratch::new(stream, scratch_bytes).unwrap();
+    for warps in [1, 8].into_iter().filter(|warps| *warps == 8 || number < 3) {
         let found = case.launch(stream, &graph, |args| {
             // SAFETY: as above, and ascending.
-            unsafe { nearest_slots(stream, args, T::KIND, warps, scratch_bytes) }
+            unsafe { nearest_slots(stream, args, T::KIND, warps, &mut scratch) }
         });
         is_same(&found, &expected, &name);
-        for parts in [2, 3, 7] {
+        for parts in [2, 7] {
             if parts as usize <= slots_len {
                 let found = case.launch(stream, &graph, |args| {
                     let mut candidates = stream.allocate(parts as usize * k as usize * queries_len)?;
