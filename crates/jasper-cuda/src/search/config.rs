@@ -42,8 +42,9 @@ const MIN_PART: usize = 256;
 /// Nanoseconds per byte that a kernel reads over PCIe.
 const HOST_NS_PER_BYTE: f64 = 0.02;
 
-/// What searches cost on a device with vectors in `storage`: measured on an H200 with 132 multiprocessors
-/// (docs/src/gpu-search.md#wide-beams, docs/src/benchmarks.md, docs/src/experiments.md#filters).
+/// What searches cost on a device with vectors in `storage`, on an H200 with 132 multiprocessors. Measured: hops of one
+/// query, bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), distances of scans by one warp per query, and
+/// products (docs/src/benchmarks.md). Estimated: what does not depend on the size, and distances of scans in parts.
 pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> Platform {
     let device_ns_per_byte = 1.0 / 4500.0;
     let ns_per_byte = match storage {
@@ -53,7 +54,8 @@ pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> Platform {
     Platform {
         max_beam_width: MAX_BEAM_WIDTH as usize,
         hop_ns: 2000.0,
-        beam_distance: DistanceCost { ns: 0.02, ns_per_byte },
+        // If vectors are on the host, beam searches read codes, which are on the device.
+        beam_distance: DistanceCost { ns: 0.02, ns_per_byte: device_ns_per_byte },
         scan_distance: DistanceCost { ns: 0.37, ns_per_byte },
         few_scan_distance: DistanceCost { ns: 0.1, ns_per_byte },
         few_queries: (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize,

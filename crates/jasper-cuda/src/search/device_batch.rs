@@ -86,6 +86,9 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     graph.mark_async_reader();
     let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
+    // A quantized search has its candidates in the scratch memory.
+    let candidates_len = if scratch.is_none() { launch.sizes(count).candidates } else { 0 };
+    let mut candidates = stream.allocate(candidates_len).map_err(SearchError::device)?;
     let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
     let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
@@ -98,7 +101,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             rerank_costs: DevicePtrMut::null(),
             levels: DevicePtr::null(),
             terms: DevicePtr::null(),
-            candidates: DevicePtrMut::null(),
+            candidates: candidates.output(),
             fallback: DevicePtrMut::null(),
         };
         // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream

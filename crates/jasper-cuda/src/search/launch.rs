@@ -250,7 +250,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         if format == wanted {
             return Ok(SlotArray(Some(array)));
         }
-        // SAFETY: the bitmap is that of the slots.
+        // SAFETY: the bitmap is that of the slots, none of which is past its end.
         let list = unsafe { SlotList::list_all(stream, &array, slots.len())? };
         Ok(SlotArray(Some(Arc::new(list))))
     }

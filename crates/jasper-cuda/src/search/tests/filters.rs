@@ -107,6 +107,9 @@ fn a_scan_for_one_query_is_shared_out() {
         let params = SearchParams::new(k).beam_width(300).filter(&many);
         assert!(more_distances(&both, &graph, &queries[..12], params) > 0, "k {k}");
         assert!(more_distances(&both, &graph, &queries[..24], params) > 0, "k {k}");
+        let (found, _) =
+            both.launched(&graph, &prepared(&graph, &queries[..12]), params, SCRATCH_BYTES).unwrap();
+        assert_eq!(found, both.agree(&graph, &queries[..12], params), "k {k}");
         // Every query has a team of its own.
         assert_eq!(more_distances(&both, &graph, &queries, params), 0);
     }
