@@ -27,7 +27,7 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
     ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
         // Refuses invalid parameters before allocating.
-        graph.plan(params)?;
+        self.plan(graph, params, queries.len())?;
         let prepared = graph.host().vectors().prepare_all(queries)?;
         // Allocating temporary memory from the driver is not timed.
         let _retention = PoolRetention::new(self.context())?;

@@ -35,6 +35,7 @@
 //! | [`quantized_linking`](Ingested::try_quantize) | linking on vectors rounded to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
+//! | [`platform`](Platform) | where a search runs, and what its steps cost there |
 //! | [`tuned`](TunedSearch) | tuned search parameters stored with an index |
 //! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
@@ -60,6 +61,7 @@ mod memory;
 mod mutable;
 pub mod pipeline;
 mod plan;
+mod platform;
 mod quantized_linking;
 mod query;
 mod reconnect;
@@ -86,6 +88,7 @@ pub use memory::{
 };
 pub use mutable::{Exclusive, GraphLock, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
 pub use plan::{SearchPlan, Strategy};
+pub use platform::{DistanceCost, Platform, ProductCost};
 pub use quantized_linking::{LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use tuned::{TunedLaunch, TunedSearch};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use jasper_core::{BitSet, Element, Key, VectorId};
+use jasper_core::{BitSet, Element, Key, VectorId, padded_len};
 use jasper_graph::{FilteredSlots, Graph};
 
-use crate::{Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
+use crate::platform::Workload;
+use crate::{Distances, Filter, Hit, MatchesMut, Platform, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct SearchPlan<'a, T: Element> {
     pub rerank: Option<usize>,
     /// The slots that a filter by keys selects.
     pub filtered: Option<Arc<FilteredSlots>>,
+    platform: Platform,
+    work: Workload,
     /// Most hits that a query can have.
     max_hits: usize,
 }
@@ -37,15 +40,11 @@ pub enum Strategy {
 
 /// Slots sampled to estimate how many keys pass a filter.
 const FILTER_SAMPLE: usize = 1024;
-/// Distances per expanded vertex that the choice between beam search and scan assumes: the low end of the 23 to 55 that
-/// were measured (docs/src/how-search-works.md).
-const DISTANCES_PER_HOP: usize = 24;
-/// Calls of a filter that cost about as much as one distance.
-const FILTER_CALLS_PER_DISTANCE: f64 = 8.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
-    /// Plans a search of `graph`. The beam width is at most `max_beam_width`: where tombstones, a filter or a large `k`
-    /// would need a wider one, it is limited, and missing results are found by a scan.
+    /// Plans a search of `graph` for `queries` queries on a platform. The beam width is at most that of the platform: where
+    /// tombstones, a filter or a large `k` would need a wider one, it is limited, and missing results are found by a
+    /// scan.
     ///
     /// # Errors
     /// [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`], [`SearchError::NoCodes`],
@@ -53,8 +52,10 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     pub fn new(
         graph: &'a Graph<T>,
         params: SearchParams<'a>,
-        max_beam_width: usize,
+        queries: usize,
+        platform: Platform,
     ) -> Result<Self, SearchError> {
+        let max_beam_width = platform.max_beam_width;
         let params = params.within(max_beam_width);
         let (k, beam_width) = (params.k, params.effective_beam_width());
         if k == 0 {
@@ -80,8 +81,30 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             Some(Filter::Keys(keys)) => Some(graph.keys().filtered_slots(keys)),
             Some(Filter::Predicate(_)) | None => None,
         };
-        let strategy = choose(graph, params, filtered.as_deref(), max_beam_width);
-        Ok(Self { graph, params, strategy, rerank, filtered, max_hits: graph.keys().len().min(k) })
+        let coordinates = padded_len::<T>(graph.dimension());
+        let vector_bytes = coordinates * size_of::<T>();
+        let code_bytes = graph
+            .vectors()
+            .codes()
+            .map_or(vector_bytes, |codes| codes.quantizer().layout().words() * size_of::<u32>());
+        let work = Workload {
+            queries,
+            k,
+            coordinates,
+            row_bytes: if graph.has_vectors() { vector_bytes } else { code_bytes },
+            beam_row_bytes: if rerank.is_some() { code_bytes } else { vector_bytes },
+            is_bytes: size_of::<T>() == 1,
+            has_vectors: graph.has_vectors(),
+            max_degree: graph.params().max_degree(),
+        };
+        let strategy = choose(graph, params, filtered.as_deref(), &platform, &work);
+        let max_hits = graph.keys().len().min(k);
+        Ok(Self { graph, params, strategy, rerank, filtered, platform, work, max_hits })
+    }
+
+    /// Whether a scan of `slots` slots for `queries` queries is to be one matrix product, and not a scan for each.
+    pub fn prefers_product(&self, queries: usize, slots: usize) -> bool {
+        self.platform.prefers_product(&Workload { queries, ..self.work }, slots)
     }
 
     /// Whether every vertex may be returned.
@@ -140,18 +163,19 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 }
 
-/// Chooses between beam search and scan by the number of distances. Without a filter, it is a beam search while
+/// Chooses between beam search and scan by their estimated times. Without a filter, it is a beam search while
 /// anything is live: tombstones only widen the beam.
 fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
     filtered: Option<&FilteredSlots>,
-    max_beam_width: usize,
+    platform: &Platform,
+    work: &Workload,
 ) -> Strategy {
     let live = graph.keys().live() as f64;
     let (passing, filter_calls) = match (filtered, params.filter) {
         (Some(filtered), _) if live > 0.0 => (filtered.slots().len() as f64 / live, 0.0),
-        (None, Some(filter)) => (share_passing(graph, filter), live),
+        (None, Some(filter)) => (share_passing(graph, filter), live * work.queries as f64),
         _ => (1.0, 0.0),
     };
     // A frontier never holds more than all vertices.
@@ -160,12 +184,12 @@ fn choose<T: Element>(
     if share == 1.0 {
         return Strategy::Beam(params.effective_beam_width().min(vertices));
     }
-    let scan = live * passing + filter_calls / FILTER_CALLS_PER_DISTANCE;
     let wide = (params.effective_beam_width() as f64 / share).ceil();
-    if passing < 1.0 && scan <= wide * DISTANCES_PER_HOP as f64 || !wide.is_finite() {
+    let scan = platform.scan(work, (live * passing) as usize) + filter_calls * platform.filter_call_ns;
+    if passing < 1.0 && scan <= platform.beam_search(work, wide) || !wide.is_finite() {
         return Strategy::Scan;
     }
-    Strategy::Beam((wide as usize).min(vertices).min(max_beam_width))
+    Strategy::Beam((wide as usize).min(vertices).min(platform.max_beam_width))
 }
 
 /// The share of live slots with a key that passes the filter: of all slots, or of a sample.
@@ -191,7 +215,7 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Matches;
+    use crate::{Matches, ProductCost};
     use jasper_core::{BuildParams, Metric};
     use jasper_graph::KeyFilter;
 
@@ -206,7 +230,11 @@ mod tests {
     }
 
     fn strategy(graph: &Graph<u8>, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
-        SearchPlan::new(graph, params, max_beam_width).unwrap().strategy
+        SearchPlan::new(graph, params, 1, up_to(max_beam_width)).unwrap().strategy
+    }
+
+    fn up_to(max_beam_width: usize) -> Platform {
+        Platform { max_beam_width, ..Platform::CPU }
     }
 
     #[test]
@@ -230,7 +258,10 @@ mod tests {
             assert_eq!(strategy(&graph, SearchParams::new(k), 1024), Strategy::Beam(1024), "{k}");
         }
         for params in [SearchParams::new(1025), SearchParams::new(1000).beam_width(1025)] {
-            assert!(matches!(SearchPlan::new(&graph, params, 1024), Err(SearchError::BeamWidthLimit { .. })));
+            assert!(matches!(
+                SearchPlan::new(&graph, params, 1, up_to(1024)),
+                Err(SearchError::BeamWidthLimit { .. })
+            ));
         }
     }
 
@@ -240,7 +271,7 @@ mod tests {
         graph.keys_mut().delete(501).unwrap();
         let keys: KeyFilter = [7, 500, 501].into_iter().collect();
         let params = SearchParams::new(2).filter(&keys);
-        let plan = SearchPlan::new(&graph, params, usize::MAX).unwrap();
+        let plan = SearchPlan::new(&graph, params, 1, Platform::CPU).unwrap();
         assert_eq!(plan.strategy, Strategy::Scan);
         assert_eq!(plan.matching(), [7, 500].map(VectorId::from_index));
         assert!(plan.wants_scan(1) && !plan.wants_scan(2));
@@ -251,10 +282,40 @@ mod tests {
     }
 
     #[test]
+    fn the_strategy_depends_on_the_batch_and_the_platform() {
+        let graph = graph(4000);
+        let keys: KeyFilter = (0..4000).step_by(4).collect();
+        let params = SearchParams::new(10).beam_width(10).filter(&keys);
+        let plan = |queries, platform| SearchPlan::new(&graph, params, queries, platform).unwrap();
+        // A beam of 40 computes 1,536 distances, a scan 1,000 of half the cost.
+        assert_eq!(plan(1, Platform::CPU).strategy, Strategy::Scan);
+        let slow_scan = Platform { scan_distance: Platform::CPU.beam_distance, ..Platform::CPU };
+        assert_eq!(plan(1, slow_scan).strategy, Strategy::Scan);
+        let slower = Platform { scan_ns: 1e9, ..slow_scan };
+        assert_eq!(plan(1, slower).strategy, Strategy::Beam(40));
+        // Its fixed cost is shared by a batch.
+        assert_eq!(plan(1_000_000, slower).strategy, Strategy::Scan);
+        let product = ProductCost {
+            max_k: 10,
+            ns: 1e5,
+            tile: 128,
+            least_tiles: 1,
+            float_ns: 1e-3,
+            byte_ns: 1e-3,
+            gather_ns_per_byte: 0.0,
+        };
+        let device = Platform { product: Some(product), ..slow_scan };
+        let plan = plan(1000, device);
+        assert!(plan.prefers_product(1000, 1000) && !plan.prefers_product(1, 1000));
+        assert!(!plan.prefers_product(1000, 0));
+    }
+
+    #[test]
     fn impossible_parameters_are_refused() {
         let graph = graph(1);
-        let message =
-            |params, max_beam_width| SearchPlan::new(&graph, params, max_beam_width).unwrap_err().to_string();
+        let message = |params, max_beam_width| {
+            SearchPlan::new(&graph, params, 1, up_to(max_beam_width)).unwrap_err().to_string()
+        };
         assert!(message(SearchParams::new(0), 10).starts_with("k (0)"));
         assert!(
             message(SearchParams::new(10).beam_width(9), 10)

@@ -48,7 +48,24 @@ impl<S: Stream> SlotList<S> {
             "slot {} is past the end of a set of {words} words",
             range.end
         );
+        // SAFETY: the set has bits for the range, and the list has room for it, as asserted.
+        unsafe { self.launch(stream, bits, range)? };
+        Ok(stream.download(&self.count)?[0])
+    }
+
+    /// Queues the launch of [`Self::list`].
+    ///
+    /// # Safety
+    /// The set has bits for the range, which begins at a word, and the list has room for the slots that are in the set
+    /// and states for all its tiles.
+    unsafe fn launch(
+        &mut self,
+        stream: &S,
+        bits: &S::Buffer<u32>,
+        range: Range<u32>,
+    ) -> Result<(), S::Error> {
         let Self { slots, count, tiles } = self;
+        let len = range.end - range.start;
         tiles.launch(stream, select_tiles(len), |look_back| {
             let args = ListArgs {
                 bits: bits.input().add((range.start / SLOTS_PER_WORD) as usize),
@@ -58,10 +75,29 @@ impl<S: Stream> SlotList<S> {
                 first: range.start,
                 len,
             };
-            // SAFETY: the set has bits for the range, and the list has room for it, as asserted; the round is of all
-            // tiles.
+            // SAFETY: the caller's promise; the round is of all tiles.
             unsafe { stream.launch(&ListSlots, args) }
-        })?;
-        Ok(stream.download(count)?[0])
+        })
+    }
+
+    /// Queues a launch that lists the `count` slots of a whole set, which are known to be as many. Returns the list,
+    /// complete in the order of the stream.
+    ///
+    /// # Errors
+    /// Of the device.
+    ///
+    /// # Safety
+    /// The set has `count` slots.
+    pub unsafe fn list_all(
+        stream: &S,
+        bits: &S::Buffer<u32>,
+        count: usize,
+    ) -> Result<S::Buffer<u32>, S::Error> {
+        let slots = bits.len() as u32 * SLOTS_PER_WORD;
+        let tiles = TileStates::allocate(stream, select_tiles(slots) as usize, 1)?;
+        let mut list = Self { slots: stream.allocate(count)?, count: stream.allocate(1)?, tiles };
+        // SAFETY: the range is the whole set, and the caller promises that the list has room.
+        unsafe { list.launch(stream, bits, 0..slots)? };
+        Ok(list.slots)
     }
 }

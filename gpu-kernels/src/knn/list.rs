@@ -1,9 +1,10 @@
-//! The list of one query: the best entries so far, in global memory, in rising order.
+//! The lists of one query, in global memory: the best entries of each segment so far, in rising order.
 
 use cuda_std::prelude::*;
 
-use crate::DevicePtrMut;
+use super::RANK_THREADS;
 use crate::WARP_SIZE;
+use crate::{DevicePtr, DevicePtrMut};
 
 /// The entry of an empty place: sorts last.
 pub(super) const NO_ENTRY: u64 = u64::MAX;
@@ -81,5 +82,65 @@ pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<
         }
         warp::sync_warp(warp::FULL_MASK);
         global::load(list.at(len as usize - 1))
+    }
+}
+
+/// The lists of one query, of all segments.
+pub(super) struct QueryLists {
+    /// The list of the first segment.
+    first: DevicePtr<u64>,
+    /// Entries from one list to that of the next segment.
+    stride: usize,
+    segments: u32,
+    len: u32,
+}
+
+impl QueryLists {
+    /// The lists of `query` in `lists`, `[segments][queries_len][len]`.
+    #[inline(always)]
+    pub(super) fn new(lists: DevicePtr<u64>, query: u32, queries_len: u32, segments: u32, len: u32) -> Self {
+        let first = lists.add(query as usize * len as usize);
+        Self { first, stride: queries_len as usize * len as usize, segments, len }
+    }
+
+    #[inline(always)]
+    fn list(&self, segment: u32) -> DevicePtr<u64> {
+        self.first.add(segment as usize * self.stride)
+    }
+
+    /// Writes the best entries of all lists to `merged`: the place of an entry is the number of entries below it in all
+    /// of them. Whole block of [`RANK_THREADS`]; a barrier must follow.
+    ///
+    /// # Safety
+    /// The lists have the shape that they say, and are not written during the launch; `merged` has room for one.
+    #[inline(always)]
+    pub(super) unsafe fn merge_into(&self, merged: Shared<u64>) {
+        let mut i = thread::thread_idx_x();
+        while i < self.len {
+            // SAFETY: i < len.
+            unsafe { merged.add(i).store(NO_ENTRY) };
+            i += RANK_THREADS;
+        }
+        // SAFETY: every thread of the block comes here; places are below the length of a list, and no two entries are
+        // equal, so that no two have the same place.
+        unsafe {
+            thread::sync_threads();
+            let mut i = thread::thread_idx_x();
+            while i < self.segments * self.len {
+                let (segment, mut place) = (i / self.len, i % self.len);
+                let entry = global::load_readonly(self.list(segment).at(place as usize));
+                if entry != NO_ENTRY {
+                    for other in 0..self.segments {
+                        if other != segment {
+                            place += lower_bound(self.list(other).at(0), self.len, entry);
+                        }
+                    }
+                    if place < self.len {
+                        merged.add(place).store(entry);
+                    }
+                }
+                i += RANK_THREADS;
+            }
+        }
     }
 }

@@ -10,16 +10,23 @@
 //! 2. *Rank*: a block takes one query, picks the best of its lists of all segments, computes their distances in f64 the
 //!    way the CPU does, and writes the best k in order of (distance, id).
 //!
+//! [`nearest_slots`] searches some slots of a table instead: it gathers their rows, scans them, and has the candidates of
+//! each query ranked by the [search](crate::search) kernels, so that the results are those of any other search.
+//!
 //! Scores are exact integers for bytes (L2, inner product). Elsewhere they are f32 and can confuse rows whose distances
 //! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from.
 //! More rows than k that agree so far with the k-th, and are not equal, would be too many.
 
+#[cfg(feature = "kernels")]
+mod candidates;
 #[cfg(feature = "kernels")]
 mod entries;
 #[cfg(feature = "kernels")]
 mod exact;
 #[cfg(feature = "kernels")]
 mod list;
+#[cfg(not(target_arch = "nvptx64"))]
+mod nearest_slots;
 #[cfg(not(target_arch = "nvptx64"))]
 mod plan;
 #[cfg(feature = "kernels")]
@@ -44,7 +51,9 @@ mod tile;
 mod top_lists;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Rank, Scan};
+pub use nearest_slots::{ProductScratch, nearest_slots};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use plan::{ListCandidates, Rank, Scan};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use results::KnnResults;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -68,6 +77,8 @@ pub struct ScanArgs {
     pub rows_len: u32,
     /// Number of queries.
     pub queries_len: u32,
+    /// The number of the first row. Unless it is 0, the lists hold the best of rows before it, and are continued.
+    pub first_row: u32,
     /// Rows of a segment, a multiple of 128.
     pub segment_rows: u32,
     /// Entries of a list, a multiple of 32.
@@ -100,6 +111,24 @@ pub struct RankArgs {
     pub list_len: u32,
     /// Neighbors asked for, at most `list_len`.
     pub k: u32,
+}
+
+/// Arguments of [`ListCandidates`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CandidateArgs {
+    /// As in [`ScanArgs`].
+    pub lists: DevicePtr<u64>,
+    /// `[rows]`: the slot of each row.
+    pub slots: DevicePtr<u32>,
+    /// `[queries_len][list_len]`: the slots of the best rows; then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub candidates: DevicePtrMut<u32>,
+    /// Number of queries.
+    pub queries_len: u32,
+    /// Lists of each query.
+    pub segments: u32,
+    /// Entries of a list, a multiple of 32.
+    pub list_len: u32,
 }
 
 /// Queries, and rows, of a tile.

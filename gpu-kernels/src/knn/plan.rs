@@ -1,11 +1,13 @@
-//! The two kernels, as the host sees them.
+//! The kernels, as the host sees them.
 
 use std::borrow::Cow;
 
 use jasper_core::{ElementKind, Metric};
 
-use super::{MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS};
-use crate::{Kernel, Launch};
+#[cfg(feature = "kernels")]
+use super::candidates;
+use super::{CandidateArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS};
+use crate::{Kernel, Launch, launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other
 /// is filled; squared lengths, also two; pending entries, worst entries and counts.
@@ -54,5 +56,12 @@ kernels! {
     /// The best of the lists of each query, in exact order. Arguments: [`RankArgs`].
     Rank(RankArgs), rank 1, |args| {
         Launch::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * RANK_SHARED_PER_ENTRY)
+    };
+}
+
+launch::kernels! {
+    /// The slots of the best rows of all lists of each query.
+    ListCandidates(CandidateArgs) = candidates::knn_candidates, |args| {
+        Launch::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * size_of::<u64>() as u32)
     };
 }

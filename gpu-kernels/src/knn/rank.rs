@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::exact::{Distance, LANES, from_orderable, ordered_bits};
-use super::list::{NO_ENTRY, lower_bound};
+use super::list::{NO_ENTRY, QueryLists};
 use super::{RANK_THREADS, RankArgs};
 use crate::DevicePtr;
 use crate::graph::NO_SLOT;
@@ -19,60 +19,17 @@ struct QueryRanking {
 }
 
 impl QueryRanking {
-    #[inline(always)]
-    fn list(&self, segment: u32) -> DevicePtr<u64> {
-        let number = segment as usize * self.args.queries_len as usize + self.query as usize;
-        self.args.lists.add(number * self.args.list_len as usize)
-    }
-
     /// The row of an entry.
     #[inline(always)]
     fn row(&self, entry: u64) -> DevicePtr<u8> {
         self.args.rows.add(entry as u32 as usize * self.args.row_bytes as usize)
     }
 
-    /// Merges the lists: the place of an entry is the number of entries below it in all of them. Whole block;
-    /// a barrier must follow.
-    ///
-    /// # Safety
-    /// The arguments are as [`RankArgs`] says.
-    #[inline(always)]
-    unsafe fn gather(&self) {
-        let RankArgs { segments, list_len, .. } = self.args;
-        let mut i = thread::thread_idx_x();
-        while i < list_len {
-            // SAFETY: i < list_len.
-            unsafe { self.candidates.add(i).store(NO_ENTRY) };
-            i += RANK_THREADS;
-        }
-        // SAFETY: every thread of the block comes here; places are below the length of a list, and no two entries are
-        // equal, so that no two have the same place.
-        unsafe {
-            thread::sync_threads();
-            let mut i = thread::thread_idx_x();
-            while i < segments * list_len {
-                let (segment, mut place) = (i / list_len, i % list_len);
-                let entry = global::load_readonly(self.list(segment).at(place as usize));
-                if entry != NO_ENTRY {
-                    for other in 0..segments {
-                        if other != segment {
-                            place += lower_bound(self.list(other).at(0), list_len, entry);
-                        }
-                    }
-                    if place < list_len {
-                        self.candidates.add(place).store(entry);
-                    }
-                }
-                i += RANK_THREADS;
-            }
-        }
-    }
-
     /// Computes the distance of each candidate, with eight lanes per candidate. Whole block, with a barrier before and
     /// after.
     ///
     /// # Safety
-    /// As for [`Self::gather`].
+    /// The arguments are as [`RankArgs`] says.
     #[inline(always)]
     unsafe fn measure<D: Distance>(&self) {
         let query = self.args.queries.add(self.query as usize * self.args.row_bytes as usize);
@@ -100,7 +57,7 @@ impl QueryRanking {
     /// barrier.
     ///
     /// # Safety
-    /// As for [`Self::gather`].
+    /// The arguments are as [`RankArgs`] says.
     #[inline(always)]
     unsafe fn write(&self) {
         let RankArgs { list_len, k, ids, distances, .. } = self.args;
@@ -143,7 +100,8 @@ pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
     let ranking = QueryRanking { args, query: thread::block_idx_x(), candidates, distances };
     // SAFETY: the caller's promise; the whole block comes here.
     unsafe {
-        ranking.gather();
+        QueryLists::new(args.lists, ranking.query, args.queries_len, args.segments, args.list_len)
+            .merge_into(candidates);
         thread::sync_threads();
         ranking.measure::<D>();
         thread::sync_threads();

@@ -76,6 +76,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         list_len: args.list_len,
         queries: args.queries_len - first_query,
         rows_end: args.rows_len.min(first_row + args.segment_rows),
+        number_of_row_0: args.first_row,
     };
     let queries = Vectors { address: args.queries, len: args.queries_len, row_bytes: args.row_bytes };
     let rows = Vectors { address: args.rows, len: args.rows_len, row_bytes: args.row_bytes };
@@ -84,7 +85,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     // SAFETY: the shapes are what the arguments say; loops have the same bounds in all threads of the block, so that
     // all reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
     unsafe {
-        lists.clear();
+        lists.begin();
         let put_step = |step: u32, row: u32, chunk: u32| {
             put::<S>(memory.queries(step), queries.fetch::<S::Element>(first_query, chunk));
             let fetched = rows.fetch::<S::Element>(row, chunk);

@@ -9,11 +9,12 @@ use crate::{Buffer, Stream};
 pub const MAX_K: usize = 128;
 
 /// Queries whose lists exist at once: enough to fill a device many times, few enough that their lists stay small.
-const QUERIES_PER_PASS: usize = 1 << 14;
+pub(super) const QUERIES_PER_PASS: usize = 1 << 14;
 /// Maximum number of segments: each has a list of its own.
 const MAX_SEGMENTS: u32 = 32;
-/// Tiles that a segment has at least: the lists of a short one are filled at the cost of many merges.
-const SEGMENT_TILES: u32 = 8;
+/// Tiles that a segment has at least: the lists of a short one are filled at the cost of many merges, which more blocks
+/// at once outweigh where there are few rows.
+const SEGMENT_TILES: u32 = 2;
 /// Blocks of the scan that a multiprocessor holds at once.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
@@ -24,7 +25,7 @@ fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
 }
 
 /// In how many segments to cut the rows, so that the last round of blocks leaves few multiprocessors idle.
-fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
+pub(super) fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
     let resident_blocks = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
     let tiles = queries_len.div_ceil(TILE);
     let max_segments = (rows_len / (SEGMENT_TILES * TILE)).clamp(1, MAX_SEGMENTS);
@@ -90,6 +91,7 @@ pub fn exact_knn<S: Stream, T: Element>(
             row_bytes,
             rows_len,
             queries_len: len,
+            first_row: 0,
             segment_rows,
             list_len,
         };
@@ -135,7 +137,9 @@ mod tests {
     fn segments_fill_the_device() {
         // 79 tiles of queries, 264 blocks at once: 3 rounds of 10 segments leave 2 places empty.
         assert_eq!(segments(10_000, 1_000_000, 132), 10);
-        assert_eq!(segments(10_000, 1000, 132), 1);
+        // 79 tiles of queries and 7 of rows: all blocks at once.
+        assert_eq!(segments(10_000, 1000, 132), 3);
+        assert_eq!(segments(10_000, 255, 132), 1);
         assert_eq!(segments(128, 1_000_000, 132), 32);
         // As many tiles as places: one segment does.
         assert_eq!(segments(264 * 128, 1_000_000, 132), 1);

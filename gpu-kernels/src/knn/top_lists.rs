@@ -30,6 +30,8 @@ pub(super) struct TopLists {
     pub(super) queries: u32,
     /// Where the rows end.
     pub(super) rows_end: u32,
+    /// The number of the first row of the launch. Unless it is 0, the lists have entries of rows before it.
+    pub(super) number_of_row_0: u32,
 }
 
 impl TopLists {
@@ -43,21 +45,23 @@ impl TopLists {
         }
     }
 
-    /// Empties lists and counts. Whole block; a barrier must follow.
+    /// Empties the lists, unless they are continued, and the counts. Whole block; a barrier must follow.
     ///
     /// # Safety
     /// Everything is as large as it says.
     #[inline(always)]
-    pub(super) unsafe fn clear(&self) {
+    pub(super) unsafe fn begin(&self) {
         self.for_queries_of_warp(|query| {
             // SAFETY: the lists of the queries that there are lie one after the other; one lane writes the counts.
             unsafe {
                 // A query that is none has no list, and nothing beats its worst entry.
-                let worst = if query < self.queries {
+                let worst = if query >= self.queries {
+                    0
+                } else if self.number_of_row_0 > 0 {
+                    global::load(self.list(query).at(self.list_len as usize - 1))
+                } else {
                     list::clear(self.list(query), self.list_len);
                     NO_ENTRY
-                } else {
-                    0
                 };
                 if warp::lane_id() == 0 {
                     self.worst.add(query).store(worst);
@@ -76,7 +80,7 @@ impl TopLists {
     /// offered.
     ///
     /// # Safety
-    /// As for [`Self::clear`].
+    /// As for [`Self::begin`].
     #[inline(always)]
     pub(super) unsafe fn merge_pending(&self) {
         self.for_queries_of_warp(|query| {
@@ -103,7 +107,7 @@ impl TopLists {
     /// room. Whole block, in rounds that end with a barrier.
     ///
     /// # Safety
-    /// As for [`Self::clear`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
+    /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
     /// lengths of its rows, if the score needs them.
     #[inline(always)]
     pub(super) unsafe fn offer<S: Score>(
@@ -129,7 +133,7 @@ impl TopLists {
                     // Most end here.
                     if score <= (worst >> 32) as u32 {
                         let row = first_row + row;
-                        let entry = u64::from(score) << 32 | u64::from(row);
+                        let entry = u64::from(score) << 32 | u64::from(self.number_of_row_0 + row);
                         if row < self.rows_end && entry < worst {
                             // SAFETY: at most half of the places were taken when the round began, and a query meets
                             // as many rows in one as there are others. Places are handed out once, and read after a

@@ -2,49 +2,31 @@
 
 use cuda_std::prelude::*;
 
-use super::{MoveArgs, RenameArgs, SaveArgs};
+use super::{CopyArgs, RenameArgs};
 use crate::collectives::{row_of_warp, warp_stride};
 use crate::graph::NO_SLOT;
 
-/// Copies rows of the adjacency table.
+/// Copies rows of a table.
 ///
 /// # Safety
 /// As the fields of the arguments say.
 #[kernel(max_threads = 256)]
-pub unsafe fn save_rows(args: SaveArgs) {
+pub unsafe fn copy_rows(args: CopyArgs) {
     let row = row_of_warp();
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: a row that there is, of a vertex that there is.
+    // SAFETY: a row that there is, in both tables; what one warp writes, no other reads or writes.
     unsafe {
-        let (vertex, stride) = (global::load_readonly(args.vertices.at(row)), args.edges_stride as usize);
-        if vertex != NO_SLOT {
-            let (edges, ids) = (args.edges.add(vertex as usize * stride), args.ids.add(row * stride));
-            warp_stride(args.edges_stride, |place| {
-                let place = place as usize;
-                global::store(ids.at(place), global::load_streaming(edges.at(place)));
-            });
-        }
-    }
-}
-
-/// Moves rows to other slots.
-///
-/// # Safety
-/// As the fields of the arguments say.
-#[kernel(max_threads = 256)]
-pub unsafe fn move_rows(args: MoveArgs) {
-    let row = row_of_warp();
-    if row >= args.rows as usize {
-        return;
-    }
-    // SAFETY: rows that there are; what one warp writes, no other reads or writes.
-    unsafe {
-        let [from, to] = [args.from, args.to].map(|slots| {
-            let slot = global::load_readonly(slots.at(row));
-            args.table.add(slot as usize * args.row_words as usize)
+        let [from, to] = [args.from_slots, args.to_slots].map(|slots| match slots.is_null() {
+            true => row as u32,
+            false => global::load_readonly(slots.at(row)),
         });
+        if from == NO_SLOT {
+            return;
+        }
+        let words = args.row_words as usize;
+        let (from, to) = (args.from.add(from as usize * words), args.to.add(to as usize * words));
         warp_stride(args.row_words, |word| {
             global::store(to.at(word as usize), global::load(from.at(word as usize)))
         });

@@ -1,4 +1,4 @@
-//! Rows of tables: saved, moved to other slots, and their neighbors renamed.
+//! Rows of tables: copied, gathered or moved to other slots, and their neighbors renamed.
 
 #[cfg(feature = "kernels")]
 mod kernel;
@@ -7,33 +7,21 @@ use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Launch, launch::kernels};
 
-/// Arguments of [`SaveRows`].
+/// Arguments of [`CopyRows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct SaveArgs {
-    /// `[rows]`: the vertex of each row; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not written.
-    pub vertices: DevicePtr<u32>,
-    /// `[slots][edges_stride]`: the adjacency table.
-    pub edges: DevicePtr<u32>,
-    /// `[rows][edges_stride]`: copies.
-    pub ids: DevicePtrMut<u32>,
-    /// Rows to copy.
-    pub rows: u32,
-    /// Length of a row, with padding.
-    pub edges_stride: u32,
-}
-
-/// Arguments of [`MoveRows`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct MoveArgs {
+pub struct CopyArgs {
     /// `[slots][row_words]`: a table of any element, as words of 4 bytes.
-    pub table: DevicePtrMut<u32>,
-    /// `[rows]`: the slots of the rows.
     pub from: DevicePtr<u32>,
-    /// `[rows]`: the slots to move them to: distinct, and none of those of the rows.
-    pub to: DevicePtr<u32>,
-    /// Rows to move.
+    /// `[slots][row_words]`: the table that is written. It may be the same.
+    pub to: DevicePtrMut<u32>,
+    /// `[rows]`: the slot that each row is read from; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not copied. Null for
+    /// the rows in order.
+    pub from_slots: DevicePtr<u32>,
+    /// `[rows]`: the slot that each row is written to: distinct, and in one table none of those that are read. Null for
+    /// the rows in order.
+    pub to_slots: DevicePtr<u32>,
+    /// Rows to copy.
     pub rows: u32,
     /// Words of a row.
     pub row_words: u32,
@@ -57,10 +45,8 @@ pub struct RenameArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// Copies rows of the adjacency table, which [`Publish`](crate::prune::Publish) can write back.
-    SaveRows(SaveArgs) = kernel::save_rows, |args| Launch::warp_per_row(args.rows);
-    /// Moves rows of a table to other slots.
-    MoveRows(MoveArgs) = kernel::move_rows, |args| Launch::warp_per_row(args.rows);
+    /// Copies rows of a table.
+    CopyRows(CopyArgs) = kernel::copy_rows, |args| Launch::warp_per_row(args.rows);
     /// Renames neighbors after vertices were moved.
     RenameEdges(RenameArgs) = kernel::rename_edges, |args| Launch::warp_per_row(args.kept);
 }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `tables`, `entries` | the kernels |
 //! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
-//! | `sequence` | [`quantized_search`]: a quantized search and its rerank |
+//! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
 //! | `frontier` | what both search with; `registers`, `list` and `buffered_list` implement it |
@@ -52,7 +52,7 @@ mod visited;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use plan::{QuantizedSearch, Search};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use sequence::{Rerank, RerankStream, quantized_search};
+pub use sequence::{Rerank, RerankStream, quantized_search, scan_in_parts};
 
 pub use quantized::QuantizedSearchArgs;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -78,7 +78,7 @@ pub struct SearchArgs {
     pub graph: GraphArgs,
     /// `[queries][row_bytes]`: padded as rows are, and of unit length where rows are.
     pub queries: DevicePtr<u8>,
-    /// `[queries]`: the row of `queries` that each query is. Null if they are the rows in order.
+    /// `[queries / parts]`: the row of `queries` that each query is. Null if they are the rows in order.
     pub query_rows: DevicePtr<u32>,
     /// A bit per slot, 32 per word: whether it may be a result. Null if all may.
     pub allowed: DevicePtr<u32>,
@@ -90,13 +90,13 @@ pub struct SearchArgs {
     /// then
     /// [`NO_SLOT`](crate::graph::NO_SLOT).
     pub candidates: DevicePtrMut<u32>,
-    /// `[queries][2]`: vertices expanded (hops), and distances computed.
+    /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
     /// `[queries][max_hops]`: entries of the expanded vertices, in order. Null if not needed.
     pub expanded: DevicePtrMut<u64>,
     /// Number of queries.
     pub queries_len: u32,
-    /// Results per query, at most the beam width.
+    /// Results per query, at most the beam width; 0 if only candidates are wanted.
     pub k: u32,
     /// Entries of the frontier, 1 to [`MAX_BEAM_WIDTH`].
     pub beam_width: u32,
@@ -109,10 +109,29 @@ pub struct SearchArgs {
     /// Start points from one query's list to the next; 0 if all queries share one list. Lists of their own may contain
     /// [`NO_SLOT`](crate::graph::NO_SLOT).
     pub start_points_stride: u32,
+    /// Searches of each query, which count as queries: 1, or the parts of one list of start points, each as long as the
+    /// stride, that are searched one by one.
+    pub parts: u32,
     /// Candidates per query, at most the beam width.
     pub candidates_len: u32,
+    /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
+    pub distances_before: u32,
     /// How distances follow from sums.
     pub form: DistanceForm,
+}
+
+#[cfg(feature = "kernels")]
+impl SearchArgs {
+    /// The start points of a query: the first, and how many.
+    #[inline(always)]
+    fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
+        let (list, len) = (self.graph.start_points, self.graph.start_points_len);
+        if self.parts == 1 {
+            return (list.add((query * self.start_points_stride) as usize), len);
+        }
+        let first = query % self.parts * self.start_points_stride;
+        (list.add(first as usize), self.start_points_stride.min(len - first))
+    }
 }
 
 impl AsRef<Self> for SearchArgs {

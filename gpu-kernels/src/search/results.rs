@@ -74,8 +74,8 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             global::store(results.at(place as usize), hit);
             place += WARP_SIZE;
         }
-        if lane < 2 {
-            let value = if lane == 0 { cost.hops } else { cost.distances };
+        if lane < 2 && !args.costs.is_null() {
+            let value = if lane == 0 { cost.hops } else { args.distances_before + cost.distances };
             global::store(args.costs.at(query as usize * 2 + lane as usize), value);
         }
     }

@@ -1,11 +1,11 @@
-//! A quantized search and its rerank: two launches, of which the second searches from the candidates of the first as
-//! start points, and expands nothing.
+//! Searches of two launches, of which the second searches from the candidates of the first as start points, and expands
+//! nothing: a quantized search and its rerank, and a scan in parts.
 
 use jasper_core::ElementKind;
 
 use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
 use crate::graph::GraphArgs;
-use crate::{DevicePtrMut, Stream};
+use crate::{DevicePtr, DevicePtrMut, Stream};
 
 /// The rerank of a quantized search.
 #[derive(Debug)]
@@ -61,25 +61,14 @@ pub unsafe fn quantized_search<S: Stream>(
         candidates_len: rerank.len,
         ..search
     };
-    // Where all may be results, no more than these are wanted.
-    let beam_width = if search.allowed.is_null() { search.k } else { search.k.max(rerank.len) };
     let second = SearchArgs {
-        graph: GraphArgs {
-            start_points: rerank.candidates.cast_const(),
-            start_points_len: rerank.len,
-            ..search.graph
-        },
         fallback: rerank.fallback.cast_const(),
         costs: rerank.costs,
         expanded: DevicePtrMut::null(),
-        beam_width,
-        max_hops: 0,
-        visited_slots: 0,
-        start_points_stride: rerank.len,
-        ..search
+        ..search.among(rerank.candidates.cast_const(), rerank.len)
     };
-    let exact =
-        Search::for_rows(element, search.form.measure(), search.graph.shape.row_bytes(), beam_width, warps);
+    let SearchArgs { form, beam_width, .. } = second;
+    let exact = Search::for_rows(element, form.measure(), search.graph.shape.row_bytes(), beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -89,7 +78,7 @@ pub unsafe fn quantized_search<S: Stream>(
         rerank_stream.wait_for(stream)?;
         let launched = (0..second.queries_len).step_by(queries_per_launch as usize).try_for_each(|first| {
             let len = queries_per_launch.min(second.queries_len - first);
-            rerank_stream.launch(&exact, part(&second, first as usize, len))
+            rerank_stream.launch(&exact, second.part(first as usize, len))
         });
         // After a failure as well: a wait for one stream is then a wait for both.
         stream.wait_for(rerank_stream)?;
@@ -97,16 +86,84 @@ pub unsafe fn quantized_search<S: Stream>(
     }
 }
 
-/// The search for `len` of the queries, from `first` on, each of which begins at start points of its own.
-fn part(all: &SearchArgs, first: usize, len: u32) -> SearchArgs {
-    let start_points = all.graph.start_points.add(first * all.start_points_stride as usize);
-    SearchArgs {
-        graph: GraphArgs { start_points, ..all.graph },
-        queries: all.queries.add(first * all.graph.shape.row_bytes() as usize),
-        results: all.results.add(first * all.k as usize),
-        fallback: all.fallback.add(first * all.k as usize),
-        costs: all.costs.add(2 * first),
-        queries_len: len,
-        ..*all
+/// Queues a scan of the start points of `search`, split into `parts` that are searched at once: for few queries, which
+/// would leave most of a device idle. The nearest of each part are candidates of a second search.
+///
+/// # Errors
+/// Of the device.
+///
+/// # Panics
+/// If there are fewer than two parts, or fewer start points than parts.
+///
+/// # Safety
+/// As [`Stream::launch`] of a search of vectors of `element`. The start points are shared by all queries, and distinct.
+/// `candidates` has room for `k` slots per part and query.
+pub unsafe fn scan_in_parts<S: Stream>(
+    stream: &S,
+    search: SearchArgs,
+    parts: u32,
+    candidates: DevicePtrMut<u32>,
+    element: ElementKind,
+    warps: u32,
+) -> Result<(), S::Error> {
+    let len = search.graph.start_points_len;
+    assert!((2..=len).contains(&parts), "{len} start points in {parts} parts");
+    let start_points_stride = len.div_ceil(parts);
+    // Rounding up may leave fewer.
+    let parts = len.div_ceil(start_points_stride);
+    let first = SearchArgs {
+        results: DevicePtrMut::null(),
+        costs: DevicePtrMut::null(),
+        candidates,
+        candidates_len: search.k,
+        queries_len: search.queries_len * parts,
+        k: 0,
+        beam_width: search.k,
+        parts,
+        start_points_stride,
+        ..search
+    };
+    let second =
+        SearchArgs { distances_before: len, ..search.among(candidates.cast_const(), parts * search.k) };
+    let kernel =
+        Search::for_rows(element, search.form.measure(), search.graph.shape.row_bytes(), search.k, warps);
+    // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
+    // or none.
+    unsafe {
+        stream.launch(&kernel, first)?;
+        stream.launch(&kernel, second)
+    }
+}
+
+impl SearchArgs {
+    /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
+    pub(crate) fn among(self, candidates: DevicePtr<u32>, len: u32) -> Self {
+        Self {
+            graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
+            // Where all may be results, no more than these are wanted.
+            beam_width: if self.allowed.is_null() { self.k } else { self.k.max(len) },
+            max_hops: 0,
+            visited_slots: 0,
+            start_points_stride: len,
+            ..self
+        }
+    }
+
+    /// The search for `len` of the queries, from `first` on.
+    pub(crate) fn part(&self, first: usize, len: u32) -> Self {
+        let start_points = self.graph.start_points.add(first * self.start_points_stride as usize);
+        Self {
+            graph: GraphArgs { start_points, ..self.graph },
+            queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
+            results: self.results.add(first * self.k as usize),
+            fallback: if self.fallback.is_null() {
+                self.fallback
+            } else {
+                self.fallback.add(first * self.k as usize)
+            },
+            costs: self.costs.add(2 * first),
+            queries_len: len,
+            ..*self
+        }
     }
 }

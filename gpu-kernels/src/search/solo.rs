@@ -81,7 +81,7 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut started = 0;
         loop {
-            if started < args.graph.start_points_len {
+            if started < args.start_points(query).1 {
                 unvisited.push_unvisited(start_point(args, query, started + lane));
                 started += WARP_SIZE;
             } else {
@@ -104,16 +104,9 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
 /// The arguments are valid, and `query` is below `queries_len`.
 #[inline(always)]
 unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
-    if index < args.graph.start_points_len {
-        // SAFETY: one of the start points, whose number the plan has checked.
-        unsafe {
-            global::load_readonly(
-                args.graph.start_points.at((query * args.start_points_stride + index) as usize),
-            )
-        }
-    } else {
-        NO_SLOT
-    }
+    let (list, len) = args.start_points(query);
+    // SAFETY: one of the start points, whose number the plan has checked.
+    if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
 }
 
 /// Ids of vertices that are to be scored.

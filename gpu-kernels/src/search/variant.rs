@@ -75,7 +75,7 @@ impl Variant {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");
         };
         check("beam_width", args.beam_width, 1, self.max_beam_width());
-        check("k", args.k, 1, args.beam_width);
+        check("k", args.k, 0, args.beam_width);
         check("candidates_len", args.candidates_len, 0, args.beam_width);
         check("expansions", args.expansions, 1, if self.warps > 1 { self.warps } else { u32::MAX });
         let (stride, slots) = (args.graph.edges_stride, args.visited_slots);
@@ -83,11 +83,16 @@ impl Variant {
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
             "edges_stride ({stride}) must be a multiple of 32"
         );
-        let starts = args.start_points_stride;
+        let (starts, parts) = (args.start_points_stride, args.parts);
         assert!(
-            args.queries_len.checked_mul(starts).is_some(),
+            parts > 1 || args.queries_len.checked_mul(starts).is_some(),
             "{} queries of start_points_stride ({starts}) must be below 2^32",
             args.queries_len
+        );
+        assert!(
+            parts == 1 || args.graph.start_points_len.div_ceil(starts) == parts,
+            "parts ({parts}) must be 1, or as many as {} start points have of {starts}",
+            args.graph.start_points_len
         );
         assert!(
             slots == 0 || slots >= WARP_SIZE && slots.is_power_of_two(),

@@ -33,10 +33,10 @@ pub use prune::{
 };
 pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph};
 pub use search::{
-    searches_agree_with_the_cpu, searches_begin_at_all_start_points,
-    searches_by_estimates_agree_with_the_cpu, searches_do_not_depend_on_the_batch,
-    searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
-    wide_searches_by_estimates_agree_with_the_cpu,
+    scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
+    searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
+    searches_do_not_depend_on_the_batch, searches_find_nothing_where_nothing_is,
+    wide_searches_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
 pub use sort::{sorts_agree_with_the_reference, sorts_use_only_their_bits};
 
@@ -61,6 +61,7 @@ macro_rules! tests_of_the_suite {
             moved_rows_keep_their_links
             free_places_agree_with_the_reference
             saved_rows_equal_the_graph
+            scans_agree_with_a_search_for_each_query
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
             searches_by_estimates_agree_with_the_cpu

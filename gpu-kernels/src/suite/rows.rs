@@ -8,8 +8,8 @@ use rand::seq::SliceRandom;
 
 use super::edges::Edges;
 use crate::graph::NO_SLOT;
-use crate::rows::{MoveArgs, MoveRows, RenameArgs, RenameEdges, SaveArgs, SaveRows};
-use crate::{Buffer, Stream};
+use crate::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges};
+use crate::{Buffer, DevicePtr, Stream};
 
 /// Copies of some rows; the places of one that is asked for nobody stay as they are.
 ///
@@ -32,15 +32,16 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
         let (on_device, vertices) =
             (stream.upload(&edges.places()).unwrap(), stream.upload(&vertices).unwrap());
         let mut ids = stream.upload(&vec![7; expected.len()]).unwrap();
-        let args = SaveArgs {
-            vertices: vertices.input(),
-            edges: on_device.input(),
-            ids: ids.output(),
+        let args = CopyArgs {
+            from: on_device.input(),
+            to: ids.output(),
+            from_slots: vertices.input(),
+            to_slots: DevicePtr::null(),
             rows: rows as u32,
-            edges_stride: edges.stride as u32,
+            row_words: edges.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-        unsafe { stream.launch(&SaveRows, args).unwrap() };
+        unsafe { stream.launch(&CopyRows, args).unwrap() };
         assert_eq!(stream.download(&ids).unwrap(), expected, "{rows} rows");
     }
 }
@@ -75,15 +76,16 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
             let mut table = if is_links { edges.places() } else { Vec::new() };
             table.resize_with(slots as usize * row_words, || rng.random());
             let mut on_device = stream.upload(&table).unwrap();
-            let args = MoveArgs {
-                table: on_device.output(),
-                from: from.input(),
-                to: to.input(),
+            let args = CopyArgs {
+                from: on_device.input(),
+                to: on_device.output(),
+                from_slots: from.input(),
+                to_slots: to.input(),
                 rows: moves.len() as u32,
                 row_words: row_words as u32,
             };
             // SAFETY: as above; slots are moved to free ones, each to one of its own.
-            unsafe { stream.launch(&MoveRows, args).unwrap() };
+            unsafe { stream.launch(&CopyRows, args).unwrap() };
             for &(from, to) in &moves {
                 let from = from as usize * row_words;
                 table.copy_within(from..from + row_words, to as usize * row_words);

@@ -41,7 +41,9 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         expansions: 1,
         visited_slots: 0,
         start_points_stride: 0,
+        parts: 1,
         candidates_len: 0,
+        distances_before: 0,
         form: DistanceForm::SquaredL2,
     };
     let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, 1, 1);

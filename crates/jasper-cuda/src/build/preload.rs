@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 
 use gpu_kernels::edges::{FindFreeRow, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
-use gpu_kernels::rows::SaveRows;
+use gpu_kernels::rows::CopyRows;
 use gpu_kernels::search::Search;
 use jasper_core::{Element, padded_len};
 use jasper_vamana::BuildShape;
@@ -61,7 +61,7 @@ fn kernels<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<KernelId
         KernelId::of(&ReverseEdges),
         KernelId::of(&Reach),
         KernelId::of(&FindFreeRow),
-        KernelId::of(&SaveRows),
+        KernelId::of(&CopyRows),
     ];
     kernels.dedup();
     kernels

@@ -1,6 +1,6 @@
 //! Compaction: moving the last vertices into free slots.
 
-use gpu_kernels::rows::{MoveArgs, MoveRows, RenameArgs, RenameEdges};
+use gpu_kernels::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
 use jasper_core::{Element, Key, VectorId, padded_len};
 
@@ -77,11 +77,18 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         }));
         for (table, row_words) in tables {
             let rows = from.len() as u32;
-            let (from, to, table) = (from.input(), to.input(), DevicePtrMut::cast(table));
-            let args = MoveArgs { table, from, to, rows, row_words: row_words as u32 };
+            let table = DevicePtrMut::cast(table);
+            let args = CopyArgs {
+                from: table.cast_const(),
+                to: table,
+                from_slots: from.input(),
+                to_slots: to.input(),
+                rows,
+                row_words: row_words as u32,
+            };
             // SAFETY: the slots are rows of the table, as asserted by `upload_moves`; no slot is both source and
             // target.
-            unsafe { stream.launch(&MoveRows, args)? };
+            unsafe { stream.launch(&CopyRows, args)? };
         }
         let args = RenameArgs {
             edges: self.edges.output(),

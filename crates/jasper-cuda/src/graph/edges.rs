@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::prune::{Publish, PublishArgs};
-use gpu_kernels::rows::{SaveArgs, SaveRows};
-use gpu_kernels::{Buffer as _, Stream};
+use gpu_kernels::rows::{CopyArgs, CopyRows};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{Element, VectorId};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, SEGMENT_ROWS};
@@ -132,15 +132,16 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Copies the rows of `rows.vertices` to `rows.ids`.
     fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
-        let args = SaveArgs {
-            vertices: rows.vertices.input(),
-            edges: self.edges.input(),
-            ids: rows.ids.output(),
+        let args = CopyArgs {
+            from: self.edges.input(),
+            to: rows.ids.output(),
+            from_slots: rows.vertices.input(),
+            to_slots: DevicePtr::null(),
             rows: rows.len(),
-            edges_stride: self.edges_stride as u32,
+            row_words: self.edges_stride as u32,
         };
         // SAFETY: there is a row for each vertex; the vertices are slots of this graph, or `NO_SLOT`.
-        unsafe { stream.launch(&SaveRows, args) }
+        unsafe { stream.launch(&CopyRows, args) }
     }
 
     /// Downloads the rows of some vertices.

@@ -1,6 +1,8 @@
 //! The slots of filters in device memory.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gpu_kernels::{Buffer as _, Stream};
@@ -40,11 +42,13 @@ impl<S: Stream> DeviceFilters<S> {
     /// The slots on the device, complete; the `len` numbers of `words`, which are copied if they are not there. A graph
     /// that has grown needs a longer bitmap.
     ///
-    /// A launch that reads them must be complete before the result is dropped: the memory is freed in the order of the
-    /// stream that first copied it.
+    /// A launch that reads them must be complete before the result is dropped, or be announced in `has_async_readers`
+    /// before this call: the memory is freed in the order of the stream that first copied it, after all work of the
+    /// device if there are such readers.
     pub(crate) fn get(
         &self,
         stream: &S,
+        has_async_readers: &AtomicBool,
         slots: &Arc<FilteredSlots>,
         format: SlotFormat,
         len: usize,
@@ -56,7 +60,14 @@ impl<S: Stream> DeviceFilters<S> {
         if let Some(known) = kept.iter().find(is_wanted) {
             return Ok(Arc::clone(&known.words));
         }
-        kept.retain(|kept| kept.of.strong_count() > 0 && !is_of(kept));
+        // What a call still holds stays, so that it is always freed here.
+        let is_freed = |kept: &Kept<S>| {
+            (kept.of.strong_count() == 0 || is_of(kept)) && Arc::strong_count(&kept.words) == 1
+        };
+        if kept.iter().any(is_freed) && has_async_readers.load(Relaxed) {
+            stream.synchronize_device()?;
+        }
+        kept.retain(|kept| !is_freed(kept));
         let words = Arc::new(stream.upload(&words())?);
         // Searches in other streams read it.
         stream.synchronize()?;
@@ -85,11 +96,15 @@ mod tests {
         let filter = KeyFilter::from_iter([1, 40, 69]);
         let get = |slots: &Arc<FilteredSlots>, format, len| {
             let words = || (0..len as u32).collect();
-            kept.get(&stream, slots, format, len, words).unwrap()
+            kept.get(&stream, &AtomicBool::new(true), slots, format, len, words).unwrap()
         };
         let slots = graph.keys().filtered_slots(&filter);
         let bitmap = get(&slots, SlotFormat::Bitmap, 3);
         assert!(Arc::ptr_eq(&bitmap, &get(&slots, SlotFormat::Bitmap, 3)));
+        // While a call holds the old one, both stay.
+        get(&slots, SlotFormat::Bitmap, 5);
+        assert_eq!(kept.0.lock().unwrap().len(), 2);
+        drop(bitmap);
         assert_eq!(stream.download(&get(&slots, SlotFormat::List, 2)).unwrap(), [0, 1]);
         // The graph has grown.
         assert_eq!(stream.download(&get(&slots, SlotFormat::Bitmap, 4)).unwrap(), [0, 1, 2, 3]);

@@ -83,7 +83,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// In a transaction: what a rollback restores.
     undo: Option<UndoLog<S>>,
     /// Whether launches that were not synchronized may still read the graph.
-    has_async_readers: AtomicBool,
+    pub(crate) has_async_readers: AtomicBool,
     /// What searches with prepared filters keep on the device.
     pub(crate) filters: DeviceFilters<S>,
 }

@@ -124,7 +124,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         }
         let contexts = &mut contexts[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
         let slot_arrays: Result<Vec<_>, _> =
-            contexts.iter().map(|context| launch.kept_slots(context.stream(), self.plan)).collect();
+            contexts.iter().map(|context| launch.slots(context.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
         let mut in_flight: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
         for (number, chunk) in tasks.chunks_mut(chunk_len).enumerate() {
@@ -163,12 +163,10 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
             let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
             (pointers.levels, pointers.terms) = codes;
         }
-        let (stream, rerank_stream) =
-            context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
+        let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not
         // used until the launch is complete. The graph is borrowed, and dropping it synchronizes the device.
-        unsafe { launch.enqueue(stream, rerank_stream, slot_array, chunk.len(), pointers) }
-            .map_err(SearchError::device)
+        unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 
     /// Waits for the search of a chunk and takes in its results.

@@ -1,7 +1,9 @@
-//! Launch configurations: warps per query, expansions per step, and the size of the visited cache.
+//! Launch configurations: warps per query, expansions per step, the size of the visited cache, and the parts of a scan;
+//! and what searches cost on a device.
 
-use gpu_kernels::search::MIN_TEAM_WARPS;
-use jasper_vamana::{SearchError, TunedLaunch};
+use gpu_kernels::knn::MAX_K;
+use gpu_kernels::search::{MAX_BEAM_WIDTH, MIN_TEAM_WARPS};
+use jasper_vamana::{DistanceCost, MemorySpace, Platform, ProductCost, SearchError, TunedLaunch};
 
 /// Warps of a team on short rows: a leader, and two or three workers per vertex expanded ahead (measured: docs, one
 /// query on a GPU).
@@ -33,6 +35,52 @@ const TEAM_VISITED_SLOTS: u32 = 4096;
 const MAX_VISITED_SLOTS: u32 = 1 << 15;
 /// Most vertices expanded in one step.
 const MAX_EXPANSIONS: u32 = 8;
+
+/// Least slots of a part of a scan: shorter ones do not save what the second launch costs.
+const MIN_PART: usize = 256;
+
+/// Nanoseconds per byte that a kernel reads over PCIe.
+const HOST_NS_PER_BYTE: f64 = 0.02;
+
+/// What searches cost on a device with vectors in `storage`, on an H200 with 132 multiprocessors. Measured: hops of one
+/// query, bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), distances of scans by one warp per query, and
+/// products (docs/src/benchmarks.md). Estimated: what does not depend on the size, and distances of scans in parts.
+pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> Platform {
+    let device_ns_per_byte = 1.0 / 4500.0;
+    let ns_per_byte = match storage {
+        MemorySpace::Device => device_ns_per_byte,
+        MemorySpace::Host => HOST_NS_PER_BYTE,
+    };
+    Platform {
+        max_beam_width: MAX_BEAM_WIDTH as usize,
+        hop_ns: 2000.0,
+        // If vectors are on the host, beam searches read codes, which are on the device.
+        beam_distance: DistanceCost { ns: 0.02, ns_per_byte: device_ns_per_byte },
+        scan_distance: DistanceCost { ns: 0.37, ns_per_byte },
+        few_scan_distance: DistanceCost { ns: 0.1, ns_per_byte },
+        few_queries: (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize,
+        scan_ns: 10_000.0,
+        // The host calls a predicate for every key once, whatever the strategy.
+        filter_call_ns: 0.0,
+        product: Some(ProductCost {
+            max_k: MAX_K,
+            ns: 30_000.0,
+            tile: 128,
+            least_tiles: 2 * multiprocessors as usize,
+            float_ns: 9e-5,
+            byte_ns: 1.4e-5,
+            gather_ns_per_byte: ns_per_byte + device_ns_per_byte,
+        }),
+    }
+}
+
+/// In how many parts to scan `slots` slots for each of `queries` queries: about as many as make both launches equally
+/// long, while each team has a multiprocessor's share to itself. 1 for one launch.
+pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors: u32) -> u32 {
+    let teams = (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize;
+    let balanced = (slots / k.max(1)).isqrt();
+    balanced.min(slots / MIN_PART).min(teams / queries.max(1)).max(1) as u32
+}
 
 /// The launch configuration for a batch of `queries` over rows of `row_bytes` bytes, if the search does not set one.
 ///

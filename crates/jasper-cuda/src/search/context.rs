@@ -3,11 +3,12 @@
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
+use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
-use super::launch::{BufferSizes, LaunchPointers};
+use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
 use crate::{Buffer, Context, Pinned, Result, Stream};
 
 /// The streams and buffers of a chunk in flight. A trait, so that the tests run the same code in the emulator.
@@ -16,12 +17,8 @@ pub(crate) trait SearchContext<T> {
 
     fn stream(&self) -> &Self::Stream;
 
-    /// The stream of the search and, if `rerank_stream`, another of high priority.
-    #[expect(clippy::type_complexity, reason = "two streams")]
-    fn streams(
-        &mut self,
-        rerank_stream: bool,
-    ) -> Result<(&Self::Stream, Option<&Self::Stream>), ErrorOf<T, Self>>;
+    /// The stream of the search with its scratch memory and, if `rerank_stream`, another of high priority.
+    fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, Self::Stream>, ErrorOf<T, Self>>;
 
     /// Host memory to write the queries to, and their codes if the host quantizes them.
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, ErrorOf<T, Self>>;
@@ -72,6 +69,7 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     stream: Stream,
     /// Created by the first chunk that uses it, which takes vectors on the host.
     rerank_stream: Option<Stream>,
+    scratch: ProductScratch<Stream>,
     queries: Pinned<T>,
     levels: Pinned<u32>,
     terms: Pinned<QueryTerms>,
@@ -98,6 +96,7 @@ impl<T: Pod> PinnedSearchContext<T> {
             codes: None,
             written: (0, 0),
             rerank_stream: None,
+            scratch: ProductScratch::new(&stream, PRODUCT_BYTES)?,
             stream,
         })
     }
@@ -134,11 +133,15 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
         &self.stream
     }
 
-    fn streams(&mut self, rerank_stream: bool) -> Result<(&Stream, Option<&Stream>)> {
+    fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, Stream>> {
         if rerank_stream && self.rerank_stream.is_none() {
             self.rerank_stream = Some(Stream::with_high_priority(self.stream.context())?);
         }
-        Ok((&self.stream, self.rerank_stream.as_ref().filter(|_| rerank_stream)))
+        Ok(LaunchStreams {
+            stream: &self.stream,
+            rerank_stream: self.rerank_stream.as_ref().filter(|_| rerank_stream),
+            scratch: &mut self.scratch,
+        })
     }
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>> {

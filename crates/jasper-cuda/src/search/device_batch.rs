@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
+use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixError};
@@ -17,7 +18,7 @@ use jasper_graph::VectorError;
 use jasper_vamana::{Hit, SearchError, SearchPlan};
 
 use super::batch::allowed;
-use super::launch::{LaunchPointers, SearchLaunch};
+use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
 use crate::DeviceGraph;
 
 /// Most bytes of temporary memory: for the quantization of queries, their codes, and the candidates between search and
@@ -82,11 +83,15 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let known = OnceCell::new();
     let allowed = || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
     let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
-    let slot_array = launch.upload_slots(stream).map_err(SearchError::device)?;
+    graph.mark_async_reader();
+    let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
+    // A quantized search has its candidates in the scratch memory.
+    let candidates_len = if scratch.is_none() { launch.sizes(count).candidates } else { 0 };
+    let mut candidates = stream.allocate(candidates_len).map_err(SearchError::device)?;
+    let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
     let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    graph.mark_async_reader();
     for first in (0..count).step_by(part_len.max(1)) {
         let len = part_len.min(count - first);
         let mut pointers = LaunchPointers {
@@ -96,16 +101,17 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             rerank_costs: DevicePtrMut::null(),
             levels: DevicePtr::null(),
             terms: DevicePtr::null(),
-            candidates: DevicePtrMut::null(),
+            candidates: candidates.output(),
             fallback: DevicePtrMut::null(),
         };
         // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream
-        // allocated the arrays, the scratch and the slot array, and frees them in its order. The graph is the caller's
-        // promise.
+        // allocated the arrays and the scratch, and frees them in its order, or the slot array is kept until the marked
+        // graph has no readers. The graph is the caller's promise.
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
-            quantized.and_then(|()| launch.enqueue(stream, None, &slot_array, len, pointers))
+            let streams = LaunchStreams { stream, rerank_stream: None, scratch: &mut product };
+            quantized.and_then(|()| launch.enqueue(streams, &slot_array, len, pointers))
         };
         launched.map_err(SearchError::device)?;
     }

@@ -1,5 +1,8 @@
 //! The launch of a search: a beam search of the graph, or an exact scan.
 //!
+//! A scan is a product of the rows of all slots with all queries, or for each query one search whose start points are
+//! the slots, or for few queries several searches, each of a part of the slots.
+//!
 //! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated
 //! distances, which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates
 //! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, in small
@@ -8,29 +11,33 @@
 
 use std::sync::Arc;
 
+use gpu_kernels::bits::SlotList;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
+use gpu_kernels::knn::{ProductScratch, nearest_slots};
 use gpu_kernels::search::{
-    DeviceHit, MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search,
-    SearchArgs, quantized_search,
+    DeviceHit, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
+    quantized_search, scan_in_parts,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
 use jasper_vamana::{SearchError, SearchPlan, Strategy, TunedLaunch};
 
-use super::config::{check_launch, default_code_launch, default_launch};
+use super::config::{check_launch, default_code_launch, default_launch, scan_parts};
 use crate::graph::{DeviceCodes, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
-/// Most entries of a frontier.
-pub(crate) const MAX_FRONTIER: usize = MAX_BEAM_WIDTH as usize;
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
 /// enough to leave most of the device to searches.
 const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
 /// Up to this many queries the host quantizes faster than the device could begin to.
 const MAX_QUANTIZED_ON_HOST: usize = 2;
+
+/// Most bytes of the gathered rows of a product, of its queries and of their lists: several times what keeps a device
+/// busy.
+pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 
 /// What the launches of all chunks have in common.
 pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
@@ -41,12 +48,33 @@ pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     /// The slots that are searched, if these are not the live ones: those of a bitmap may be results of a beam search,
     /// those of a list are scanned.
     slots: Option<(SlotFormat, &'a BitSet)>,
+    /// How a list of slots is scanned.
+    scan: Scan,
     /// How many candidates of a quantized search get exact distances; `None` for exact distances throughout.
     rerank: Option<u32>,
 }
 
+/// How a list of slots is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// By a search for each query, in this many parts.
+    Searches(u32),
+    /// As a product with all queries.
+    Product,
+}
+
 /// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
 pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
+
+/// Where a launch runs.
+pub(crate) struct LaunchStreams<'a, S: Stream> {
+    /// The stream of the search.
+    pub(crate) stream: &'a S,
+    /// Another of high priority for the rerank, if it is not to run in that of the search.
+    pub(crate) rerank_stream: Option<&'a S>,
+    /// Scratch memory of a product, allocated by the stream of the search.
+    pub(crate) scratch: &'a mut ProductScratch<S>,
+}
 
 /// Pointers to the inputs and outputs of a launch.
 #[derive(Clone, Copy)]
@@ -116,7 +144,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let slots = plan.params.filter.is_some().then(|| (SlotFormat::Bitmap, allowed()));
         let k = plan.params.k;
         // In a small graph the plan's frontier may be narrower than k.
-        Ok(Self { graph, k: k as u32, beam_width: width.max(k) as u32, config, slots, rerank })
+        let (k, beam_width, scan) = (k as u32, width.max(k) as u32, Scan::Searches(1));
+        Ok(Self { graph, k, beam_width, config, slots, scan, rerank })
     }
 
     /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
@@ -134,7 +163,14 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             visited_slots: 0,
             ..default_launch(queries, multiprocessors, graph.args().shape.row_bytes())
         };
-        Self { graph, k, beam_width: k, config, slots: Some((SlotFormat::List, matching)), rerank }
+        let scan = if plan.prefers_product(queries, matching.len()) {
+            Scan::Product
+        } else if rerank.is_some() {
+            Scan::Searches(1)
+        } else {
+            Scan::Searches(scan_parts(matching.len(), plan.params.k, queries, multiprocessors))
+        };
+        Self { graph, k, beam_width: k, config, slots: Some((SlotFormat::List, matching)), scan, rerank }
     }
 
     /// The codes of a quantized search.
@@ -163,8 +199,16 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             rerank_costs: of(rerank > 0, 2),
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             terms: quantized_on_host,
-            candidates: queries * rerank,
+            candidates: queries * rerank.max(self.part_candidates()),
             fallback: of(rerank > 0, self.k()),
+        }
+    }
+
+    /// Candidates per query of a scan in parts.
+    fn part_candidates(&self) -> usize {
+        match self.scan {
+            Scan::Searches(parts) if parts > 1 => parts as usize * self.k(),
+            Scan::Searches(_) | Scan::Product => 0,
         }
     }
 
@@ -186,26 +230,29 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         self.graph.row_len()
     }
 
-    /// Copies the slots to the device, in the order of `stream`.
-    pub(crate) fn upload_slots(&self, stream: &S) -> Result<SlotArray<S>, S::Error> {
-        let Some((format, slots)) = self.slots else { return Ok(SlotArray(None)) };
-        Ok(SlotArray(Some(Arc::new(stream.upload(&self.slot_words(format, slots))?))))
-    }
-
-    /// [`Self::upload_slots`]; those of a filter by keys stay on the device for later searches. The launch must be
-    /// complete before the result is dropped.
-    pub(crate) fn kept_slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
-        let (Some(filtered), Some((format, slots))) = (&plan.filtered, self.slots) else {
-            return self.upload_slots(stream);
-        };
+    /// The slots on the device, complete in the order of `stream`. Those of a filter by keys stay there for later
+    /// searches: the launch must be complete before the result is dropped, unless the graph is marked as having
+    /// asynchronous readers.
+    pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
+        let Some((wanted, slots)) = self.slots else { return Ok(SlotArray(None)) };
+        // A list that is longer than the bitmap is made from that by each call, and not copied or kept.
         let bitmap_len = self.graph.slots().div_ceil(32);
+        let format = if slots.len() > bitmap_len { SlotFormat::Bitmap } else { wanted };
         let len = if format == SlotFormat::Bitmap { bitmap_len } else { slots.len() };
-        // A list that is longer than the bitmap is not worth its memory.
-        if len > bitmap_len {
-            return self.upload_slots(stream);
-        }
         let words = || self.slot_words(format, slots);
-        Ok(SlotArray(Some(self.graph.filters.get(stream, filtered, format, len, words)?)))
+        let array = match &plan.filtered {
+            Some(filtered) => {
+                let readers = &self.graph.has_async_readers;
+                self.graph.filters.get(stream, readers, filtered, format, len, words)?
+            }
+            None => Arc::new(stream.upload(&words())?),
+        };
+        if format == wanted {
+            return Ok(SlotArray(Some(array)));
+        }
+        // SAFETY: the bitmap is that of the slots, none of which is past its end.
+        let list = unsafe { SlotList::list_all(stream, &array, slots.len())? };
+        Ok(SlotArray(Some(Arc::new(list))))
     }
 
     fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {
@@ -215,22 +262,22 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         }
     }
 
-    /// Queues the search of `queries` queries in `stream`. The rerank runs in `rerank_stream` if there is one, after
-    /// the search; later work in `stream` waits for it. See [`Self::uses_rerank_stream`].
+    /// Queues the search of `queries` queries. The rerank runs in its own stream if there is one, after the search; later
+    /// work in the stream of the search waits for it. See [`Self::uses_rerank_stream`].
     ///
     /// # Safety
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
     ///   the launches are complete. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
-    /// - `slot_array` is from [`Self::upload_slots`] with this stream.
+    /// - `slot_array` is from [`Self::slots`] with the stream of the search, which has allocated the scratch memory.
     pub(crate) unsafe fn enqueue(
         &self,
-        stream: &S,
-        rerank_stream: Option<&S>,
+        streams: LaunchStreams<'_, S>,
         slot_array: &SlotArray<S>,
         queries: usize,
         pointers: LaunchPointers<T>,
     ) -> Result<(), S::Error> {
+        let LaunchStreams { stream, rerank_stream, scratch } = streams;
         let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
@@ -252,11 +299,20 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             max_hops,
             ..search_args(self.graph, self.beam_width, self.config)
         };
-        // SAFETY: the graph's arrays have the shapes that its arguments say, slot arrays hold slots of the graph, and
-        // the rest is the caller's promise.
+        let warps = self.config.warps;
+        // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
+        // ascending; and the rest is the caller's promise.
         unsafe {
             let Some(codes) = self.codes() else {
-                return stream.launch(&search_kernel(self.graph, self.beam_width, self.config), args);
+                return match self.scan {
+                    Scan::Product => nearest_slots(stream, args, T::KIND, warps, scratch),
+                    Scan::Searches(1) => {
+                        stream.launch(&search_kernel(self.graph, self.beam_width, self.config), args)
+                    }
+                    Scan::Searches(parts) => {
+                        scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
+                    }
+                };
             };
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
@@ -270,7 +326,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             };
             let codes = codes.args(pointers.levels, pointers.terms);
             let args = QuantizedSearchArgs { search: args, codes };
-            quantized_search(stream, args, rerank, T::KIND, self.config.warps)
+            quantized_search(stream, args, rerank, T::KIND, warps)
         }
     }
 }
@@ -313,7 +369,9 @@ pub(crate) fn search_args<T: Element, S: Stream>(
         expansions: config.expansions,
         visited_slots: config.visited_slots,
         start_points_stride: 0,
+        parts: 1,
         candidates_len: 0,
+        distances_before: 0,
         form: graph.form(),
     }
 }

@@ -19,6 +19,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use gpu_kernels::Buffer as _;
 use jasper_core::Element;
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -26,20 +27,23 @@ use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchP
 
 use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{Batch, Task};
-use config::default_launch;
+use config::{default_launch, platform};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
-use launch::{MAX_FRONTIER, check_shared_memory, search_kernel};
+use launch::{check_shared_memory, search_kernel};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
-/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a filter.
+/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a predicate or a
+/// filter that more than one slot in 32 passes.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
-/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a filter for every live key.
+/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a predicate for every live key. With a
+/// filter, the size of the batch may decide between a beam search and an exact scan: see
+/// [`Platform`](jasper_vamana::Platform).
 ///
 /// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU:
 /// a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances
@@ -70,10 +74,6 @@ impl<'a, T: Element> GraphView<'a, T> {
     pub(crate) fn host(self) -> &'a Graph<T> {
         self.host
     }
-
-    pub(crate) fn plan(self, params: SearchParams<'a>) -> Result<SearchPlan<'a, T>, SearchError> {
-        SearchPlan::new(self.host, params, MAX_FRONTIER)
-    }
 }
 
 impl<T: Element> SearchContexts<T> {
@@ -87,10 +87,20 @@ impl<T: Element> SearchContexts<T> {
         &self.context
     }
 
+    pub(crate) fn plan<'a>(
+        &self,
+        graph: GraphView<'a, T>,
+        params: SearchParams<'a>,
+        queries: usize,
+    ) -> Result<SearchPlan<'a, T>, SearchError> {
+        let platform = platform(self.context.device().multiprocessors, graph.copy.vectors());
+        SearchPlan::new(graph.host, params, queries, platform)
+    }
+
     /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query. Large batches
     /// are prepared on `pool`.
     ///
-    /// The results of a query do not depend on the other queries of the batch.
+    /// The results of a query do not depend on the other queries of the batch, but with a filter on their number.
     ///
     /// # Errors
     /// [`SearchError`]; the contents of `matches` are then unspecified.
@@ -102,7 +112,7 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let plan = graph.plan(params)?;
+        let plan = self.plan(graph, params, queries.len())?;
         plan.check_size(queries.len(), &matches)?;
         let tasks = queries.iter().zip(matches.rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
@@ -120,7 +130,7 @@ impl<T: Element> SearchContexts<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = graph.plan(params)?;
+        let plan = self.plan(graph, params, 1)?;
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
         self.run(&plan, graph.copy, pool, vec![Task::new(0, query, matches.as_mut())])?;
         Ok(matches.hits(0).collect())
@@ -157,7 +167,7 @@ impl<T: Element> SearchContexts<T> {
         stream.check_owner(arrays.queries);
         stream.check_owner(arrays.results);
         stream.check_owner(arrays.costs);
-        let plan = graph.plan(params)?;
+        let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
         // synchronizes the device.
         unsafe { device_batch::launch(&plan, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }

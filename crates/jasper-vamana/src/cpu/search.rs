@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
 use crate::{
-    CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan, SearchReport,
-    Strategy,
+    CpuExecutor, Hit, Matches, MatchesMut, Platform, SearchCost, SearchError, SearchParams, SearchPlan,
+    SearchReport, Strategy,
 };
 
 /// Largest number of queries per task: quantizing them reads the rotation matrix once per task.
@@ -29,7 +29,7 @@ impl CpuExecutor {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        let plan = SearchPlan::new(graph, params, queries.len(), Platform::CPU)?;
         plan.check_size(queries.len(), &matches)?;
         let expected = graph.dimension();
         if let Some((row, query)) = queries.iter().enumerate().find(|(_, query)| query.len() != expected) {
@@ -71,7 +71,7 @@ impl CpuExecutor {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = SearchPlan::new(graph, params, usize::MAX)?;
+        let plan = SearchPlan::new(graph, params, 1, Platform::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
         let mut query = [Query { row: 0, vector: query, out: matches.as_mut() }];
         self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;

@@ -109,6 +109,42 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
     }
 }
 
+/// Keys of the cluster of the queries, and of other clusters: the frontier holds more of those allowed than their share,
+/// or none of them.
+#[test]
+fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
+    let set = Clusters::new(DIMENSION, 43);
+    let labels: Vec<usize> = (0..ROWS).map(|row| row * 7 % set.clusters).collect();
+    let rows: Vec<i8> = set.rows_of(&labels, 0);
+    let index = IndexBuilder::new(Metric::L2).max_degree(24).build_beam_width(48).threads(2);
+    let mut index = index.build(&view(&rows, DIMENSION)).unwrap();
+    let queries: Vec<i8> = set.rows_of(&[3; 100], 1);
+    let kinds: [(&str, &dyn Fn(usize) -> bool); 5] = [
+        ("theirs", &|label| label == 3),
+        ("half, with theirs", &|label| label < 10),
+        ("half, without theirs", &|label| label >= 10),
+        ("all but theirs", &|label| label != 3),
+        ("another", &|label| label == 12),
+    ];
+    for device in [Device::Cpu, Device::Auto] {
+        index = index.to_device(device).unwrap();
+        for (name, allows) in kinds {
+            let allowed = |key: &Key| allows(labels[*key as usize]);
+            let filter: KeyFilter = (0..ROWS as Key).filter(allowed).collect();
+            let params = SearchParams::new(10).beam_width(40).filter(&filter);
+            let (hits, _) = answers(&index, &queries, params);
+            let mut right = 0;
+            for (query, hits) in queries.chunks_exact(DIMENSION).zip(hits.chunks_exact(10)) {
+                let passing = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| allowed(key));
+                let farthest = exact(Metric::L2, query, passing)[9].1;
+                right += hits.iter().filter(|hit| f64::from(hit.distance) <= farthest).count();
+                assert!(hits.iter().all(|hit| filter.contains(hit.key)), "{name}");
+            }
+            assert!(right >= 980, "{name}: {right} of 1000 on {device}");
+        }
+    }
+}
+
 #[test]
 fn a_filter_chooses_among_the_keys_of_one_vertex() {
     let (index, rows, _) = set(Metric::L2);

@@ -1,9 +1,6 @@
 //! How many of the true neighbors are found: after a build, after changes, in every metric.
 
-use jasper::{
-    Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16,
-   
-};
+use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
 
 use crate::common::SearchHits;
 

@@ -59,15 +59,16 @@ pub(super) trait Scorer: Sized {
     unsafe fn entries(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
 }
 
-/// The row of query `number` in the arrays of queries.
+/// The row of query `number` in the arrays of queries: the same for all its parts.
 ///
 /// # Safety
 /// The arguments are valid, and the query is one of them.
 #[inline(always)]
 unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
+    let number = (number / args.parts) as usize;
     if args.query_rows.is_null() {
-        return number as usize;
+        return number;
     }
     // SAFETY: the query is one of them.
-    unsafe { global::load_readonly(args.query_rows.at(number as usize)) as usize }
+    unsafe { global::load_readonly(args.query_rows.at(number)) as usize }
 }

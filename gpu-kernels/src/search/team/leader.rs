@@ -89,7 +89,7 @@ impl Leader {
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the whole warp comes here, conditions are the same in all lanes.
         unsafe {
-            let mut batches = StartBatches::new(self.slots.start_batches(args));
+            let mut batches = StartBatches::new(self.slots.start_batches(args, query));
             // The slot that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
             // One loop for start points and neighbors: merging is most of the code.

@@ -114,9 +114,9 @@ impl WorkSlots {
         self.scored.add(slot * self.workers + worker)
     }
 
-    /// Batches of start points of a search.
+    /// Batches of start points of the search for `query`.
     #[inline(always)]
-    pub(super) fn start_batches(&self, args: &SearchArgs) -> u32 {
-        args.graph.start_points_len.div_ceil(self.stride)
+    pub(super) fn start_batches(&self, args: &SearchArgs, query: u32) -> u32 {
+        args.start_points(query).1.div_ceil(self.stride)
     }
 }

@@ -68,7 +68,7 @@ impl Worker {
         if self.slot >= self.slots.len {
             return;
         }
-        let batches = self.slots.start_batches(args);
+        let batches = self.slots.start_batches(args, query);
         let (mut last, mut scored) = (0, 0);
         // SAFETY: the whole warp comes here, and conditions are equal in all lanes; the memory is this worker's from a
         // request until it is done.
@@ -121,13 +121,12 @@ impl Worker {
     /// The targets of the edges of a vertex, or a batch of start points.
     #[inline(always)]
     fn targets(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Targets {
-        let (graph, stride) = (&args.graph, self.slots.stride);
+        let stride = self.slots.stride;
         if is_start {
-            let before = number * stride;
-            let first = graph.start_points.add((query * args.start_points_stride + before) as usize);
-            Targets { first, len: stride.min(graph.start_points_len - before) }
+            let (list, before) = (args.start_points(query), number * stride);
+            Targets { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
         } else {
-            Targets { first: graph.edges.add(number as usize * stride as usize), len: stride }
+            Targets { first: args.graph.edges.add(number as usize * stride as usize), len: stride }
         }
     }
 

@@ -160,7 +160,9 @@ impl SearchCase {
             expansions: self.expansions,
             visited_slots: self.visited_slots,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
+            parts: 1,
             candidates_len: self.candidates_len,
+            distances_before: 0,
             form: self.form,
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.

@@ -8,6 +8,7 @@ mod compare;
 mod graphs;
 mod quantized;
 mod reference;
+mod scans;
 
 use jasper_core::{BitSet, Element, ElementKind, Metric, VectorId, f16, synthetic};
 use jasper_graph::Graph;
@@ -23,6 +24,8 @@ use compare::agrees;
 pub use quantized::{
     searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
+
+pub use scans::scans_agree_with_a_search_for_each_query;
 
 /// The forms of distance that a kernel supports.
 fn forms(kernel: Search) -> &'static [DistanceForm] {

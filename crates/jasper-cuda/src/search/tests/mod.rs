@@ -1,26 +1,30 @@
 //! Batches through the emulator, against the CPU executor.
 
+mod filters;
+
 use bytemuck::Zeroable;
 use cuda_std::emulator::Emulator;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
-use gpu_kernels::search::DeviceHit;
+use gpu_kernels::knn::ProductScratch;
+use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Hit, Matches, SearchError, SearchParams, SearchPlan, SearchReport, TunedLaunch,
-    bulk_build, consolidate, quantize,
+    CpuExecutor, Distances, Hit, Matches, Platform, SearchError, SearchParams, SearchPlan, SearchReport,
+    TunedLaunch, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
 use super::batch::{Batch, MAX_CHUNKS_IN_FLIGHT, Task};
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
-use super::launch::{BufferSizes, LaunchPointers, MAX_FRONTIER, check_shared_memory};
+use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
+use crate::graph::SlotFormat;
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};
 
 /// A search context on an emulated device.
@@ -28,6 +32,7 @@ struct EmulatedContext<'a, T> {
     stream: &'a EmulatedStream,
     host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
     device: Option<DeviceChunk<T>>,
+    scratch: ProductScratch<EmulatedStream>,
     results: (Vec<DeviceHit>, Vec<u32>),
 }
 
@@ -50,11 +55,9 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         self.stream
     }
 
-    fn streams(
-        &mut self,
-        rerank_stream: bool,
-    ) -> Result<(&EmulatedStream, Option<&EmulatedStream>), EmulatedFault> {
-        Ok((self.stream, rerank_stream.then_some(self.stream)))
+    fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, EmulatedStream>, EmulatedFault> {
+        let Self { stream, scratch, .. } = self;
+        Ok(LaunchStreams { stream, rerank_stream: rerank_stream.then_some(*stream), scratch })
     }
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
@@ -116,19 +119,24 @@ fn entries(matches: &Matches) -> Vec<Hit> {
     entries.map(|(&key, &distance)| Hit { key, distance }).collect()
 }
 
+/// The strategies of the CPU, up to the widest beam of a device.
+const AS_CPU: Platform = Platform { max_beam_width: MAX_BEAM_WIDTH as usize, ..Platform::CPU };
+
 /// One executor on the host, one on an emulated device.
 struct Both {
     cpu: CpuExecutor,
     stream: EmulatedStream,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
+    /// What the strategies of the device are chosen for.
+    platform: Platform,
 }
 
 impl Both {
     fn new(seed: u64) -> Self {
         let emulator = Emulator::new(seed).threads(2);
         let stream = EmulatedStream::new(emulator);
-        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: MemorySpace::Device }
+        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: MemorySpace::Device, platform: AS_CPU }
     }
 
     /// The emulated device's results.
@@ -138,20 +146,32 @@ impl Both {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
-        let plan = SearchPlan::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
+        self.searched(graph, &copy, queries, params)
+    }
+
+    /// The results of a search of a copy of the graph.
+    fn searched<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        copy: &DeviceGraph<T, EmulatedStream>,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
+        let plan = SearchPlan::new(graph, params, queries.len(), self.platform)?;
         let context = || {
             Ok(EmulatedContext {
                 stream: &self.stream,
                 host: Default::default(),
                 device: None,
+                scratch: ProductScratch::new(&self.stream, 1 << 16).map_err(SearchError::device)?,
                 results: Default::default(),
             })
         };
         let (mut matches, mut contexts) = (Matches::new(queries.len(), params.k)?, vec![context()?]);
         let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
-        let batch = Batch { plan: &plan, graph: &copy, pool: self.cpu.pool() };
+        let batch = Batch { plan: &plan, graph: copy, pool: self.cpu.pool() };
         let report = batch.search(tasks, &mut contexts, context)?;
         assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))
@@ -165,9 +185,9 @@ impl Both {
         params: SearchParams<'_>,
         scratch_bytes: usize,
     ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
-        let plan = SearchPlan::new(graph, params, MAX_FRONTIER)?;
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let count = prepared.len() / copy.row_len();
+        let plan = SearchPlan::new(graph, params, count, self.platform)?;
         let queries = self.stream.upload(prepared).unwrap();
         let mut results = self.stream.allocate(count * params.k).unwrap();
         let mut costs = self.stream.allocate(count * 2).unwrap();
@@ -261,21 +281,6 @@ fn a_query_is_answered_the_same_in_any_batch() {
     for query in 0..view.len() {
         let (one, _) = both.emulated(&graph, view.slice(query..query + 1), params).unwrap();
         assert_eq!(one, all[query * 5..][..5], "query {query}");
-    }
-}
-
-#[test]
-fn filters_decide_which_keys_are_answers() {
-    let both = Both::new(6);
-    let graph = built(&whole::<u8>(700, 12, 7), 12, Metric::L2, &both);
-    let queries = whole(6, 12, 8);
-    let params = SearchParams::new(8).beam_width(16);
-    let third = |key| key % 3 == 0;
-    let hits = both.agree(&graph, &queries, params.filter(&third));
-    assert!(hits.iter().all(|hit| hit.key % 3 == 0));
-    for keys in [vec![], vec![699], vec![3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 5000]] {
-        let keys: KeyFilter = keys.into_iter().collect();
-        both.agree(&graph, &queries, params.filter(&keys));
     }
 }
 
@@ -542,7 +547,7 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
         let (mut results, mut costs) =
             (both.stream.allocate(results).unwrap(), both.stream.allocate(costs).unwrap());
         let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
-        let plan = SearchPlan::new(&graph, params, MAX_FRONTIER)?;
+        let plan = SearchPlan::new(&graph, params, 2, AS_CPU)?;
         // SAFETY: as in `Both::launched`.
         unsafe { device_batch::launch(&plan, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
     };

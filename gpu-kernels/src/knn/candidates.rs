@@ -1,0 +1,31 @@
+//! The candidates of a query: the slots of the best rows of all segments.
+
+use cuda_std::prelude::*;
+
+use super::list::{NO_ENTRY, QueryLists};
+use super::{CandidateArgs, RANK_THREADS};
+use crate::graph::NO_SLOT;
+
+/// Writes the candidates of one query, the best first; one block per query.
+///
+/// # Safety
+/// The arguments are as [`CandidateArgs`] says, and the launch is the one planned for them.
+#[kernel(max_threads = 128)]
+pub unsafe fn knn_candidates(args: CandidateArgs) {
+    let CandidateArgs { lists, slots, candidates, queries_len, segments, list_len } = args;
+    let (query, best) = (thread::block_idx_x(), shared::dynamic_shared_mem::<u64>());
+    // SAFETY: the caller's promise; the whole block comes here, and i < list_len.
+    unsafe {
+        QueryLists::new(lists, query, queries_len, segments, list_len).merge_into(best);
+        thread::sync_threads();
+        let mut i = thread::thread_idx_x();
+        while i < list_len {
+            let slot = match best.add(i).load() {
+                NO_ENTRY => NO_SLOT,
+                entry => global::load_readonly(slots.at(entry as u32 as usize)),
+            };
+            global::store(candidates.at(query as usize * list_len as usize + i as usize), slot);
+            i += RANK_THREADS;
+        }
+    }
+}

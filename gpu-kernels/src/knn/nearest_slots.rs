@@ -1,0 +1,180 @@
+//! The nearest of some slots of a graph to many queries, by a product of all their rows with all queries.
+//!
+//! ```text
+//! for each pass over some of the queries:
+//!     copy the queries, which every block reads
+//!     for each piece of the slots:
+//!         gather the rows of the slots in one table
+//!         scan it: the lists of the queries continue
+//!     list the candidates of each query
+//!     search among them by exact distances
+//! ```
+//!
+//! The last step is an ordinary search, so that distances, ties and results are those of any other search. Lists are
+//! twice as long as asked for: distances of f32 may be equal where exact scores differ.
+
+use bytemuck::Pod;
+use jasper_core::{ElementKind, Metric};
+
+use super::sequence::{QUERIES_PER_PASS, segments};
+use super::{CandidateArgs, ListCandidates, Scan, ScanArgs, TILE};
+use crate::graph::DistanceForm;
+use crate::rows::{CopyArgs, CopyRows};
+use crate::search::{Search, SearchArgs};
+use crate::{Buffer, DevicePtr, Stream, WARP_SIZE};
+
+/// The shape of the passes over queries and slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Passes {
+    /// Queries of a pass.
+    queries: u32,
+    /// Slots of a piece: all, or a multiple of [`TILE`].
+    slots: u32,
+    /// Entries of a list.
+    list_len: u32,
+}
+
+impl Passes {
+    fn new(search: &SearchArgs, scratch_bytes: usize) -> Self {
+        let rows = (scratch_bytes / search.graph.shape.row_bytes() as usize) as u32;
+        let rows = (rows / TILE * TILE).max(TILE);
+        Self {
+            queries: rows.min(QUERIES_PER_PASS as u32),
+            slots: rows.min(search.graph.start_points_len),
+            list_len: (2 * search.k).next_multiple_of(WARP_SIZE),
+        }
+    }
+
+    /// Segments of a piece in a pass of `queries`, whose lists take up to `scratch_bytes`.
+    fn segments(&self, queries: u32, multiprocessors: u32, scratch_bytes: usize) -> u32 {
+        let list_bytes = queries as usize * self.list_len as usize * size_of::<u64>();
+        segments(queries, self.slots, multiprocessors).min((scratch_bytes / list_bytes).max(1) as u32)
+    }
+}
+
+/// Scratch memory of [`nearest_slots`], reused by later calls in the same stream.
+pub struct ProductScratch<S: Stream> {
+    /// Most bytes of each of the three arrays below, or what a tile takes.
+    bytes: usize,
+    rows: S::Buffer<u32>,
+    queries: S::Buffer<u32>,
+    lists: S::Buffer<u64>,
+    candidates: S::Buffer<u32>,
+}
+
+impl<S: Stream> ProductScratch<S> {
+    /// Memory that each search in `stream` enlarges to what it needs: for gathered rows, queries of a pass and their
+    /// lists, each up to `bytes`.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub fn new(stream: &S, bytes: usize) -> Result<Self, S::Error> {
+        Ok(Self {
+            bytes,
+            rows: stream.allocate(0)?,
+            queries: stream.allocate(0)?,
+            lists: stream.allocate(0)?,
+            candidates: stream.allocate(0)?,
+        })
+    }
+}
+
+/// Makes room for `len` elements, without keeping any.
+fn reserve<S: Stream, T: Pod>(stream: &S, buffer: &mut S::Buffer<T>, len: usize) -> Result<(), S::Error> {
+    if buffer.len() < len {
+        *buffer = stream.allocate(len)?;
+    }
+    Ok(())
+}
+
+/// Queues a search of the start points of `search` instead of its graph: the nearest to each query, with all of them
+/// compared. It expands nothing. The search of the candidates takes up to `warps` warps per query.
+///
+/// # Errors
+/// Of the device.
+///
+/// # Panics
+/// If there are no start points, or `k` is above [`MAX_K`](super::MAX_K).
+///
+/// # Safety
+/// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries are the rows in order; the start points are
+/// shared by all, ascending and distinct.
+pub unsafe fn nearest_slots<S: Stream>(
+    stream: &S,
+    search: SearchArgs,
+    element: ElementKind,
+    warps: u32,
+    scratch: &mut ProductScratch<S>,
+) -> Result<(), S::Error> {
+    let SearchArgs { k, queries_len, .. } = search;
+    let slots_len = search.graph.start_points_len;
+    assert!(slots_len > 0, "a product has rows");
+    assert!(k as usize <= super::MAX_K, "k ({k}) must be at most {}", super::MAX_K);
+    let metric = match search.form {
+        DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => Metric::L2,
+        DistanceForm::NegatedDot => Metric::InnerProduct,
+        DistanceForm::Cosine => Metric::Cosine,
+    };
+    let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch.bytes));
+    let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
+    let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
+        let (from, to_slots) = (from.cast(), DevicePtr::null());
+        let args = CopyArgs { from, to: to.output(), from_slots, to_slots, rows, row_words: row_bytes / 4 };
+        // SAFETY: the table has room for a piece of the rows, which the caller promises.
+        unsafe { stream.launch(&CopyRows, args) }
+    };
+    let list_len = passes.list_len;
+    let ProductScratch { bytes, rows, queries, lists, candidates } = scratch;
+    reserve(stream, rows, words(passes.slots))?;
+    for first_query in (0..queries_len).step_by(passes.queries as usize) {
+        let len = passes.queries.min(queries_len - first_query);
+        let pass = search.part(first_query as usize, len);
+        reserve(stream, queries, words(len))?;
+        copy(pass.queries, DevicePtr::null(), queries, len)?;
+        let segments = passes.segments(len, stream.multiprocessors(), *bytes);
+        let segment_rows = passes.slots.div_ceil(segments).next_multiple_of(TILE);
+        let segments = passes.slots.div_ceil(segment_rows);
+        reserve(stream, lists, (segments * list_len) as usize * len as usize)?;
+        for first_row in (0..slots_len).step_by(passes.slots as usize) {
+            let rows_len = passes.slots.min(slots_len - first_row);
+            let slots = search.graph.start_points.add(first_row as usize);
+            copy(search.graph.rows, slots, rows, rows_len)?;
+            let args = ScanArgs {
+                rows: rows.input().cast(),
+                queries: queries.input().cast(),
+                lists: lists.output(),
+                row_bytes,
+                rows_len,
+                queries_len: len,
+                first_row,
+                segment_rows,
+                list_len,
+            };
+            // SAFETY: rows and queries have been copied, as many as the arguments say; there are lists for all
+            // segments of a piece, of which the first writes every one.
+            unsafe { stream.launch(&Scan { element, metric }, args)? };
+        }
+        reserve(stream, candidates, (len * list_len) as usize)?;
+        let args = CandidateArgs {
+            lists: lists.input(),
+            slots: search.graph.start_points,
+            candidates: candidates.output(),
+            queries_len: len,
+            segments,
+            list_len,
+        };
+        let ranking = SearchArgs {
+            queries: queries.input().cast(),
+            distances_before: slots_len,
+            ..pass.among(candidates.input(), list_len)
+        };
+        let kernel = Search::for_rows(element, search.form.measure(), row_bytes, ranking.beam_width, warps);
+        // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
+        // are the caller's promise.
+        unsafe {
+            stream.launch(&ListCandidates, args)?;
+            stream.launch(&kernel, ranking)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Scans of listed slots, as a product and in parts, against a scan by one search per query.
+
+use jasper_core::{Element, Metric, VectorId, f16, synthetic};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use super::case::{SearchCase, SearchOutput};
+use super::graphs;
+use crate::graph::DistanceForm;
+use crate::knn::{MAX_K, ProductScratch, nearest_slots};
+use crate::search::{Search, SearchArgs, scan_in_parts};
+use crate::{Buffer, Stream};
+
+/// Slots, queries, k and a bound of scratch memory: fewer slots and queries than a tile and more, fewer slots than k,
+/// and several passes and pieces.
+const CASES: [(usize, usize, u32, usize); 5] = [
+    (1, 1, 1, 1 << 20),
+    (90, 3, 10, 1 << 20),
+    (60, 2, MAX_K as u32, 1 << 20),
+    (150, 130, 3, 0),
+    (300, 5, 33, 0),
+];
+
+/// All elements in all forms of distance, over a few shapes: results are the same to the bit.
+///
+/// # Panics
+/// If they are not, or the stream fails.
+pub fn scans_agree_with_a_search_for_each_query(stream: &impl Stream, seed: u64) {
+    for (number, seed) in (0..CASES.len()).zip(seed << 32..) {
+        for (i, metric) in Metric::ALL.into_iter().enumerate() {
+            // A large case is for one metric of each element.
+            let is_large = number >= 3;
+            let runs = |element: usize| !is_large || (number + element + seed as usize) % 3 == i;
+            if runs(0) {
+                agrees::<f32>(stream, metric, number, seed);
+            }
+            if runs(1) {
+                agrees::<f16>(stream, metric, number, seed);
+            }
+            if runs(2) {
+                agrees::<u8>(stream, metric, number, seed);
+            }
+            if runs(3) {
+                agrees::<i8>(stream, metric, number, seed);
+            }
+        }
+    }
+}
+
+fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let (slots_len, queries_len, k, scratch_bytes) = CASES[number];
+    // Vectors on few lines would be at equal angles, many more than k.
+    let dimension = rng.random_range(6..40);
+    let mut graph = graphs::random::<T>(&mut rng, metric, dimension, slots_len + 50);
+    let mut slots: Vec<VectorId> = graph.keys().vertices().collect();
+    slots.shuffle(&mut rng);
+    slots.truncate(slots_len);
+    slots.sort_unstable();
+    graph.adjacency_mut().set_start_points(slots);
+    let form = match (metric, T::EXACT) {
+        (Metric::L2, _) => DistanceForm::SquaredL2,
+        (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
+        (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
+        (Metric::Cosine, true) => DistanceForm::Cosine,
+    };
+    let case = SearchCase {
+        form,
+        queries: (0..queries_len).map(|_| VectorId::from_index(rng.random_range(0..slots_len))).collect(),
+        names_rows: false,
+        allowed: None,
+        k,
+        beam_width: k,
+        max_hops: 0,
+        expansions: 2,
+        visited_slots: 0,
+        candidates_len: 0,
+        has_rest: false,
+        start_points: None,
+    };
+    let kernel = |args: &SearchArgs, warps| {
+        Search::for_rows(T::KIND, form.measure(), args.graph.shape.row_bytes(), k, warps)
+    };
+    // SAFETY: the arguments are of buffers that live until this has run, here and below; start points are distinct.
+    let expected = case.launch(stream, &graph, |args| unsafe { stream.launch(&kernel(&args, 1), args) });
+    let name = format!("{} {metric}, dimension {dimension}, case {number}", T::KIND);
+    let mut scratch = ProductScratch::new(stream, scratch_bytes).unwrap();
+    for warps in [1, 8].into_iter().filter(|warps| *warps == 8 || number < 3) {
+        let found = case.launch(stream, &graph, |args| {
+            // SAFETY: as above, and ascending.
+            unsafe { nearest_slots(stream, args, T::KIND, warps, &mut scratch) }
+        });
+        is_same(&found, &expected, &name);
+        for parts in [2, 7] {
+            if parts as usize <= slots_len {
+                let found = case.launch(stream, &graph, |args| {
+                    let mut candidates = stream.allocate(parts as usize * k as usize * queries_len)?;
+                    // SAFETY: as above, and there is room for the candidates.
+                    unsafe { scan_in_parts(stream, args, parts, candidates.output(), T::KIND, warps) }
+                });
+                is_same(&found, &expected, &format!("{name}, {parts} parts"));
+            }
+        }
+    }
+}
+
+fn is_same(found: &SearchOutput, expected: &SearchOutput, name: &str) {
+    assert_eq!(found.results, expected.results, "{name}");
+    for (found, expected) in found.costs.iter().zip(&expected.costs) {
+        assert!(found[0] == 0 && found[1] > expected[1], "{name}: {found:?} after {expected:?}");
+    }
+}
