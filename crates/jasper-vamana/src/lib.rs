@@ -86,6 +86,6 @@ pub use memory::{
 };
 pub use mutable::{Exclusive, GraphLock, MutableGraph, Transaction, rolled_back, transaction};
 pub use plan::{SearchPlan, Strategy};
-pub use quantized_linking::{LinkInput, quantized_metric};
+pub use quantized_linking::{ByteRounding, LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use tuned::{TunedLaunch, TunedSearch};
