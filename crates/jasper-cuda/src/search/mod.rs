@@ -195,7 +195,7 @@ impl<T: Element> DeviceGraph<T> {
         let beam_width = SearchParams::new(10).beam_width;
         check_shared_memory(self, beam_width, context.device().shared_per_block)?;
         context.warm_up(&search_kernel(
-            self,
+            &self.input(),
             beam_width as u32,
             default_launch(1, 1, self.args().shape.row_bytes()),
         ))
