@@ -13,8 +13,8 @@
 //! with kept vertices until the first that occludes it, as on the CPU, and in the second round only until the row is
 //! full. What differs from the pseudo-code, and why the rows stay the same:
 //!
-//! 1. *The neighbors that stay are compared first*, for all candidates of the first round, each by one warp and without
-//!    barriers: what is kept later adds comparisons and undoes none.
+//! 1. *The neighbors that stay are compared first*, one after another with many candidates, which are split among the
+//!    warps, without barriers: what is kept later adds comparisons and undoes none.
 //! 2. *Warps test the next candidates at the same time*, one each. The first that is not occluded is kept; others that
 //!    were not are compared with it in the next step.
 
@@ -24,7 +24,7 @@ use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{SharedMemory, warp_number, warps};
 use super::{OcclusionRule, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::{block_stride, rank_in};
+use crate::collectives::{block_stride, compact, rank_in, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -42,32 +42,37 @@ pub(super) struct Kept {
 
 /// The candidates of a row.
 pub(super) struct Filling<'a, S> {
-    pub(super) distances: &'a S,
-    pub(super) args: &'a PruneArgs,
+    distances: &'a S,
+    args: &'a PruneArgs,
     /// The candidates behind the first `live`, which stay.
-    pub(super) entries: Shared<u64>,
-    pub(super) live: u32,
+    entries: Shared<u64>,
+    live: u32,
     /// The number of entries.
-    pub(super) count: u32,
-    /// Room for `limit` entries, all of which may be kept.
+    count: u32,
+    /// Room for `limit` entries, which are kept: behind all candidates that count.
     pub(super) kept: Shared<u64>,
-    pub(super) limit: u32,
+    limit: u32,
     /// `[count]`: the state of each candidate.
     states: Shared<u16>,
+    /// `[warps][candidates of a warp]`: those that no neighbor occludes so far.
+    lists: Shared<u16>,
     /// `[warps]`: a candidate that is not occluded, per warp.
     heads: Shared<u32>,
 }
 
 impl<'a, S: PairDistances> Filling<'a, S> {
-    /// Candidates in `memory`: the first `live` of `count` entries stay, and `kept` has room for `limit`, which are more.
+    /// Candidates in `memory` that is laid out for a repair: the first `live` of `count` entries stay. Keeps up to
+    /// `limit`, which are more.
     #[inline(always)]
     pub(super) fn new(
         (distances, args, memory): (&'a S, &'a PruneArgs, &SharedMemory),
         (live, count): (u32, u32),
-        (kept, limit): (Shared<u64>, u32),
+        limit: u32,
     ) -> Self {
         let SharedMemory { entries, new: states, heads, .. } = *memory;
-        Self { distances, args, entries, live, count, kept, limit, states, heads }
+        let kept = entries.add(args.max_candidates);
+        let lists = kept.add(args.graph.edges_stride).cast();
+        Self { distances, args, entries, live, count, kept, limit, states, lists, heads }
     }
 
     /// Fills the row. Whole block; ends with a barrier.
@@ -84,18 +89,9 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         unsafe {
             block_stride(self.live, |place| self.kept.add(place).store(self.entries.add(place).load()));
             thread::sync_threads();
-            let mut candidate = self.live + warp_number();
-            while candidate < self.count {
-                let state = self.compare(candidate, 0, kept, false, &mut scored);
-                self.set_state(candidate, state);
-                candidate += warps();
-            }
+            self.compare_live(&mut scored);
             thread::sync_threads();
-            self.round(&mut kept, false, &mut scored);
-            let first_round = kept;
-            if kept < self.limit {
-                self.round(&mut kept, true, &mut scored);
-            }
+            let first_round = self.run_rounds(&mut kept, &mut scored);
             if warp::lane_id() == 0 && scored > 0 {
                 atomic::add(self.args.counters.at(PRUNE_DISTANCES), u64::from(scored));
             }
@@ -103,20 +99,78 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         }
     }
 
-    /// Keeps the candidates of a round, after the `kept` vertices before. Whole block; ends with a barrier.
+    /// Compares the neighbors that stay with this warp's share of the candidates, and sets the states of these. Stops when
+    /// it would take fewer steps to compare each candidate that is left with the neighbors that are.
+    ///
+    /// # Safety
+    /// Whole warp; a barrier has passed since the kept entries were written, and another follows.
+    #[inline(always)]
+    unsafe fn compare_live(&self, scored: &mut u32) {
+        let (distances, rule, candidates) =
+            (self.distances, OcclusionRule::new(self.args), self.count - self.live);
+        let list = self.lists.add(warp_number() * candidates.div_ceil(warps()));
+        let (mut len, mut compared) = (candidates.saturating_sub(warp_number()).div_ceil(warps()), 0);
+        // SAFETY: a warp has its own list and states; what is overwritten in the list has been read.
+        unsafe {
+            warp_stride(len, |at| {
+                list.add(at).store((self.live + warp_number() + at * warps()) as u16);
+            });
+            warp::sync_warp(warp::FULL_MASK);
+            while compared < self.live && len > 0 {
+                let (left, per_step) = (self.live - compared, distances.per_warp());
+                if len * left.div_ceil(per_step) < left * len.div_ceil(per_step) {
+                    break;
+                }
+                let kept = self.kept.add(compared).load();
+                let reference = distances.reference(neighbor::id(kept));
+                compared += 1;
+                *scored += len;
+                let (mut first, mut end) = (0, 0);
+                while first < len {
+                    let at = first + distances.lane_vertex();
+                    let is_scored = distances.lane_vertex() < per_step && at < len;
+                    let candidate = if is_scored { list.add(at).load() } else { 0 };
+                    let entry = if is_scored { self.entries.add(candidate.into()).load() } else { kept };
+                    let between = distances.distance(&reference, neighbor::id(entry));
+                    let distance = neighbor::distance(entry);
+                    let is_dropped = rule.occludes(between, distance);
+                    let is_open = !is_dropped && between > distance;
+                    if is_scored && !is_open {
+                        let state = if is_dropped { DECIDED } else { compared | DEFERRED };
+                        self.states.add(candidate.into()).store(state as u16);
+                    }
+                    warp::sync_warp(warp::FULL_MASK);
+                    end += compact(list.add(end), candidate, is_scored && is_open);
+                    first += per_step;
+                }
+                warp::sync_warp(warp::FULL_MASK);
+                len = end;
+            }
+            warp_stride(len, |at| {
+                self.states.add(list.add(at).load().into()).store(compared as u16);
+            });
+        }
+    }
+
+    /// Keeps the candidates of both rounds, after the `kept` vertices before; returns how many are kept after the first.
+    /// Whole block; ends with a barrier.
     ///
     /// # Safety
     /// As for [`Self::fill`]; a barrier has passed since states were written.
     #[inline(always)]
-    unsafe fn round(&self, kept: &mut u32, second_round: bool, scored: &mut u32) {
-        let mut first = self.live;
+    unsafe fn run_rounds(&self, kept: &mut u32, scored: &mut u32) -> u32 {
+        let (mut first, mut second_round, mut first_round) = (self.live, false, *kept);
         // SAFETY: the caller's promise; all warps find the same open candidates, and barriers separate that from the
         // stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {
                 let [first_open, candidate] = self.open(first, warp_number(), second_round);
                 if first_open == NONE {
-                    break;
+                    if second_round {
+                        break;
+                    }
+                    (first, second_round) = (self.live, true);
+                    continue;
                 }
                 first = first_open;
                 let mut state = DECIDED;
@@ -141,10 +195,12 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                         self.kept.add(*kept).store(self.entries.add(next).load());
                     }
                     *kept += 1;
+                    first_round += u32::from(!second_round);
                 }
                 thread::sync_threads();
             }
         }
+        first_round
     }
 
     /// The first candidate from `first` on that a round has not decided, and the one after `number` others. Whole warp.

@@ -62,11 +62,9 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let ends = pruned_ends(prune, live, live_keys, &memory);
         let replacements = nearest_replacements(&distances, &args, vertex, &Split { live, deleted }, &memory);
         let count = (live + replacements).min(prune.max_candidates);
-        // Kept entries are stored after all candidates that count.
-        let kept_keys = memory.entries.add(prune.max_candidates);
         let limit = (live + deleted).max(prune.max_degree / 2);
-        let candidates = (&distances, prune, &memory);
-        let kept = Filling::new(candidates, (live.min(count), count), (kept_keys, limit)).fill();
+        let filling = Filling::new((&distances, prune, &memory), (live.min(count), count), limit);
+        let (kept_keys, kept) = (filling.kept, filling.fill());
         let stride = prune.graph.edges_stride;
         let ids = args.ids.add(row * stride as usize);
         block_stride(stride, |place| {
