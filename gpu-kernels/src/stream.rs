@@ -25,6 +25,14 @@ pub trait Stream {
     /// Multiprocessors of the device: how many blocks it takes to fill it.
     fn multiprocessors(&self) -> u32;
 
+    /// Bytes of device memory that can be allocated, if memory is limited.
+    ///
+    /// # Errors
+    /// Of the device.
+    fn free_bytes(&self) -> Result<u64, Self::Error> {
+        Ok(u64::MAX)
+    }
+
     /// Allocates an array of `len` uninitialized elements: a kernel must write them before one reads them.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ use jasper_data::{GroundTruth, VectorFile};
 
 use crate::terminal::Terminal;
 
-/// Opens an index file, with `threads` threads for the index.
-pub fn open_index(path: &Path, threads: Option<usize>, terminal: Terminal) -> Result<AnyIndex> {
-    Ok(OpenOptions::new().threads(threads).open_any_with_progress(path, &mut terminal.progress())?)
+/// Opens an index file.
+pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<AnyIndex> {
+    Ok(options.open_any_with_progress(path, &mut terminal.progress())?)
 }
 
 /// Opens a vector file of this element type and dimension.

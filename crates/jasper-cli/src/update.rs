@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::file::SaveStats;
-use jasper::{AnyIndex, Device};
+use jasper::{AnyIndex, Device, OpenOptions};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,6 +38,18 @@ pub struct UpdateArgs {
     device: Device,
     #[command(flatten)]
     vectors: VectorStorageArgs,
+    /// Set by the commands that link vectors.
+    #[arg(skip)]
+    exact_linking: bool,
+}
+
+/// How a change on a GPU links float vectors.
+#[derive(Debug, clap::Args)]
+pub struct LinkingArgs {
+    /// On a GPU, link the vectors themselves, where they are floats; by default a large change links 8-bit copies, if a
+    /// sample has the same nearest neighbors by these
+    #[arg(long, display_order = 93)]
+    exact_linking: bool,
 }
 
 /// The index after an update.
@@ -57,16 +69,22 @@ pub struct Updated {
 }
 
 impl UpdateArgs {
+    /// The same update, which links vectors as given.
+    pub fn linking(self, LinkingArgs { exact_linking }: LinkingArgs) -> Self {
+        Self { exact_linking, ..self }
+    }
+
     /// Opens the index, calls `update` on it, and saves it; if `update` fails, the file stays unchanged.
     pub fn update<R>(
         self,
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
+        let Self { output: OutputArgs { index, output, threads }, device, vectors, exact_linking } = self;
         device.check()?;
         let output = output.unwrap_or_else(|| index.clone());
-        let index = vectors.to_device(open_index(&index, threads, terminal)?, device)?;
+        let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
+        let index = vectors.to_device(open_index(&index, options, terminal)?, device)?;
         let start = Instant::now();
         let result = update(&index)?;
         let seconds = start.elapsed().as_secs_f64();
@@ -94,7 +112,8 @@ impl OutputArgs {
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
         let vectors = VectorStorageArgs::default();
-        UpdateArgs { output: self, device: Device::Cpu, vectors }.update(terminal, update)
+        UpdateArgs { output: self, device: Device::Cpu, vectors, exact_linking: false }
+            .update(terminal, update)
     }
 }
 

@@ -193,6 +193,10 @@ impl gpu_kernels::Stream for Stream {
         self.context().device().multiprocessors
     }
 
+    fn free_bytes(&self) -> Result<u64> {
+        Ok(self.context().free_memory()?.device)
+    }
+
     fn allocate<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, len)
     }

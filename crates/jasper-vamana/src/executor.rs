@@ -5,7 +5,7 @@ use jasper_core::{DeviceError, Element, Neighbor, VectorId};
 
 use crate::connectivity::Reached;
 use crate::pipeline::Duplicates;
-use crate::{MutableGraph, SearchCost};
+use crate::{GraphLock, MutableGraph, SearchCost};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
@@ -35,6 +35,21 @@ pub trait Executor<T: Element> {
 
     /// Runs `work` with the executor's host threads for its parallel parts.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+
+    /// Prepares for a change in a [transaction](crate::transaction) that computes about `distances` distances. The
+    /// vectors of its `new` vertices are stored. Until the transaction ends, a device may round vectors to bytes for
+    /// the steps below.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    fn prepare(
+        &self,
+        _graph: &mut impl GraphLock<Self::Graph>,
+        _new: &[VectorId],
+        _distances: u64,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector expands
     /// in the current graph.

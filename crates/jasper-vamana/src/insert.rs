@@ -3,6 +3,7 @@
 //! ```text
 //! transaction:
 //!     store the vectors as tombstones              searches do not return them yet
+//!     prepare                                      a device may round all vectors to bytes until the end
 //!     for each batch: link_batch                   see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points; reconnect what is unreachable, if enough vertices were not checked
@@ -17,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
@@ -131,6 +132,8 @@ fn store_and_link<T: Element, E: Executor<T>>(
         }
         _ => &order,
     };
+    let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
+    executor.prepare(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);
@@ -167,6 +170,12 @@ fn store_and_link<T: Element, E: Executor<T>>(
         reconnected
     };
     Ok((slots, InsertReport { keys: vectors.len(), identical, reconnected, cost }))
+}
+
+/// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
+/// fourth of their neighbors are new to it.
+fn distances_per_link(params: &BuildParams) -> u64 {
+    (params.build_beam_width() * params.max_degree() / 4) as u64
 }
 
 /// The batches of an insert of `order` into a graph of `before` vertices. They grow with the graph. The last ones have

@@ -89,6 +89,6 @@ pub use memory::{
 pub use mutable::{Exclusive, GraphLock, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
 pub use plan::{SearchPlan, Strategy};
 pub use platform::{DistanceCost, Platform, ProductCost};
-pub use quantized_linking::{LinkInput, quantized_metric};
+pub use quantized_linking::{ByteRounding, LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use tuned::{TunedLaunch, TunedSearch};

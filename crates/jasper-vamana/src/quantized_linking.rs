@@ -2,9 +2,16 @@
 //!
 //! Scalar quantization: the mean of its dimension is subtracted from each coordinate, and the difference rounded to
 //! steps of the same size in all dimensions, so that squared distances keep their proportions. The rounding errors are
-//! far below the differences that decide a prune, unless vectors are within a few steps of each other. A trial tells: of
-//! a sample of the vectors, the nearest others by bytes are compared with the exact ones. Stored vectors and searches are
-//! unchanged.
+//! far below the differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
+//!
+//! ```text
+//! for each of a sample of the vectors:
+//!     candidates <- the 100 nearest others by bytes                 brute force, on rows rounded as they are read
+//!     found += the 10 nearest candidates by bytes that are among the 10 nearest candidates by exact distances
+//! ```
+//!
+//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates in any order of
+//! the exact distances. Stored vectors and searches are unchanged.
 
 use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
 use jasper_graph::{Graph, SavedVectors, VectorBlock};
@@ -22,7 +29,9 @@ const LARGEST: f32 = 127.0;
 
 /// Vectors of the trial, evenly spaced: 1 in 20 that loses its neighbors is among them with a probability of 0.96.
 const TRIAL_VECTORS: usize = 64;
-/// Nearest others that are compared for each of them.
+/// Nearest others by bytes, whose exact distances are computed.
+const TRIAL_CANDIDATES: usize = 100;
+/// Nearest candidates that are compared for each of them.
 const TRIAL_NEIGHBORS: usize = 10;
 /// The share of them that bytes must find: at 0.85, no recall is lost at a beam width of 32
 /// (docs/src/experiments.md#linking-by-bytes-by-default).
@@ -54,107 +63,69 @@ impl<T: Element> Ingested<T> {
     /// Replaces the vectors by vectors of bytes, for linking, unless too many would have other neighbors.
     /// Deterministic for any number of threads.
     ///
-    /// Cost: a byte per coordinate besides the graph, and up to 128 distances per vector, half of them of bytes.
+    /// Cost: a byte per coordinate besides the graph, and up to 64 distances of bytes per vector.
     ///
     /// # Errors
     /// [`UpdateError`]: memory cannot be allocated.
     pub fn try_quantize(self, executor: &CpuExecutor) -> Result<LinkInput<T>, UpdateError> {
-        let metric = self.graph.metric();
-        let (ingested, saved) = self.quantize_vectors(executor)?;
-        let found = executor.pool().install(|| neighbors_found(&ingested.graph, &saved, metric));
-        if found >= MIN_FOUND {
-            return Ok(LinkInput::Bytes(ingested, saved));
-        }
-        let Ingested { graph, order } = ingested;
-        Ok(LinkInput::Exact(Ingested { graph: graph.restore_vectors(saved), order }))
-    }
-
-    fn quantize_vectors(
-        self,
-        executor: &CpuExecutor,
-    ) -> Result<(Ingested<i8>, SavedVectors<T>), UpdateError> {
+        let Some(rounding) = executor.pool().install(|| ByteRounding::by_trial(&self.graph)) else {
+            return Ok(LinkInput::Exact(self));
+        };
         let Self { graph, order } = self;
-        let steps = executor.pool().install(|| Steps::new(&graph));
         let round = |vectors: &SavedVectors<T>, blocks: Vec<VectorBlock<'_, i8>>| {
-            let round = || blocks.into_par_iter().for_each(|block| steps.round(vectors, block));
+            let round = || blocks.into_par_iter().for_each(|block| rounding.round_block(vectors, block));
             executor.pool().install(round);
         };
         let metric = quantized_metric(graph.metric());
         let (graph, saved) = graph.replace_vectors(metric, round)?;
-        Ok((Ingested { graph, order }, saved))
+        Ok(LinkInput::Bytes(Ingested { graph, order }, saved))
     }
 }
 
-/// The share of the nearest neighbors of a sample of the vectors that are nearest by bytes too; 1 if there are none.
-fn neighbors_found<T: Element>(bytes: &Graph<i8>, saved: &SavedVectors<T>, metric: Metric) -> f64 {
-    let slots: Vec<VectorId> = bytes.keys().vertices().collect();
-    let slots = evenly(&slots, MAX_COMPARED);
-    let sample = evenly(&slots, TRIAL_VECTORS);
-    let exact = nearest(&slots, &sample, metric, |slot| saved.padded(slot));
-    let by_bytes = nearest(&slots, &sample, bytes.metric(), |slot| bytes.vectors().padded(slot));
-    let wanted: usize = exact.iter().map(Vec::len).sum();
-    let is_found = |(exact, by_bytes): (&Vec<Neighbor>, &Vec<Neighbor>)| {
-        exact.iter().filter(|near| by_bytes.iter().any(|other| other.id() == near.id())).count()
-    };
-    let found: usize = exact.iter().zip(&by_bytes).map(is_found).sum();
-    if wanted == 0 { 1.0 } else { found as f64 / wanted as f64 }
-}
-
-/// At most `most` of the slots, evenly spaced.
-fn evenly(slots: &[VectorId], most: usize) -> Vec<VectorId> {
-    slots.iter().copied().step_by(slots.len().div_ceil(most).max(1)).collect()
-}
-
-/// The [`TRIAL_NEIGHBORS`] slots nearest to each of a sample, by brute force and without itself.
-fn nearest<'a, E: Element>(
-    slots: &[VectorId],
-    sample: &[VectorId],
-    metric: Metric,
-    vector: impl Fn(VectorId) -> &'a [E] + Sync,
-) -> Vec<Vec<Neighbor>> {
-    let kernels = E::kernels();
-    let in_block = |block: &[VectorId]| -> Vec<Vec<Neighbor>> {
-        let rows: Vec<&[E]> = block.iter().map(|&slot| vector(slot)).collect();
-        let mut distances = vec![0.0; block.len()];
-        let mut of = |&query: &VectorId| {
-            match metric {
-                Metric::InnerProduct => {
-                    (kernels.dot_many)(vector(query), &rows, &mut distances);
-                    distances.iter_mut().for_each(|product| *product = -*product);
-                }
-                Metric::L2 | Metric::Cosine => {
-                    (kernels.squared_l2_many)(vector(query), &rows, &mut distances);
-                }
-            }
-            let others = block.iter().zip(&distances).filter(|(slot, _)| **slot != query);
-            few_nearest(others.map(|(&slot, &distance)| Neighbor::new(distance, slot)).collect())
-        };
-        sample.iter().map(&mut of).collect()
-    };
-    let merge = |a: Vec<Vec<Neighbor>>, b: Vec<Vec<Neighbor>>| {
-        a.into_iter().zip(b).map(|(a, b)| few_nearest([a, b].concat())).collect()
-    };
-    let blocks = slots.par_chunks(TRIAL_BLOCK).map(in_block);
-    blocks.reduce(|| vec![Vec::new(); sample.len()], merge)
-}
-
-fn few_nearest(mut neighbors: Vec<Neighbor>) -> Vec<Neighbor> {
-    if neighbors.len() > TRIAL_NEIGHBORS {
-        neighbors.select_nth_unstable(TRIAL_NEIGHBORS);
-        neighbors.truncate(TRIAL_NEIGHBORS);
-    }
-    neighbors
-}
-
-/// How coordinates are rounded to bytes.
-struct Steps {
-    /// Subtracted from each coordinate; 0 for inner products, which it would change.
+/// How coordinates are rounded to bytes: to steps from the center of their dimension.
+#[derive(Clone, Debug)]
+pub struct ByteRounding {
     centers: Vec<f32>,
-    /// Steps per unit of a coordinate.
     scale: f32,
 }
 
-impl Steps {
+impl ByteRounding {
+    /// The rounding for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.
+    /// Deterministic for any number of threads; runs in the current rayon pool.
+    ///
+    /// Cost: up to 64 distances of bytes per vector.
+    pub fn by_trial<T: Element>(graph: &Graph<T>) -> Option<Self> {
+        let rounding = Self::new(graph);
+        (rounding.neighbors_found(graph) >= MIN_FOUND).then_some(rounding)
+    }
+
+    /// Whether the rounding suits `new` vectors of the graph, which was made before them: as few coordinates are
+    /// clamped, or none for inner products. Runs in the current rayon pool.
+    pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[VectorId]) -> bool {
+        let (most, one_in) = match graph.metric() {
+            Metric::InnerProduct => (new.len(), usize::MAX),
+            Metric::Cosine | Metric::L2 => (SAMPLE_VECTORS, CLAMPED_SHARE / 2),
+        };
+        let sample = evenly(new, most);
+        let clamped = sample.par_iter().map(|&slot| {
+            let values = graph.vectors().get(slot).iter().zip(&self.centers);
+            // Clamping by less than half a step adds nothing to the error of rounding.
+            let steps = values.map(|(x, center)| (x.to_f32() - center).abs() * self.scale);
+            steps.filter(|&steps| steps > LARGEST + 0.5).count()
+        });
+        clamped.sum::<usize>() <= sample.len() * graph.dimension() / one_in
+    }
+
+    /// `[dimension]`: subtracted from each coordinate; 0 for inner products, which it would change.
+    pub fn centers(&self) -> &[f32] {
+        &self.centers
+    }
+
+    /// Steps per unit of a coordinate.
+    pub fn scale(&self) -> f32 {
+        self.scale
+    }
+
     fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
             let reach_of = |slot: usize| {
@@ -187,18 +158,119 @@ impl Steps {
         Self { centers, scale: steps_of(reach) }
     }
 
-    fn round<T: Element>(&self, rows: &SavedVectors<T>, mut block: VectorBlock<'_, i8>) {
+    /// Rounds the coordinates of `row`; `values` has room for them as f32.
+    fn round<T: Element>(&self, row: &[T], values: &mut [f32], bytes: &mut [i8]) {
+        T::slice_to_f32(&row[..values.len()], values);
+        for ((byte, x), center) in bytes.iter_mut().zip(values).zip(&self.centers) {
+            *byte = rounded((*x - center) * self.scale);
+        }
+    }
+
+    fn round_block<T: Element>(&self, rows: &SavedVectors<T>, mut block: VectorBlock<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         let mut values = vec![0.0; self.centers.len()];
         for number in block.numbers() {
-            let row = rows.padded(VectorId::from_index(number));
-            T::slice_to_f32(&row[..values.len()], &mut values);
-            for ((byte, x), center) in bytes.iter_mut().zip(&values).zip(&self.centers) {
-                *byte = rounded((x - center) * self.scale);
-            }
+            self.round(rows.padded(VectorId::from_index(number)), &mut values, &mut bytes);
             block.set(number, &bytes, (i8::kernels().dot)(&bytes, &bytes));
         }
     }
+
+    /// The rounded vectors of some slots, one after another.
+    fn round_slots<T: Element>(&self, graph: &Graph<T>, slots: &[VectorId]) -> Vec<i8> {
+        let width = padded_len::<i8>(self.centers.len());
+        let (mut bytes, mut values) = (vec![0; slots.len() * width], vec![0.0; self.centers.len()]);
+        for (bytes, &slot) in bytes.chunks_exact_mut(width).zip(slots) {
+            self.round(graph.vectors().padded(slot), &mut values, bytes);
+        }
+        bytes
+    }
+
+    /// The share of the nearest neighbors of a sample of the vectors that are nearest by bytes too; 1 if there are none.
+    fn neighbors_found<T: Element>(&self, graph: &Graph<T>) -> f64 {
+        let slots = evenly(&graph.keys().vertices().collect::<Vec<_>>(), MAX_COMPARED);
+        let sample = evenly(&slots, TRIAL_VECTORS);
+        let (mut found, mut wanted) = (0, 0);
+        for (&query, by_bytes) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
+            let ids: Vec<VectorId> = by_bytes.iter().map(|near| near.id()).collect();
+            let mut distances = vec![0.0; ids.len()];
+            graph.vectors().slot_scorer(query).score(&ids, &mut distances);
+            let mut exact: Vec<_> =
+                distances.iter().zip(&ids).map(|(&d, &id)| Neighbor::new(d, id)).collect();
+            exact.sort_unstable();
+            exact.truncate(TRIAL_NEIGHBORS);
+            wanted += exact.len();
+            found += exact.iter().filter(|near| ids[..exact.len()].contains(&near.id())).count();
+        }
+        if wanted == 0 { 1.0 } else { f64::from(found as u32) / wanted as f64 }
+    }
+
+    /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
+    fn nearest<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        slots: &[VectorId],
+        sample: &[VectorId],
+    ) -> Vec<Vec<Neighbor>> {
+        let width = padded_len::<i8>(self.centers.len());
+        let (kernels, queries) = (i8::kernels(), self.round_slots(graph, sample));
+        let add_block = |mut nearest: Vec<Nearest>, block: &[VectorId]| {
+            let bytes = self.round_slots(graph, block);
+            let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
+            let mut distances = vec![0.0; block.len()];
+            for ((query, vector), nearest) in sample.iter().zip(queries.chunks_exact(width)).zip(&mut nearest)
+            {
+                match quantized_metric(graph.metric()) {
+                    Metric::InnerProduct => {
+                        (kernels.dot_many)(vector, &rows, &mut distances);
+                        distances.iter_mut().for_each(|product| *product = -*product);
+                    }
+                    Metric::L2 | Metric::Cosine => (kernels.squared_l2_many)(vector, &rows, &mut distances),
+                }
+                let others = block.iter().zip(&distances).filter(|(slot, _)| *slot != query);
+                others.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
+            }
+            nearest
+        };
+        let none = || vec![Nearest::default(); sample.len()];
+        let merge = |mut a: Vec<Nearest>, b: Vec<Nearest>| {
+            let pairs = a.iter_mut().zip(b);
+            pairs.for_each(|(a, b)| b.found.into_iter().for_each(|neighbor| a.add(neighbor)));
+            a
+        };
+        let all = slots.par_chunks(TRIAL_BLOCK).fold(none, add_block).reduce(none, merge);
+        all.into_iter().map(Nearest::into_sorted).collect()
+    }
+}
+
+/// Collects the [`TRIAL_CANDIDATES`] nearest; twice as many are held before the farther ones are dropped.
+#[derive(Clone, Default)]
+struct Nearest {
+    found: Vec<Neighbor>,
+    /// The farthest that counts.
+    bound: Option<Neighbor>,
+}
+
+impl Nearest {
+    fn add(&mut self, neighbor: Neighbor) {
+        if self.bound.is_none_or(|bound| neighbor < bound) {
+            self.found.push(neighbor);
+            if self.found.len() == 2 * TRIAL_CANDIDATES {
+                self.bound = Some(*self.found.select_nth_unstable(TRIAL_CANDIDATES - 1).1);
+                self.found.truncate(TRIAL_CANDIDATES);
+            }
+        }
+    }
+
+    fn into_sorted(mut self) -> Vec<Neighbor> {
+        self.found.sort_unstable();
+        self.found.truncate(TRIAL_CANDIDATES);
+        self.found
+    }
+}
+
+/// At most `most` of the slots, evenly spaced.
+fn evenly(slots: &[VectorId], most: usize) -> Vec<VectorId> {
+    slots.iter().copied().step_by(slots.len().div_ceil(most.max(1)).max(1)).collect()
 }
 
 /// Steps per unit, if the largest coordinate is `reach`.
@@ -290,23 +362,47 @@ mod tests {
 
     #[test]
     fn the_trial_finds_the_nearest_by_definition() {
+        let executor = CpuExecutor::new(2).unwrap();
         let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
-        let vector = |slot: VectorId| &rows[slot.index() * 5..][..5];
-        let slots: Vec<VectorId> = (0..700).map(VectorId::from_index).collect();
-        let sample = [3, 400, 699].map(VectorId::from_index);
+        let view = MatrixView::new(&rows, 5).unwrap();
         for metric in Metric::ALL {
-            for (query, found) in sample.iter().zip(nearest(&slots, &sample, metric, vector)) {
+            let params = BuildParams::default();
+            let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+            let rounding = ByteRounding::new(&graph);
+            let slots: Vec<VectorId> = graph.keys().vertices().collect();
+            let sample = [3, 400, 699].map(VectorId::from_index);
+            let bytes = rounding.round_slots(&graph, &slots);
+            let vector = |slot: VectorId| &bytes[slot.index() * 16..][..16];
+            for (query, found) in sample.iter().zip(rounding.nearest(&graph, &slots, &sample)) {
                 let distance = |slot: VectorId| match metric {
-                    Metric::InnerProduct => -(f32::kernels().dot)(vector(*query), vector(slot)),
-                    _ => (f32::kernels().squared_l2)(vector(*query), vector(slot)),
+                    Metric::InnerProduct => -(i8::kernels().dot)(vector(*query), vector(slot)),
+                    _ => (i8::kernels().squared_l2)(vector(*query), vector(slot)),
                 };
                 let others = slots.iter().filter(|slot| *slot != query);
                 let mut expected: Vec<_> = others.map(|&slot| Neighbor::new(distance(slot), slot)).collect();
                 expected.sort_unstable();
-                let mut found = found;
-                found.sort_unstable();
-                assert_eq!(found, expected[..TRIAL_NEIGHBORS]);
+                assert_eq!(found, expected[..TRIAL_CANDIDATES]);
             }
+        }
+    }
+
+    #[test]
+    fn vectors_of_another_range_do_not_suit() {
+        let executor = CpuExecutor::new(2).unwrap();
+        let rows: Vec<f32> = Clusters::new(8, 8).rows(500, 0);
+        let far: Vec<f32> =
+            rows[..80].iter().enumerate().map(|(i, x)| x + f32::from(i % 8 == 3) * 1e3).collect();
+        for metric in [Metric::L2, Metric::InnerProduct] {
+            let all = [&rows[..], &far].concat();
+            let view = MatrixView::new(&all, 8).unwrap();
+            let params = BuildParams::default();
+            let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+            let near = MatrixView::new(&rows, 8).unwrap();
+            let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
+            let rounding = ByteRounding::by_trial(&before).unwrap();
+            let slots: Vec<VectorId> = graph.keys().vertices().collect();
+            assert!(rounding.suits(&graph, &slots[..500]) && rounding.suits(&graph, &[]), "{metric}");
+            assert!(!rounding.suits(&graph, &slots[500..]), "{metric}");
         }
     }
 }

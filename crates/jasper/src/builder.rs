@@ -179,16 +179,17 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Builds the graph from the float vectors themselves.
+    /// Links the float vectors themselves, in this build and in later changes of the index.
     ///
     /// Without this, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
     /// sample of them with the exact ones, and links the rounded vectors if nearly all agree: linking then reads a
     /// quarter of the bytes of f32, and recall is the same. Vectors that differ from their neighbors by less than a
-    /// hundredth of the coordinates' range are linked as they are. [`BuildReport::quantized_linking`] tells.
+    /// hundredth of the coordinates' range are linked as they are. [`BuildReport::quantized_linking`] tells. Large
+    /// inserts and consolidations on a CUDA device do the same; on the CPU they use the vectors themselves.
     ///
-    /// The rounded vectors take a byte per coordinate of host memory during the build. A checkpoint of such a build is
-    /// one of `i8`. Searches and later inserts use the vectors themselves. Vectors of bytes are always linked as they
-    /// are.
+    /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
+    /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
+    /// always linked as they are. The setting is not saved: see [`OpenOptions::exact_linking`](crate::OpenOptions).
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -368,7 +369,7 @@ impl<'a> IndexBuilder<'a> {
             quantized_linking,
             cost,
         };
-        let index = Index::new(graph, executor);
+        let index = Index::new(graph, executor, self.exact_linking);
         match self.quantize {
             Some(QuantizeStep::By(quantization)) => index.quantize_with_progress(quantization, progress)?,
             Some(QuantizeStep::Auto) => drop(index.auto_quantize_with_progress(progress)?),
@@ -403,20 +404,19 @@ impl<'a> IndexBuilder<'a> {
     /// exist.
     ///
     /// # Errors
-    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint, a quantization or exact linking are set.
+    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),
             (self.checkpoints.is_some(), "checkpoint"),
             (self.quantize.is_some(), "quantize"),
-            (self.exact_linking, "exact_linking"),
         ];
         if let Some((_, option)) = needs_vectors.into_iter().find(|&(is_set, _)| is_set) {
             return Err(BuildError::Empty(option));
         }
         self.device.check()?;
         let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
-        Ok(Index::new(graph, Arc::new(CpuExecutor::new(self.threads)?)))
+        Ok(Index::new(graph, Arc::new(CpuExecutor::new(self.threads)?), self.exact_linking))
     }
 
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by

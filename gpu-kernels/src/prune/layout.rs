@@ -81,14 +81,17 @@ const ALL_PAIRS_CAPACITY: u32 = {
     MAX_ALL_PAIRS + (bits + indices + deferred).div_ceil(size_of::<u64>() as u32)
 };
 
-/// Room for the replacement candidates that count, and those of one more row.
+/// Room for the replacement candidates that count, and those of one more row; later, for an index of 16 bits for each
+/// behind them, rounded up to a whole number per warp.
 #[inline(always)]
 pub(super) const fn replacements_capacity(args: &PruneArgs) -> u32 {
-    (args.max_candidates + args.max_degree).next_power_of_two()
+    let indices = args.max_candidates / 4 + 1;
+    let more = if args.max_degree > indices { args.max_degree } else { indices };
+    (args.max_candidates + more).next_power_of_two()
 }
 
 /// Room for the live neighbors of a row and replacement candidates. The kept ones, at most a row, are stored behind the
-/// `max_candidates` that count.
+/// `max_candidates` that count, and indices of candidates behind these.
 #[inline(always)]
 pub(super) const fn repair_capacity(args: &PruneArgs) -> u32 {
     args.graph.edges_stride + replacements_capacity(args)

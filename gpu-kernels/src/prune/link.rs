@@ -38,16 +38,10 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
             }
         };
         let count = count.min(args.prune.max_candidates);
-        let kept = robust_prune(
-            &distances,
-            &args.prune,
-            &memory,
-            (args.prune.max_degree, count),
-            &SecondRound::none(memory.old),
-            store,
-        );
-        block_stride(stride - kept.both_rounds, |place| {
-            global::store(ids.at((kept.both_rounds + place) as usize), NO_SLOT);
+        let kept =
+            robust_prune(&distances, &args.prune, &memory, count, &SecondRound::none(memory.old), store);
+        block_stride(stride - kept, |place| {
+            global::store(ids.at((kept + place) as usize), NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
             global::store(

@@ -97,8 +97,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
                         store(place, entry);
                     }
                 };
-                robust_prune(&distances, prune, &memory, (prune.max_degree, count), &deferred, store)
-                    .both_rounds
+                robust_prune(&distances, prune, &memory, count, &deferred, store)
             }
         };
         block_stride(stride, |place| {

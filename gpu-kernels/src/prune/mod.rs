@@ -46,6 +46,7 @@
 //! | `link` | prunes the candidates of a new vertex into its row |
 //! | `merge` | adds reversed edges to the rows of their targets |
 //! | `repair` | replaces deleted neighbors in a row |
+//! | `fill` | both rounds of a prune around neighbors that stay |
 //! | `rows` | reverses edges; writes rows into the graph |
 //! | `update` | the arguments of the kernels that only updates use |
 //! | `tables`, `entries` | the kernels |
@@ -61,6 +62,8 @@ mod batch_candidates;
 mod bit_set;
 #[cfg(feature = "kernels")]
 mod entries;
+#[cfg(feature = "kernels")]
+mod fill;
 #[cfg(feature = "kernels")]
 mod find_duplicates;
 mod layout;

@@ -7,7 +7,7 @@
 //! repair(p):
 //!     live, deleted <- the neighbors of p, split
 //!     replacements <- the live neighbors of deleted, except p and live; the nearest that count
-//!     kept <- robust_prune(p, live + replacements), live ones already pruned,
+//!     kept <- live, then replacements that no kept one occludes (fill),
 //!             up to max(degree of p, max_degree / 2) entries
 //!     row <- kept, replacements sorted into the part of the row whose round kept them
 //! ```
@@ -22,10 +22,10 @@
 use cuda_std::prelude::*;
 
 use super::already_pruned::pruned_ends;
+use super::fill::{Filling, Kept};
 use super::layout::{repair_capacity, replacements_capacity};
 use super::pair_distances::PairDistances;
-use super::remaining::SecondRound;
-use super::robust_prune::{Kept, SharedMemory, robust_prune, warp_number, warps};
+use super::robust_prune::{SharedMemory, warp_number, warps};
 use super::score::score;
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
@@ -62,17 +62,9 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let ends = pruned_ends(prune, live, live_keys, &memory);
         let replacements = nearest_replacements(&distances, &args, vertex, &Split { live, deleted }, &memory);
         let count = (live + replacements).min(prune.max_candidates);
-        // Kept entries are stored after all candidates that count.
-        let kept_keys = memory.entries.add(prune.max_candidates);
-        let store = |place: u32, entry: u64| {
-            if thread::thread_idx_x() == 0 {
-                kept_keys.add(place).store(entry);
-            }
-        };
         let limit = (live + deleted).max(prune.max_degree / 2);
-        let kept =
-            robust_prune(&distances, prune, &memory, (limit, count), &SecondRound::none(memory.old), store);
-        thread::sync_threads();
+        let filling = Filling::new((&distances, prune, &memory), (live.min(count), count), limit);
+        let (kept_keys, kept) = (filling.kept, filling.fill());
         let stride = prune.graph.edges_stride;
         let ids = args.ids.add(row * stride as usize);
         block_stride(stride, |place| {

@@ -19,9 +19,11 @@ pub(super) struct SharedMemory {
     pub(super) count: Shared<u32>,
     /// The ends of the parts of the old row that the rounds of an earlier prune kept.
     pub(super) pruned_ends: [Shared<u32>; 2],
-    new: Shared<u16>,
+    /// Indices or states of candidates.
+    pub(super) new: Shared<u16>,
     already_pruned: Shared<u16>,
-    heads: Shared<u32>,
+    /// A candidate of each warp, in this step and the one before.
+    pub(super) heads: Shared<u32>,
     capacity: u32,
 }
 
@@ -57,15 +59,8 @@ pub(super) fn warps() -> u32 {
     thread::block_dim_x() / warp::WARP_SIZE
 }
 
-/// How many candidates were kept: by the first round, and by both.
-#[derive(Clone, Copy)]
-pub(super) struct Kept {
-    pub(super) first_round: u32,
-    pub(super) both_rounds: u32,
-}
-
-/// Prunes the first `count` entries, which ascend, to at most `limit` (`max_degree` or fewer). Calls `emit` with the
-/// index and the entry of each kept candidate. Whole block.
+/// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the entry of
+/// each kept candidate, and returns how many there are. Whole block.
 ///
 /// Entries without the unexpanded bit are already pruned: they are not compared with each other. Those among `deferred`
 /// wait for the second round from the start.
@@ -77,13 +72,13 @@ pub(super) unsafe fn robust_prune<S: PairDistances>(
     distances: &S,
     args: &PruneArgs,
     memory: &SharedMemory,
-    (limit, count): (u32, u32),
+    count: u32,
     deferred: &SecondRound,
     emit: impl Fn(u32, u64),
-) -> Kept {
+) -> u32 {
     let (warp, warps, entries) = (warp_number(), warps(), memory.entries);
     let (mut kept, mut scored, mut step) = (0, 0, 0);
-    let (mut first, mut second_round) = (0, false);
+    let mut second_round = false;
     // SAFETY: indices are below `count`, and each warp has room for its share of the capacity. Branches depend on
     // values that all threads of the block agree on, or all lanes of a warp where only a warp must converge.
     unsafe {
@@ -116,8 +111,7 @@ pub(super) unsafe fn robust_prune<S: PairDistances>(
             let entry = entries.add(next).load();
             emit(kept, entry);
             kept += 1;
-            first += u32::from(!second_round);
-            if kept == limit {
+            if kept == args.max_degree {
                 break;
             }
             // Drop what it occludes.
@@ -130,5 +124,5 @@ pub(super) unsafe fn robust_prune<S: PairDistances>(
             atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
         }
     }
-    Kept { first_round: first, both_rounds: kept }
+    kept
 }

@@ -1,11 +1,19 @@
-//! Rows of tables: copied, gathered or moved to other slots, and their neighbors renamed.
+//! Rows of tables: copied, gathered or moved to other slots, their neighbors renamed, and vectors rounded to bytes.
 
 #[cfg(feature = "kernels")]
 mod kernel;
+#[cfg(feature = "kernels")]
+mod round;
+
+#[cfg(not(target_arch = "nvptx64"))]
+use std::borrow::Cow;
+
+#[cfg(not(target_arch = "nvptx64"))]
+use jasper_core::ElementKind;
 
 use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Launch, launch::kernels};
+use crate::{Kernel, Launch, launch::kernels};
 
 /// Arguments of [`CopyRows`].
 #[repr(C)]
@@ -41,6 +49,57 @@ pub struct RenameArgs {
     pub slots: u32,
     /// Length of a row, with padding.
     pub edges_stride: u32,
+}
+
+/// Arguments of [`RoundRows`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RoundArgs {
+    /// `[rows][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
+    pub vectors: DevicePtr<u8>,
+    /// `[coordinates of a row]`, with zeros for the padding, at a multiple of 16: subtracted from the coordinates.
+    pub centers: DevicePtr<f32>,
+    /// `[rows][row_words]`: the vectors as bytes, padded with zeros.
+    pub bytes: DevicePtrMut<u32>,
+    /// Number of rows.
+    pub rows: u32,
+    /// Bytes of a vector.
+    pub row_bytes: u32,
+    /// Words of a rounded vector: at least one for each four coordinates.
+    pub row_words: u32,
+    /// Steps per unit of a coordinate.
+    pub scale: f32,
+}
+
+/// Rounds vectors of floats to bytes. Arguments: [`RoundArgs`].
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct RoundRows {
+    /// The element of the vectors.
+    pub element: ElementKind,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Kernel for RoundRows {
+    type Args = RoundArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        format!("round_rows_{}", self.element).into()
+    }
+
+    /// # Panics
+    /// If the elements are no floats, or a rounded row has no room for the coordinates of a vector.
+    fn launch(&self, args: &RoundArgs) -> Launch {
+        assert!(!self.element.is_integer(), "{} vectors are not rounded", self.element);
+        let coordinates = args.row_bytes as usize / self.element.size();
+        assert!(args.row_words as usize * 4 >= coordinates, "{} words for {coordinates}", args.row_words);
+        Launch::warp_per_row(args.rows)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(RoundArgs) {
+        round::body(self.element)
+    }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]

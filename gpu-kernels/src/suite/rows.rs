@@ -1,14 +1,14 @@
-//! Rows copied and moved, against slices.
+//! Rows copied, moved and rounded, against slices.
 
 use std::collections::BTreeSet;
 
-use jasper_core::synthetic;
+use jasper_core::{Element, f16, padded_len, synthetic};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::edges::Edges;
 use crate::graph::NO_SLOT;
-use crate::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges};
+use crate::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges, RoundArgs, RoundRows};
 use crate::{Buffer, DevicePtr, Stream};
 
 /// Copies of some rows; the places of one that is asked for nobody stay as they are.
@@ -107,4 +107,44 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
             assert!(stream.download(&on_device).unwrap() == table, "{row_words} words, {kept} of {slots}");
         }
     }
+}
+
+/// Vectors rounded to bytes, some of them clamped.
+///
+/// # Panics
+/// If a byte is not the nearest to its coordinate, or the stream fails.
+pub fn rounded_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    for dimension in [1, 4, 16, 33, 300] {
+        rounds_agree::<f32>(stream, seed, dimension);
+        rounds_agree::<f16>(stream, seed, dimension);
+    }
+}
+
+fn rounds_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize) {
+    let mut rng = synthetic::rng(seed);
+    let (rows, width, scale) = (19, padded_len::<T>(dimension), 0.75);
+    let vectors = super::vectors::<T>(&mut rng, rows, dimension, 1.0);
+    let mut centers = vec![0.0; width];
+    centers[..dimension].fill_with(|| rng.random_range(-90.0_f32..90.0));
+    let bytes_width = padded_len::<i8>(dimension);
+    let mut expected = vec![0_i8; rows * bytes_width];
+    for (row, vector) in expected.chunks_exact_mut(bytes_width).zip(vectors.chunks_exact(width)) {
+        for ((byte, x), center) in row[..dimension].iter_mut().zip(vector).zip(&centers) {
+            *byte = ((x.to_f32() - center) * scale).clamp(-127.0, 127.0).round_ties_even() as i8;
+        }
+    }
+    let (vectors, centers) = (stream.upload(&vectors).unwrap(), stream.upload(&centers).unwrap());
+    let mut bytes = stream.allocate::<i8>(expected.len()).unwrap();
+    let args = RoundArgs {
+        vectors: vectors.input().cast(),
+        centers: centers.input(),
+        bytes: bytes.output().cast(),
+        rows: rows as u32,
+        row_bytes: (width * size_of::<T>()) as u32,
+        row_words: (bytes_width / 4) as u32,
+        scale,
+    };
+    // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+    unsafe { stream.launch(&RoundRows { element: T::KIND }, args).unwrap() };
+    assert_eq!(stream.download(&bytes).unwrap(), expected, "{dimension} {}", T::KIND);
 }

@@ -20,9 +20,11 @@ pub struct Settings {
     /// How near two vectors are.
     pub metric: Metric,
     /// Of searches.
-    pub beam_width: usize,
+    pub beam_widths: Vec<usize>,
     /// Of builds, and of inserts.
     pub build_beam_width: usize,
+    /// Whether float vectors are linked themselves, not rounded to bytes.
+    pub exact_linking: bool,
 }
 
 /// What all steps share.
@@ -49,8 +51,9 @@ impl<T: Element> Bench<T> {
     /// An index over the vectors of `keys`, built where it is then searched.
     pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<Index<T>, Box<dyn Error>> {
         let rows = self.gather(keys);
-        let Settings { metric, build_beam_width, device, .. } = self.settings;
+        let Settings { metric, build_beam_width, device, exact_linking, .. } = self.settings;
         let builder = IndexBuilder::new(metric).build_beam_width(build_beam_width).keys(keys).device(device);
+        let builder = if exact_linking { builder.exact_linking() } else { builder };
         let index = step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
         let index = step("to device", keys.len(), || Ok(index.to_device(device)?))?;
         self.search(what, &index, keys)?;
@@ -68,7 +71,7 @@ impl<T: Element> Bench<T> {
         MatrixView::new(gathered, self.rows.view().dimension()).expect("whole rows of a valid dimension")
     }
 
-    /// Prints recall among the vectors `inside`, and queries per second from host memory and back.
+    /// Prints recall among the vectors `inside`, and queries per second from host memory and back, at each beam width.
     pub fn search(&self, what: &str, index: &Index<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
         let queries = self.queries.view();
         let judged = queries.slice(0..queries.len().min(JUDGED));
@@ -78,7 +81,10 @@ impl<T: Element> Bench<T> {
             exact_knn(self.view(&held), judged, 2 * K, self.settings.metric, &self.pool, &mut no_progress)?;
         let keys = found.ids().iter().map(|&id| inside[id as usize] as u32).collect();
         let truth = GroundTruth::new(2 * K, keys, found.distances().map(<[f32]>::to_vec))?;
-        let params = SearchParams::new(K).beam_width(self.settings.beam_width);
-        Ok(measure_search(&format!("search {what}"), index, queries, params, &truth)?)
+        for &beam_width in &self.settings.beam_widths {
+            let params = SearchParams::new(K).beam_width(beam_width);
+            measure_search(&format!("search {what}"), index, queries, params, &truth)?;
+        }
+        Ok(())
     }
 }

@@ -9,7 +9,8 @@
 //! | `sorted` | the same, in an order sorted by cluster |
 //!
 //! DEVICE is `cpu` or `cuda:0`. Recall is among the vectors in the index, and is compared with that of a fresh build
-//! over them. Options are `--beam-width N` of searches (default 64) and `--build-beam-width N` (default 128).
+//! over them. Options are `--beam-widths N,..` of searches (default 32,64,128), `--build-beam-width N` (default 128)
+//! and `--exact-linking`, with which float vectors are linked themselves, not rounded to bytes.
 
 #![forbid(unsafe_code)]
 
@@ -34,12 +35,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (file, queries) = (VectorFile::open(vectors)?, VectorFile::open(queries)?);
     let (device, metric) = (device.parse()?, metric.parse()?);
-    let mut settings = Settings { device, metric, beam_width: 64, build_beam_width: 128 };
-    for option in options.chunks(2) {
-        match option {
-            [name, width] if name == "--beam-width" => settings.beam_width = width.parse()?,
-            [name, width] if name == "--build-beam-width" => settings.build_beam_width = width.parse()?,
-            other => return Err(format!("no such option: {}", other.join(" ")).into()),
+    let beam_widths = vec![32, 64, 128];
+    let mut settings = Settings { device, metric, beam_widths, build_beam_width: 128, exact_linking: false };
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let mut value = || options.next().ok_or_else(|| format!("{option} needs a value"));
+        match &option[..] {
+            "--beam-widths" => {
+                settings.beam_widths = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
+            "--build-beam-width" => settings.build_beam_width = value()?.parse()?,
+            "--exact-linking" => settings.exact_linking = true,
+            other => return Err(format!("no such option: {other}").into()),
         }
     }
     with_element!(file.element(), T => run::<T>(part, &Bench::new(settings, &file, &queries)?))
@@ -58,7 +65,8 @@ fn run<T: Element>(part: &str, bench: &Bench<T>) -> Result<(), Box<dyn Error>> {
 fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Error>> {
     let tenth = bench.rows.view().len() / 10;
     let (built, added) = all.split_at(all.len() - tenth);
-    let (built, few) = built.split_at(built.len() - tenth / 100);
+    // Enough for the vectors to be rounded, as for the changes that follow.
+    let (built, few) = built.split_at(built.len() - tenth / 10);
 
     let index = bench.fresh("build", built)?;
     let rows = bench.gather(few);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{AnyIndex, Device, MemorySpace};
+use jasper::{AnyIndex, Device, MemorySpace, OpenOptions};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -46,7 +46,7 @@ impl DeviceArgs {
     /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
     /// searches will read every vector over PCIe.
     pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<AnyIndex> {
-        let index = open_index(path, self.threads, terminal)?;
+        let index = open_index(path, OpenOptions::new().threads(self.threads), terminal)?;
         let index = self.vectors.to_device(index, self.device)?;
         let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {

@@ -21,6 +21,10 @@ pub struct GraphArgs {
     /// Seed of the insertion order; on the CPU, the same data, parameters and seed give the same index
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Link the vectors themselves, where they are floats; by default 8-bit copies are linked, if a sample has the same
+    /// nearest neighbors by these: in builds, and in large changes on a GPU
+    #[arg(long)]
+    exact_linking: bool,
 }
 
 impl GraphArgs {
@@ -30,6 +34,7 @@ impl GraphArgs {
             .max_degree(self.max_degree)
             .build_beam_width(self.build_beam_width)
             .alpha(self.alpha);
+        let builder = if self.exact_linking { builder.exact_linking() } else { builder };
         match self.seed {
             Some(seed) => builder.seed(seed),
             None => builder,

@@ -33,10 +33,6 @@ pub struct Args {
     /// Largest batch as a share of the vertices linked before it; 0.1 makes builds on a GPU faster
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     max_batch_share: f32,
-    /// Build the graph from the vectors themselves, where they are floats; by default it is built from 8-bit copies, if
-    /// a sample has the same nearest neighbors by these
-    #[arg(long)]
-    exact_linking: bool,
     /// CPU threads [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
@@ -206,11 +202,8 @@ impl Args {
 
 impl Args {
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
-        let mut builder = self.graph.builder().threads(self.threads).device(self.device);
-        builder = builder.max_batch_share(self.max_batch_share);
-        if self.exact_linking {
-            builder = builder.exact_linking();
-        }
+        let builder = self.graph.builder().threads(self.threads).device(self.device);
+        let builder = builder.max_batch_share(self.max_batch_share);
         keys.map_or(builder, |keys| builder.keys(keys))
     }
 }

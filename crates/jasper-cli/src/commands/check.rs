@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use jasper::OpenOptions;
 use jasper::file::check_file;
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ impl Args {
 
     /// Whether the graph is sound, and a report as JSON and as text.
     fn check_graph(&self, terminal: Terminal) -> Result<(bool, Value, String)> {
-        let index = open_index(&self.index, None, terminal)?;
+        let index = open_index(&self.index, OpenOptions::new(), terminal)?;
         let report = index.check_with_progress(&mut terminal.progress())?;
         let graph = &report.structure;
         let [vertices, edges, keys, faults] =

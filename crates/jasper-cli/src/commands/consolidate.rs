@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::terminal::Terminal;
 use crate::units;
-use crate::update::UpdateArgs;
+use crate::update::{LinkingArgs, UpdateArgs};
 
 /// Remove deleted vectors from the graph
 ///
@@ -16,6 +16,8 @@ use crate::update::UpdateArgs;
 pub struct Args {
     #[command(flatten)]
     update: UpdateArgs,
+    #[command(flatten)]
+    linking: LinkingArgs,
 }
 
 impl Args {
@@ -23,7 +25,7 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let consolidate =
             |index: &jasper::AnyIndex| Ok(index.consolidate_with_progress(&mut terminal.progress())?);
-        let (report, updated) = self.update.update(terminal, consolidate)?;
+        let (report, updated) = self.update.linking(self.linking).update(terminal, consolidate)?;
         let [freed, reconnected] = [report.freed, report.reconnected].map(units::count);
         let text = format!("freed    {freed} slots, and reconnected {reconnected} vertices");
         updated.report(terminal, json!({ "freed": report.freed, "reconnected": report.reconnected }), text)

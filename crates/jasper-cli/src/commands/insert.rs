@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::files::open_vectors;
 use crate::terminal::Terminal;
 use crate::units;
-use crate::update::UpdateArgs;
+use crate::update::{LinkingArgs, UpdateArgs};
 
 /// Add vectors to an index
 #[derive(Debug, clap::Args)]
@@ -26,25 +26,28 @@ pub struct Args {
     /// Replace the vectors of keys that exist, instead of failing
     #[arg(long, requires = "keys")]
     upsert: bool,
+    #[command(flatten)]
+    linking: LinkingArgs,
 }
 
 impl Args {
     /// Inserts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let keys = self.keys.map(read_keys).transpose()?;
-        let ((count, first_key, report), updated) = self.update.update(terminal, |index| {
-            let file = open_vectors(&self.base, index.element(), index.dimension())?;
-            let (vectors, progress) = ((&file).into(), &mut terminal.progress());
-            let (first_key, report) = match &keys {
-                None => {
-                    let (first, report) = index.insert_auto_with_progress(vectors, progress)?;
-                    (Some(first), report)
-                }
-                Some(keys) if self.upsert => (None, index.upsert_with_progress(vectors, keys, progress)?),
-                Some(keys) => (None, index.insert_with_progress(vectors, keys, progress)?),
-            };
-            Ok((file.len(), first_key, report))
-        })?;
+        let ((count, first_key, report), updated) =
+            self.update.linking(self.linking).update(terminal, |index| {
+                let file = open_vectors(&self.base, index.element(), index.dimension())?;
+                let (vectors, progress) = ((&file).into(), &mut terminal.progress());
+                let (first_key, report) = match &keys {
+                    None => {
+                        let (first, report) = index.insert_auto_with_progress(vectors, progress)?;
+                        (Some(first), report)
+                    }
+                    Some(keys) if self.upsert => (None, index.upsert_with_progress(vectors, keys, progress)?),
+                    Some(keys) => (None, index.insert_with_progress(vectors, keys, progress)?),
+                };
+                Ok((file.len(), first_key, report))
+            })?;
         let rate = count as f64 / updated.seconds;
         let json = json!({
             "inserted": count,

@@ -17,16 +17,16 @@ use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, VectorId, defaults};
 use jasper_graph::Graph;
-use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, PeerSampling, Reached, SearchCost};
+use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, GraphLock, PeerSampling, Reached, SearchCost};
 
 use super::parts::{BackEdges, Candidates, Edges, Updates};
-use crate::graph::{DeviceGraph, EdgeRows, GraphId, MutableDeviceGraph};
+use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MutableDeviceGraph};
 use crate::search::config::default_launch;
 use crate::search::launch::{search_args, search_kernel};
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
 /// their candidates take no more memory than the sort of the back edges in builds of ten million vertices.
-pub(super) const SEARCH_CHUNK: usize = 1 << 15;
+pub(crate) const SEARCH_CHUNK: usize = 1 << 15;
 /// Targets of back edges whose rows are computed before they are written.
 pub(super) const MERGE_CHUNK: u32 = 1 << 18;
 /// Peers that a vertex is compared with before the nearest are kept. With up to 128 that are kept they take 8 KB of
@@ -45,6 +45,8 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
     params: BuildParams,
     /// Does the host's part with its threads.
     cpu: Arc<CpuExecutor>,
+    /// Whether updates never round vectors to bytes.
+    exact_linking: bool,
     element: PhantomData<fn() -> T>,
 }
 
@@ -52,7 +54,14 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// An executor for copies of `graph` on the device of `stream`, which does the host's part with the threads of
     /// `cpu`.
     pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
-        Self { stream, params: *graph.params(), cpu, element: PhantomData }
+        Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
+    }
+
+    /// Whether updates link float vectors themselves. Otherwise large ones link copies that are rounded to bytes on the
+    /// device, unless a [trial](jasper_vamana::ByteRounding::by_trial) refuses it or there is no room.
+    #[must_use]
+    pub fn exact_linking(self, exact_linking: bool) -> Self {
+        Self { exact_linking, ..self }
     }
 
     /// The stream in which everything is queued.
@@ -66,10 +75,10 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(counters)
     }
 
-    fn prune_args(&self, graph: &DeviceGraph<T, S>, counters: &mut S::Buffer<u64>) -> PruneArgs {
+    fn prune_args(&self, graph: &GraphInput, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
-            graph: graph.args(),
-            form: graph.form(),
+            graph: graph.args,
+            form: graph.form,
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
@@ -115,6 +124,18 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.cpu.pool().install(work)
     }
 
+    fn prepare(
+        &self,
+        graph: &mut impl GraphLock<MutableDeviceGraph<T, S>>,
+        new: &[VectorId],
+        distances: u64,
+    ) -> Result<(), S::Error> {
+        if self.exact_linking {
+            return Ok(());
+        }
+        MutableDeviceGraph::round(graph, self.cpu.pool(), new, distances)
+    }
+
     fn search(
         &self,
         graph: &MutableDeviceGraph<T, S>,
@@ -122,23 +143,24 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(chunk);
+        let input = graph.linking_input();
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
         let max_candidates = self.params.max_hops() as u32;
-        let launch = default_launch(chunk.len(), stream.multiprocessors(), graph.args().shape.row_bytes());
-        let kernel = search_kernel(graph, beam_width, launch);
+        let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
+        let kernel = search_kernel(&input, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
         let mut costs = stream.allocate(batch.len() * 2)?;
         let mut results = stream.allocate::<DeviceHit>(batch.len())?;
         let args = SearchArgs {
-            queries: graph.args().rows,
+            queries: input.args.rows,
             query_rows: batch.input(),
             results: results.output(),
             costs: costs.output(),
             expanded: entries.output(),
             queries_len: batch.len() as u32,
             max_hops: max_candidates,
-            ..search_args(graph, beam_width, launch)
+            ..search_args(&input, beam_width, launch)
         };
         let mut duplicate_of = stream.allocate(batch.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
@@ -188,10 +210,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         self.check(graph, candidates.graph);
+        let input = graph.linking_input();
         let vertices_len = candidates.len();
         let mut batch_candidates = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
         let args = BatchCandidatesArgs {
-            prune: self.prune_args(graph, &mut candidates.counters),
+            prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
@@ -205,7 +228,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             candidates_stride: candidates.max_candidates,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
-        unsafe { self.stream.launch(&graph.kernel(BatchCandidates::for_rows), args)? };
+        unsafe { self.stream.launch(&input.kernel(BatchCandidates::for_rows), args)? };
         candidates.batch_candidates = Some(batch_candidates);
         Ok(candidates)
     }
@@ -217,12 +240,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = graph.on_device();
         self.check(graph, candidates.graph);
+        let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.args().edges_stride;
         let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
         let args = LinkArgs {
-            prune: self.prune_args(graph, &mut candidates.counters),
+            prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.entries.input(),
             batch_candidates: candidates
@@ -239,7 +263,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the candidates
         // are those of a search of this graph.
-        unsafe { stream.launch(&graph.kernel(Link::for_rows), args)? };
+        unsafe { stream.launch(&input.kernel(Link::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
         let mut duplicates = Vec::new();
         if counters[IDENTICAL] > 0 {
@@ -306,10 +330,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let len = (*targets_len - *merged).min(MERGE_CHUNK);
         let (Some(id), 1..) = (*id, len) else { return Ok(None) };
         self.check(graph, id);
+        let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::allocate(&self.stream, len, graph.args().edges_stride)?;
         let args = MergeArgs {
-            prune: self.prune_args(graph, &mut counters),
+            prune: self.prune_args(&input, &mut counters),
             sort_keys: edges.keys.input(),
             sources: edges.values.input(),
             begins: targets.begins.input().add(*merged as usize),
@@ -319,7 +344,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.
-        unsafe { self.stream.launch(&graph.kernel(Merge::for_rows), args)? };
+        unsafe { self.stream.launch(&input.kernel(Merge::for_rows), args)? };
         *merged += len;
         Ok(Some(self.updates(rows, &counters, id)?))
     }
@@ -366,10 +391,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Updates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(vertices);
+        let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::for_vertices(&self.stream, vertices, graph.args().edges_stride)?;
         let args = RepairArgs {
-            prune: self.prune_args(graph, &mut counters),
+            prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
             vertices: rows.vertices.input(),
             ids: rows.ids.output(),
@@ -377,7 +403,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
         // each.
-        unsafe { self.stream.launch(&graph.kernel(Repair::for_rows), args)? };
+        unsafe { self.stream.launch(&input.kernel(Repair::for_rows), args)? };
         self.updates(rows, &counters, graph.id)
     }
 

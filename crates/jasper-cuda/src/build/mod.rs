@@ -25,8 +25,9 @@ use crate::search::launch::check_shared_memory;
 use crate::{Bytes, Context, DeviceGraph, Error, MemorySpace, MutableDeviceGraph, Stream};
 
 pub use executor::DeviceExecutor;
-pub(crate) use plan::check_beam;
+pub(crate) use executor::SEARCH_CHUNK;
 pub use plan::plan_build;
+pub(crate) use plan::{batch_bytes, check_beam};
 pub use preload::KernelPreload;
 
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. Where distances

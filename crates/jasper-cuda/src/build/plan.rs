@@ -46,8 +46,17 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan, ErrorKin
     let max_share = if batch > sortable { sortable as f64 / shape.rows as f64 } else { 1.0 };
     check_max("max_batch_share", share.into(), max_share)?;
 
+    let plan =
+        DeviceGraph::<T>::plan_with(shape, Some(MemorySpace::Device), shape.plan_host_for_device::<T>());
+    let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, shape));
+    Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))
+}
+
+/// Device memory of a batch of `batch` vertices: that of its largest step.
+pub(crate) fn batch_bytes(batch: usize, shape: &BuildShape) -> u64 {
+    let params = &shape.params;
     let searched = batch.min(SEARCH_CHUNK) as u64;
-    let (batch, row) = (batch as u64, row as u64);
+    let (batch, row) = (batch as u64, edges_stride(params) as u64);
     let edges = batch * row;
     let lists = edges * 8 + batch * 8;
     let candidates = searched * (params.max_hops() as u64 * 8 + 40);
@@ -58,9 +67,5 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan, ErrorKin
     let walk = ReachableSet::<Stream>::bytes(shape.rows as u32);
     let repair = candidates + shape.rows as u64 / 8;
     let steps = [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
-    let largest = steps.into_iter().max().unwrap_or(0);
-    let plan =
-        DeviceGraph::<T>::plan_with(shape, Some(MemorySpace::Device), shape.plan_host_for_device::<T>());
-    let plan = plan.part(MemorySpace::Device, "largest batch", largest);
-    Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))
+    steps.into_iter().max().unwrap_or(0)
 }

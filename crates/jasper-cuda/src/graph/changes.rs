@@ -31,6 +31,9 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         changes: &Changes,
     ) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
+        if !changes.vectors.is_empty() {
+            self.rounded = None;
+        }
         if self.has_vectors && !host.has_vectors() {
             self.rows = stream.allocate(0)?;
         }

@@ -9,6 +9,7 @@
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
+//! | `rounding` | vectors rounded to bytes, while a change links by them |
 
 mod changes;
 mod codes;
@@ -17,6 +18,9 @@ mod edges;
 mod filters;
 mod mutable;
 mod plan;
+mod rounding;
+#[cfg(test)]
+mod rounding_tests;
 #[cfg(test)]
 mod update_tests;
 
@@ -37,6 +41,7 @@ pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::MutableDeviceGraph;
+use rounding::RoundedRows;
 
 /// The length of a row of edges is a multiple of this: one load of a warp, and a cache line.
 const EDGE_ALIGN: usize = 32;
@@ -82,6 +87,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pub(crate) id: GraphId,
     /// In a transaction: what a rollback restores.
     undo: Option<UndoLog<S>>,
+    /// In a transaction that links by bytes: the vectors rounded to bytes.
+    rounded: Option<RoundedRows<S>>,
     /// Whether launches that were not synchronized may still read the graph.
     pub(crate) has_async_readers: AtomicBool,
     /// What searches with prepared filters keep on the device.
@@ -134,6 +141,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             metric: graph.metric(),
             id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
             undo: None,
+            rounded: None,
             has_async_readers: AtomicBool::new(false),
             filters: DeviceFilters::default(),
         })
@@ -205,9 +213,26 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         form::<T>(self.metric)
     }
 
-    /// The kernel for this graph's rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
+    /// The graph as kernels read it.
+    pub(crate) fn input(&self) -> GraphInput {
+        GraphInput { args: self.args(), element: T::KIND, form: self.form() }
+    }
+}
+
+/// A graph as kernels read it: the vectors may be rounded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GraphInput {
+    pub(crate) args: GraphArgs,
+    /// The element of the rows.
+    pub(crate) element: ElementKind,
+    /// How distances follow from sums over two rows.
+    pub(crate) form: DistanceForm,
+}
+
+impl GraphInput {
+    /// The kernel for these rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
     pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
-        for_rows(T::KIND, self.form(), self.args().shape.row_bytes())
+        for_rows(self.element, self.form, self.args.shape.row_bytes())
     }
 }
 

@@ -8,6 +8,7 @@ use jasper_graph::{Changes, Graph};
 use jasper_vamana::{CompactReport, GraphLock, MutableGraph, moves};
 
 use super::DeviceGraph;
+use super::rounding::RoundingTrial;
 use crate::build::check_beam;
 use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
@@ -24,6 +25,8 @@ pub struct MutableDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pending: Changes,
     /// Whether the edges changed on the device since they were last downloaded.
     host_edges_stale: bool,
+    /// The last trial of rounding vectors to bytes.
+    pub(super) trial: Option<RoundingTrial>,
     /// The error that made the copy unusable.
     failure: Option<S::Error>,
 }
@@ -44,7 +47,14 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
         let device = DeviceCopy { graph: copy, stream };
-        Self { host, device, pending: Changes::default(), host_edges_stale: false, failure: None }
+        Self {
+            host,
+            device,
+            pending: Changes::default(),
+            host_edges_stale: false,
+            trial: None,
+            failure: None,
+        }
     }
 
     /// The copy on the device.
@@ -61,6 +71,31 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// The stream of all changes.
     pub fn stream(&self) -> &S {
         &self.device.stream
+    }
+
+    /// Rounds the vectors to bytes until the transaction ends, if that pays for a change that computes about
+    /// `distances` distances, and a trial finds that bytes tell the vectors apart. The trial is kept for later changes,
+    /// until the graph has grown by half or gets `new` vectors of another range. Searches wait for none of this.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn round(
+        graph: &mut impl GraphLock<Self>,
+        pool: &ThreadPool,
+        new: &[VectorId],
+        distances: u64,
+    ) -> Result<(), S::Error> {
+        let rounded = graph.read(|graph| {
+            let Self { host, device: DeviceCopy { graph, stream }, trial, .. } = graph;
+            graph.round((stream, pool), host, trial.as_ref(), new, distances)
+        })?;
+        if let Some((trial, rows)) = rounded {
+            graph.write(|graph| {
+                graph.trial = Some(trial);
+                graph.device.graph.rounded = rows;
+            });
+        }
+        Ok(())
     }
 
     /// Checks that the copy is usable.

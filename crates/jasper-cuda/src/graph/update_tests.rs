@@ -29,13 +29,23 @@ const DIMENSION: usize = 5;
 
 /// An emulated stream of which one call fails, if that is wished.
 #[derive(Clone)]
-struct Faulty {
+pub(super) struct Faulty {
     stream: EmulatedStream,
     /// Calls that succeed before one fails; after that all do.
-    calls: Rc<Cell<Option<usize>>>,
+    pub(super) calls: Rc<Cell<Option<usize>>>,
+    /// What the device says that is free.
+    pub(super) free: Rc<Cell<u64>>,
 }
 
 impl Faulty {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
+            calls: Rc::new(Cell::new(None)),
+            free: Rc::new(Cell::new(u64::MAX)),
+        }
+    }
+
     fn call(&self) -> Result<(), EmulatedFault> {
         let left = self.calls.get();
         self.calls.set(left.and_then(|left| left.checked_sub(1)));
@@ -54,6 +64,11 @@ impl Stream for Faulty {
 
     fn multiprocessors(&self) -> u32 {
         self.stream.multiprocessors()
+    }
+
+    fn free_bytes(&self) -> Result<u64, EmulatedFault> {
+        self.call()?;
+        Ok(self.free.get())
     }
 
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
@@ -153,11 +168,8 @@ impl<T: Element> Twins<T> {
                 quantize(&cpu, graph, Quantization::Rabitq { bits: 3 }).unwrap();
             }
         }
-        let stream = Faulty {
-            stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
-            calls: Rc::new(Cell::new(None)),
-        };
-        let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone());
+        let stream = Faulty::new(seed);
+        let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(true);
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
         let resident = MutableDeviceGraph::new(stream.clone(), other, copy);
         Self { cpu, host, stream, executor, resident, vectors, seed }

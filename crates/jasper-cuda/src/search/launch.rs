@@ -26,7 +26,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{SearchError, SearchPlan, Strategy, TunedLaunch};
 
 use super::config::{check_launch, default_code_launch, default_launch, scan_parts};
-use crate::graph::{DeviceCodes, SlotFormat, bitmap_words};
+use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
@@ -297,7 +297,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             queries_len: queries as u32,
             k: self.k,
             max_hops,
-            ..search_args(self.graph, self.beam_width, self.config)
+            ..search_args(&self.graph.input(), self.beam_width, self.config)
         };
         let warps = self.config.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
@@ -307,7 +307,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 return match self.scan {
                     Scan::Product => nearest_slots(stream, args, T::KIND, warps, scratch),
                     Scan::Searches(1) => {
-                        stream.launch(&search_kernel(self.graph, self.beam_width, self.config), args)
+                        stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.config), args)
                     }
                     Scan::Searches(parts) => {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
@@ -332,28 +332,15 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-pub(crate) fn search_kernel<T: Element, S: Stream>(
-    graph: &DeviceGraph<T, S>,
-    beam_width: u32,
-    config: TunedLaunch,
-) -> Search {
-    Search::for_rows(
-        T::KIND,
-        graph.form().measure(),
-        graph.args().shape.row_bytes(),
-        beam_width,
-        config.warps,
-    )
+pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, config: TunedLaunch) -> Search {
+    let (measure, row_bytes) = (graph.form.measure(), graph.args.shape.row_bytes());
+    Search::for_rows(graph.element, measure, row_bytes, beam_width, config.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-pub(crate) fn search_args<T: Element, S: Stream>(
-    graph: &DeviceGraph<T, S>,
-    beam_width: u32,
-    config: TunedLaunch,
-) -> SearchArgs {
+pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, config: TunedLaunch) -> SearchArgs {
     SearchArgs {
-        graph: graph.args(),
+        graph: graph.args,
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
@@ -372,7 +359,7 @@ pub(crate) fn search_args<T: Element, S: Stream>(
         parts: 1,
         candidates_len: 0,
         distances_before: 0,
-        form: graph.form(),
+        form: graph.form,
     }
 }
 
@@ -386,16 +373,16 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     beam_width: usize,
     available: u32,
 ) -> Result<(), ErrorKind> {
-    let beam_width = beam_width as u32;
+    let (beam_width, input) = (beam_width as u32, graph.input());
     let shared = |config: TunedLaunch| {
-        let search = search_args(graph, beam_width, config);
+        let search = search_args(&input, beam_width, config);
         let quantized = graph.codes.as_ref().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
             let kernel =
                 QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, config.warps);
             kernel.launch(&QuantizedSearchArgs { search, codes }).shared
         });
-        search_kernel(graph, beam_width, config).launch(&search).shared.max(quantized)
+        search_kernel(&input, beam_width, config).launch(&search).shared.max(quantized)
     };
     let row_bytes = graph.args().shape.row_bytes();
     let needed =

@@ -206,7 +206,7 @@ impl<T: Element> DeviceGraph<T> {
         check_shared_memory(self, beam_width, context.device().shared_per_block)
             .map_err(|kind| context.fail(kind))?;
         context.warm_up(&search_kernel(
-            self,
+            &self.input(),
             beam_width as u32,
             default_launch(1, 1, self.args().shape.row_bytes()),
         ))

@@ -66,10 +66,16 @@ impl<T: Element> Upload<T> {
     }
 
     /// Combines the copy with its graph.
-    pub(crate) fn into_backend(self, graph: Graph<T>, executor: Arc<CpuExecutor>) -> Arc<dyn Backend<T>> {
+    pub(crate) fn into_backend(
+        self,
+        graph: Graph<T>,
+        executor: Arc<CpuExecutor>,
+        exact_linking: bool,
+    ) -> Arc<dyn Backend<T>> {
         let Self { stream, copy } = self;
         let searches = SearchContexts::new(stream.context());
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
+        let device_executor = device_executor.exact_linking(exact_linking);
         let graph = SharedGraph::new(MutableDeviceGraph::new(stream, graph, copy));
         Arc::new(CudaBackend { graph, searches, device_executor, executor })
     }

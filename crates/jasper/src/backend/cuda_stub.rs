@@ -41,7 +41,12 @@ impl Upload {
         Err(DeviceError::NotCompiled(ordinal))
     }
 
-    pub(crate) fn into_backend<T: Element>(self, _: Graph<T>, _: Arc<CpuExecutor>) -> Arc<dyn Backend<T>> {
+    pub(crate) fn into_backend<T: Element>(
+        self,
+        _: Graph<T>,
+        _: Arc<CpuExecutor>,
+        _: bool,
+    ) -> Arc<dyn Backend<T>> {
         match self.0 {}
     }
 }

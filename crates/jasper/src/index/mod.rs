@@ -47,6 +47,8 @@ pub struct Index<T: Element> {
     writer: Mutex<()>,
     /// Where vectors are to be stored on a CUDA device; decided by what fits if `None`.
     storage: Mutex<Option<MemorySpace>>,
+    /// Whether changes on a CUDA device never link vectors rounded to bytes.
+    exact_linking: bool,
 }
 
 impl<T: Element> Index<T> {
@@ -63,10 +65,10 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// [`PoolError`]: the threads cannot be started.
     pub fn from_graph(graph: Graph<T>) -> Result<Self, PoolError> {
-        Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?)))
+        Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?), false))
     }
 
-    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
+    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
         Self {
             callers: Callers::new(Arc::clone(&backend) as _),
@@ -74,16 +76,18 @@ impl<T: Element> Index<T> {
             executor,
             writer: Mutex::default(),
             storage: Mutex::default(),
+            exact_linking,
         }
     }
 
     /// The index with its graph on another backend.
     fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
-        let Self { backend, callers, executor, writer, storage } = self;
+        let Self { backend, callers, executor, writer, storage, exact_linking } = self;
         // Waits for submitted searches, which hold the backend.
         drop(callers);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
-        Self { callers: Callers::new(Arc::clone(&backend)), backend, executor, writer, storage }
+        let callers = Callers::new(Arc::clone(&backend));
+        Self { callers, backend, executor, writer, storage, exact_linking }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
@@ -142,7 +146,10 @@ impl<T: Element> Index<T> {
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
             Ok(None) => Ok(index),
-            Ok(Some(copy)) => Ok(index.moved(|graph, executor| copy.into_backend(graph, executor))),
+            Ok(Some(copy)) => {
+                let exact_linking = index.exact_linking;
+                Ok(index.moved(|graph, executor| copy.into_backend(graph, executor, exact_linking)))
+            }
         }
     }
 

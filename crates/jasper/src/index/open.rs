@@ -28,6 +28,7 @@ use crate::Index;
 pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
+    exact_linking: bool,
 }
 
 impl OpenOptions {
@@ -48,6 +49,13 @@ impl OpenOptions {
     /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
     pub fn mapped(mut self, mapped: bool) -> Self {
         self.is_mapped = mapped;
+        self
+    }
+
+    /// Whether later changes link float vectors themselves: see
+    /// [`IndexBuilder::exact_linking`](crate::IndexBuilder::exact_linking).
+    pub fn exact_linking(mut self, exact_linking: bool) -> Self {
+        self.exact_linking = exact_linking;
         self
     }
 
@@ -74,6 +82,6 @@ impl OpenOptions {
             executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
         let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
         TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
-        Ok(Index::new(graph, Arc::new(executor)))
+        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
     }
 }

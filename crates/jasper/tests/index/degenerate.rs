@@ -47,7 +47,6 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         (builder.checkpoint(path, Duration::MAX), "checkpoint"),
         (builder.quantize(Quantization::Rabitq { bits: 1 }), "quantize"),
         (builder.auto_quantize(), "quantize"),
-        (builder.exact_linking(), "exact_linking"),
     ] {
         let error = builder.empty::<f32>(3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");

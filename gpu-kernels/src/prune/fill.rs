@@ -1,0 +1,285 @@
+//! Fills a row whose neighbors stay with candidates that none of them occludes.
+//!
+//! ```text
+//! kept <- the neighbors that stay
+//! for a in [1, alpha]:                                         two rounds
+//!     for c in candidates, nearest first, unless c is decided:
+//!         if some k in kept, that c was not compared with, occludes c: drop c, or defer c to the second round
+//!         else: keep c; stop once the row is full
+//! ```
+//!
+//! The rows are those of [`robust_prune`](super::robust_prune). That loop compares each kept vertex with all that
+//! remain, but a repair keeps most of a row from the start, and few of many candidates: here a candidate is compared
+//! with kept vertices until the first that occludes it, as on the CPU, and in the second round only until the row is
+//! full. What differs from the pseudo-code, and why the rows stay the same:
+//!
+//! 1. *The neighbors that stay are compared first*, one after another with many candidates, which are split among the
+//!    warps, without barriers: what is kept later adds comparisons and undoes none.
+//! 2. *Warps test the next candidates at the same time*, one each. The first that is not occluded is kept; others that
+//!    were not are compared with it in the next step.
+
+use cuda_std::prelude::*;
+
+use super::layout::DEFERRED;
+use super::pair_distances::PairDistances;
+use super::robust_prune::{SharedMemory, warp_number, warps};
+use super::{OcclusionRule, PRUNE_DISTANCES, PruneArgs};
+use crate::collectives::{block_stride, compact, rank_in, warp_stride};
+use crate::neighbor;
+
+/// No candidate.
+const NONE: u32 = u32::MAX;
+/// The state of a candidate that is kept or dropped. Before that, it is the number of kept vertices that it was compared
+/// with, and [`DEFERRED`] is set once one of them occludes it without slack.
+const DECIDED: u32 = u16::MAX as u32;
+
+/// How many entries a row has after both rounds, the neighbors that stay included.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) first_round: u32,
+    pub(super) both_rounds: u32,
+}
+
+/// The candidates of a row.
+pub(super) struct Filling<'a, S> {
+    distances: &'a S,
+    args: &'a PruneArgs,
+    /// The candidates behind the first `live`, which stay.
+    entries: Shared<u64>,
+    live: u32,
+    /// The number of entries.
+    count: u32,
+    /// Room for `limit` entries, which are kept: behind all candidates that count.
+    pub(super) kept: Shared<u64>,
+    limit: u32,
+    /// `[count]`: the state of each candidate.
+    states: Shared<u16>,
+    /// `[warps][candidates of a warp]`: those that no neighbor occludes so far.
+    lists: Shared<u16>,
+    /// `[warps]`: a candidate that is not occluded, per warp.
+    heads: Shared<u32>,
+}
+
+impl<'a, S: PairDistances> Filling<'a, S> {
+    /// Candidates in `memory` that is laid out for a repair: the first `live` of `count` entries stay. Keeps up to
+    /// `limit`, which are more.
+    #[inline(always)]
+    pub(super) fn new(
+        (distances, args, memory): (&'a S, &'a PruneArgs, &SharedMemory),
+        (live, count): (u32, u32),
+        limit: u32,
+    ) -> Self {
+        let SharedMemory { entries, new: states, heads, .. } = *memory;
+        let kept = entries.add(args.max_candidates);
+        let lists = kept.add(args.graph.edges_stride).cast();
+        Self { distances, args, entries, live, count, kept, limit, states, lists, heads }
+    }
+
+    /// Fills the row. Whole block; ends with a barrier.
+    ///
+    /// # Safety
+    /// The entries name distinct vertices, and those behind the live ones ascend; a barrier has passed since they were
+    /// written.
+    #[inline(always)]
+    pub(super) unsafe fn fill(&self) -> Kept {
+        let mut kept = self.live;
+        let mut scored = 0;
+        // SAFETY: places are below the number of entries. Branches depend on values that all threads of the block agree
+        // on, or all lanes of a warp where only a warp must converge.
+        unsafe {
+            block_stride(self.live, |place| self.kept.add(place).store(self.entries.add(place).load()));
+            thread::sync_threads();
+            self.compare_live(&mut scored);
+            thread::sync_threads();
+            let first_round = self.run_rounds(&mut kept, &mut scored);
+            if warp::lane_id() == 0 && scored > 0 {
+                atomic::add(self.args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+            }
+            Kept { first_round, both_rounds: kept }
+        }
+    }
+
+    /// Compares the neighbors that stay with this warp's share of the candidates, and sets the states of these. Stops when
+    /// it would take fewer steps to compare each candidate that is left with the neighbors that are.
+    ///
+    /// # Safety
+    /// Whole warp; a barrier has passed since the kept entries were written, and another follows.
+    #[inline(always)]
+    unsafe fn compare_live(&self, scored: &mut u32) {
+        let (distances, rule, candidates) =
+            (self.distances, OcclusionRule::new(self.args), self.count - self.live);
+        let list = self.lists.add(warp_number() * candidates.div_ceil(warps()));
+        let (mut len, mut compared) = (candidates.saturating_sub(warp_number()).div_ceil(warps()), 0);
+        // SAFETY: a warp has its own list and states; what is overwritten in the list has been read.
+        unsafe {
+            warp_stride(len, |at| {
+                list.add(at).store((self.live + warp_number() + at * warps()) as u16);
+            });
+            warp::sync_warp(warp::FULL_MASK);
+            while compared < self.live && len > 0 {
+                let (left, per_step) = (self.live - compared, distances.per_warp());
+                if len * left.div_ceil(per_step) < left * len.div_ceil(per_step) {
+                    break;
+                }
+                let kept = self.kept.add(compared).load();
+                let reference = distances.reference(neighbor::id(kept));
+                compared += 1;
+                *scored += len;
+                let (mut first, mut end) = (0, 0);
+                while first < len {
+                    let at = first + distances.lane_vertex();
+                    let is_scored = distances.lane_vertex() < per_step && at < len;
+                    let candidate = if is_scored { list.add(at).load() } else { 0 };
+                    let entry = if is_scored { self.entries.add(candidate.into()).load() } else { kept };
+                    let between = distances.distance(&reference, neighbor::id(entry));
+                    let distance = neighbor::distance(entry);
+                    let is_dropped = rule.occludes(between, distance);
+                    let is_open = !is_dropped && between > distance;
+                    if is_scored && !is_open {
+                        let state = if is_dropped { DECIDED } else { compared | DEFERRED };
+                        self.states.add(candidate.into()).store(state as u16);
+                    }
+                    warp::sync_warp(warp::FULL_MASK);
+                    end += compact(list.add(end), candidate, is_scored && is_open);
+                    first += per_step;
+                }
+                warp::sync_warp(warp::FULL_MASK);
+                len = end;
+            }
+            warp_stride(len, |at| {
+                self.states.add(list.add(at).load().into()).store(compared as u16);
+            });
+        }
+    }
+
+    /// Keeps the candidates of both rounds, after the `kept` vertices before; returns how many are kept after the first.
+    /// Whole block; ends with a barrier.
+    ///
+    /// # Safety
+    /// As for [`Self::fill`]; a barrier has passed since states were written.
+    #[inline(always)]
+    unsafe fn run_rounds(&self, kept: &mut u32, scored: &mut u32) -> u32 {
+        let (mut first, mut second_round, mut first_round) = (self.live, false, *kept);
+        // SAFETY: the caller's promise; all warps find the same open candidates, and barriers separate that from the
+        // stores of states, and these from the next search.
+        unsafe {
+            while *kept < self.limit {
+                let [first_open, candidate] = self.open(first, warp_number(), second_round);
+                if first_open == NONE {
+                    if second_round {
+                        break;
+                    }
+                    (first, second_round) = (self.live, true);
+                    continue;
+                }
+                first = first_open;
+                let mut state = DECIDED;
+                if candidate != NONE {
+                    let compared = u32::from(self.states.add(candidate).load()) & !DEFERRED;
+                    state = self.compare(candidate, compared, *kept, second_round, scored);
+                }
+                let is_free = state & DEFERRED == 0;
+                if warp::lane_id() == 0 {
+                    self.heads.add(warp_number()).store(if is_free { candidate } else { NONE });
+                }
+                thread::sync_threads();
+                let mut next = NONE;
+                for warp in 0..warps() {
+                    next = next.min(self.heads.add(warp).load());
+                }
+                if candidate != NONE {
+                    self.set_state(candidate, if candidate == next { DECIDED } else { state });
+                }
+                if next != NONE {
+                    if thread::thread_idx_x() == 0 {
+                        self.kept.add(*kept).store(self.entries.add(next).load());
+                    }
+                    *kept += 1;
+                    first_round += u32::from(!second_round);
+                }
+                thread::sync_threads();
+            }
+        }
+        first_round
+    }
+
+    /// The first candidate from `first` on that a round has not decided, and the one after `number` others. Whole warp.
+    ///
+    /// # Safety
+    /// A barrier has passed since states were written.
+    #[inline(always)]
+    unsafe fn open(&self, first: u32, number: u32, second_round: bool) -> [u32; 2] {
+        let (mut first_open, mut before, mut begin) = (NONE, 0, first);
+        while begin < self.count {
+            let place = begin + warp::lane_id();
+            // SAFETY: places are below the number of entries; the whole warp votes.
+            unsafe {
+                let state = if place < self.count { self.states.add(place).load().into() } else { DECIDED };
+                let is_open = state != DECIDED && (second_round || state & DEFERRED == 0);
+                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_open);
+                if first_open == NONE && lanes != 0 {
+                    first_open = begin + lanes.trailing_zeros();
+                }
+                let is_it = is_open && before + rank_in(lanes) == number;
+                let it = warp::warp_vote_ballot(warp::FULL_MASK, is_it);
+                if it != 0 {
+                    return [first_open, begin + it.trailing_zeros()];
+                }
+                before += lanes.count_ones();
+            }
+            begin += warp::WARP_SIZE;
+        }
+        [first_open, NONE]
+    }
+
+    /// Compares a candidate with the kept vertices from `compared` on, until one occludes it; returns its state. Whole
+    /// warp.
+    ///
+    /// # Safety
+    /// A barrier has passed since the `kept` entries were written.
+    #[inline(always)]
+    unsafe fn compare(
+        &self,
+        candidate: u32,
+        mut compared: u32,
+        kept: u32,
+        second_round: bool,
+        scored: &mut u32,
+    ) -> u32 {
+        let (distances, rule) = (self.distances, OcclusionRule::new(self.args));
+        // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and votes.
+        unsafe {
+            let entry = self.entries.add(candidate).load();
+            let (own, distance) = (neighbor::id(entry), neighbor::distance(entry));
+            let reference = distances.reference(own);
+            while compared < kept {
+                let place = compared + distances.lane_vertex();
+                let is_scored = distances.lane_vertex() < distances.per_warp() && place < kept;
+                let other = if is_scored { neighbor::id(self.kept.add(place).load()) } else { own };
+                let between = distances.distance(&reference, other);
+                let occluded =
+                    |is_occluded| warp::warp_vote_ballot(warp::FULL_MASK, is_scored && is_occluded) != 0;
+                let end = kept.min(compared + distances.per_warp());
+                *scored += end - compared;
+                compared = end;
+                if occluded(rule.occludes(between, distance)) {
+                    return DECIDED;
+                }
+                if !second_round && occluded(between <= distance) {
+                    return compared | DEFERRED;
+                }
+            }
+        }
+        compared
+    }
+
+    /// # Safety
+    /// Whole warp, and no other has this candidate; a barrier follows.
+    #[inline(always)]
+    unsafe fn set_state(&self, candidate: u32, state: u32) {
+        if warp::lane_id() == 0 {
+            // SAFETY: below the number of entries.
+            unsafe { self.states.add(candidate).store(state as u16) };
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Rounds vectors of floats to bytes.
+
+use cuda_std::prelude::*;
+
+use super::RoundArgs;
+use crate::DevicePtr;
+use crate::collectives::{row_of_warp, warp_stride};
+use crate::coordinates::{F16, F32};
+
+/// The largest byte that is used; the smallest is its negative. As in `jasper_vamana::ByteRounding`.
+const LARGEST: f32 = 127.0;
+/// So large that the last bit of a sum with it is worth 1: the sum is rounded to a whole number.
+const WHOLE: f32 = 12_582_912.0;
+
+/// Reads of the coordinates of an element.
+trait ToF32 {
+    /// Bytes of a coordinate.
+    const BYTES: u32;
+
+    /// Coordinates `4 * word` and the three after it.
+    ///
+    /// # Safety
+    /// The row has them, and is not written during the launch.
+    unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4];
+}
+
+impl ToF32 for F32 {
+    const BYTES: u32 = 4;
+
+    #[inline(always)]
+    unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { global::load_streaming(row.cast::<[f32; 4]>().at(word as usize)) }
+    }
+}
+
+impl ToF32 for F16 {
+    const BYTES: u32 = 2;
+
+    #[inline(always)]
+    unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        let [low, high] = unsafe { global::load_streaming(row.cast::<[u32; 2]>().at(word as usize)) };
+        let ((a, b), (c, d)) = (math::half2_to_f32(low), math::half2_to_f32(high));
+        [a, b, c, d]
+    }
+}
+
+/// # Safety
+/// As the fields of the arguments say.
+#[inline(always)]
+unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
+    let row = row_of_warp();
+    if row >= args.rows as usize {
+        return;
+    }
+    let from = args.vectors.add(row * args.row_bytes as usize);
+    let to = args.bytes.add(row * args.row_words as usize);
+    let given = args.row_bytes / (4 * E::BYTES);
+    warp_stride(args.row_words, |word| {
+        let mut bytes = [0; 4];
+        // SAFETY: a row of each table; the padding of rounded rows, beyond that of the vectors, is not read.
+        unsafe {
+            if word < given {
+                let center = global::load_readonly(args.centers.cast::<[f32; 4]>().at(word as usize));
+                let x = E::coordinates(from, word);
+                for i in 0..4 {
+                    let steps = ((x[i] - center[i]) * args.scale).max(-LARGEST).min(LARGEST);
+                    bytes[i] = (steps + WHOLE).to_bits() as u8;
+                }
+            }
+            global::store(to.at(word as usize), u32::from_le_bytes(bytes));
+        }
+    });
+}
+
+macro_rules! entries {
+    ($($element:ident $name:ident),*) => {
+        $(
+            /// Rounds vectors of one element.
+            ///
+            /// # Safety
+            /// As the fields of the arguments say.
+            #[kernel(max_threads = 256)]
+            pub unsafe fn $name(args: RoundArgs) {
+                // SAFETY: the caller's promise.
+                unsafe { round_rows::<$element>(args) }
+            }
+        )*
+
+        /// The function of an entry.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(super) fn body(element: jasper_core::ElementKind) -> unsafe fn(RoundArgs) {
+            match element {
+                $(jasper_core::ElementKind::$element => $name,)*
+                _ => unreachable!("a launch was planned, which refuses {element}"),
+            }
+        }
+    };
+}
+entries!(F32 round_rows_f32, F16 round_rows_f16);
