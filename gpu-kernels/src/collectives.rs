@@ -24,7 +24,7 @@ pub(crate) fn rank_in(lanes: u32) -> u32 {
 /// Packs the values of the lanes that keep theirs into `to`, in the order of the lanes. Returns how many there are.
 ///
 /// # Safety
-/// Whole warp. `to` has room for the values, and nothing else uses it.
+/// All 32 lanes of the warp call this together. `to` has room for the values, and nothing else uses it.
 #[inline(always)]
 pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
     // SAFETY: the caller's promise.
@@ -41,14 +41,14 @@ pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kep
 /// elements and returns the first, in one atomic addition per warp.
 ///
 /// # Safety
-/// Whole warp, with the same `lanes`.
+/// All 32 lanes of the warp call this together, with the same `lanes`.
 #[inline(always)]
 pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u32 {
     let mut begin = 0;
     if warp::lane_id() == 0 && lanes != 0 {
         begin = add(lanes.count_ones());
     }
-    // SAFETY: the whole warp comes here.
+    // SAFETY: the warp is converged here.
     let (begin, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, begin, 0, warp::WARP_SIZE) };
     begin + rank_in(lanes)
 }
@@ -56,11 +56,11 @@ pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u
 /// The minimum of the 64-bit keys of all lanes: the upper halves first, then the lower halves of those that have it.
 ///
 /// # Safety
-/// Whole warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(crate) unsafe fn warp_min(key: u64) -> u64 {
     let (high, low) = ((key >> 32) as u32, key as u32);
-    // SAFETY: the whole warp comes here.
+    // SAFETY: the warp is converged here.
     unsafe {
         let least = warp::warp_reduce_min(warp::FULL_MASK, high);
         let low = if high == least { low } else { u32::MAX };

@@ -104,7 +104,7 @@ pub(crate) trait Bytes: Coordinates<Sum = i32> {
     /// `c` and the product of 16 x 32 bytes with 32 x 8: the fragments of [`mma`].
     ///
     /// # Safety
-    /// The whole warp comes here.
+    /// All 32 lanes of the warp call this together.
     unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4];
 }
 

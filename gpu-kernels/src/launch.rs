@@ -109,7 +109,7 @@ impl Launch {
     /// A warp for each of `rows`, which needs `bytes` of shared memory.
     ///
     /// # Panics
-    /// If that is more than a block has without opting in.
+    /// Panics if that is more than a block has without opting in.
     pub(crate) fn warp_per_row_with_shared(rows: u32, bytes: u32) -> Self {
         let warps = WARPS_PER_BLOCK.min(MAX_SHARED_BYTES / bytes);
         assert!(warps > 0, "rows of {bytes} bytes in {MAX_SHARED_BYTES} of shared memory");

@@ -49,7 +49,7 @@ impl RowKind {
     }
 
     /// # Panics
-    /// If rows of `shape` are not of this kind.
+    /// Panics if rows of `shape` are not of this kind.
     pub(crate) fn check(&self, shape: RowShape) {
         assert_eq!(shape, self.shape, "{}: rows of another shape", self.name);
     }

@@ -27,14 +27,14 @@ pub trait Stream {
     /// Allocates an array of `len` uninitialized elements: a kernel must write them before one reads them.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Returns an error if there is not enough memory.
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error>;
 
     /// The same in host memory, which kernels access over the bus: for large arrays that are seldom read. A stream with
     /// one kind of memory allocates that.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Returns an error if there is not enough memory.
     fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error> {
         self.allocate(len)
     }
@@ -42,7 +42,7 @@ pub trait Stream {
     /// An array with a copy of `values`.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Returns an error if there is not enough memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
     /// Writes the elements `within` of `buffer`, in pieces. `fill` gets a range of elements, and host memory to write
@@ -56,7 +56,7 @@ pub trait Stream {
     /// Of the device; the first of `fill`, after which nothing more is copied.
     ///
     /// # Panics
-    /// If `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    /// Panics if `buffer` holds fewer elements, or a granule is more than the stream copies at once.
     fn write_range<T: Pod, E: From<Self::Error>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -82,10 +82,10 @@ pub trait Stream {
     /// Copies the first `len` elements of one array to the beginning of another.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If one of them holds fewer.
+    /// Panics if one of them holds fewer.
     fn copy<T: Pod>(
         &self,
         from: &Self::Buffer<T>,
@@ -97,7 +97,7 @@ pub trait Stream {
     /// host or on the device. New elements are uninitialized.
     ///
     /// # Errors
-    /// When there is not that much memory; the buffer is as it was.
+    /// Returns an error if there is not enough memory; the buffer is as it was.
     fn grow<T: Pod>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<(), Self::Error> {
         if buffer.len() < len {
             let mut larger =
@@ -111,34 +111,34 @@ pub trait Stream {
     /// Waits for all work of this stream so far.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// Returns the error of that work, if any.
     fn synchronize(&self) -> Result<(), Self::Error>;
 
     /// Makes later work wait for all work queued in `other` so far. The calling thread does not wait.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     fn wait_for(&self, other: &Self) -> Result<(), Self::Error>;
 
     /// Waits for all work of all streams of the device so far.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// Returns the error of that work, if any.
     fn synchronize_device(&self) -> Result<(), Self::Error>;
 
     /// Sets each byte of `buffer` to `byte`.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Self::Error>;
 
     /// A copy of the elements `within` of `buffer`, after all work before.
     ///
     /// # Errors
-    /// Of the device, those of the launches before included.
+    /// Returns the device's error, including errors of earlier launches.
     ///
     /// # Panics
-    /// If `buffer` holds fewer elements.
+    /// Panics if `buffer` holds fewer elements.
     fn download_range<T: Pod>(
         &self,
         buffer: &Self::Buffer<T>,
@@ -149,10 +149,10 @@ pub trait Stream {
     /// multiple of `granule`, and their values, while the next piece is copied.
     ///
     /// # Errors
-    /// Of the device, those of the launches before included.
+    /// Returns the device's error, including errors of earlier launches.
     ///
     /// # Panics
-    /// If `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    /// Panics if `buffer` holds fewer elements, or a granule is more than the stream copies at once.
     fn read_range<T: Pod>(
         &self,
         buffer: &Self::Buffer<T>,

@@ -22,7 +22,7 @@ impl Sum {
     /// The whole sum, in every lane.
     ///
     /// # Safety
-    /// The whole warp comes here.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(crate) unsafe fn total(self) -> f32 {
         // SAFETY: the caller's promise.

@@ -133,7 +133,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
 
     /// The sums over the query and `shape.rows` rows of each tile, whose addresses `row` returns: lane `first + r` of a
     /// tile gets that of row `r`, and the others get `kept`. `query` returns this lane's unit of a step, zeros past the
-    /// end. The bits of a sum depend on the width of the tile alone. Whole warp.
+    /// end. The bits of a sum depend on the width of the tile alone. Called by the whole warp.
     ///
     /// # Safety
     /// The rows are that long, at multiples of 16 in global memory that is not written during the launch.
@@ -177,7 +177,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
                     s += 1;
                     if s == steps {
                         if is_last {
-                            // SAFETY: the whole warp comes here.
+                            // SAFETY: the warp is converged here.
                             let all = unsafe { self.sum_of_tile(sum) };
                             if own == first + r {
                                 kept = all;
@@ -198,7 +198,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     /// The sum over the lanes of a tile, in each of them.
     ///
     /// # Safety
-    /// The whole warp comes here.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn sum_of_tile(&self, sum: E::Sum) -> E::Sum {
         // SAFETY: the caller's promise.

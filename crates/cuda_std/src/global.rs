@@ -37,7 +37,7 @@ loads! {
     /// Reads data that is constant during the launch, without allocating in L1 (`ld.global.nc.L1::no_allocate`).
     ///
     /// # Safety
-    /// As [`load_readonly`].
+    /// The same as for [`load_readonly`].
     load_streaming<T: Value>, Streaming;
     /// Reads a word that other threads may write concurrently; orders nothing else (`ld.relaxed.gpu.global`).
     ///

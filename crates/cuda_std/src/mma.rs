@@ -27,7 +27,7 @@ pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`).
 ///
 /// # Safety
-/// As [`m16n8k32_i8`].
+/// The same as for [`m16n8k32_i8`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_u8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {

@@ -100,8 +100,8 @@ impl<T: Word> Shared<T> {
     /// [`block_fence`](crate::thread::block_fence), it acquires what the writer released.
     ///
     /// # Safety
-    /// As [`load`](Self::load), but other threads may write the place by [`store_relaxed`](Self::store_relaxed) or
-    /// update it atomically at the same time.
+    /// The same as for [`load`](Self::load), but other threads may write the place by
+    /// [`store_relaxed`](Self::store_relaxed) or update it atomically at the same time.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_relaxed(self) -> T {
@@ -113,7 +113,7 @@ impl<T: Word> Shared<T> {
     /// [`block_fence`](crate::thread::block_fence), it releases what this thread did before the fence.
     ///
     /// # Safety
-    /// As [`store`](Self::store), to a place that was written before; other threads may read it by
+    /// The same as for [`store`](Self::store), to a place that was written before; other threads may read it by
     /// [`load_relaxed`](Self::load_relaxed), write it by this or update it atomically at the same time.
     #[inline(always)]
     #[track_caller]
@@ -128,7 +128,7 @@ macro_rules! updates {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`load`](Self::load), but other threads may update the place atomically at the same time.
+        /// The same as for [`load`](Self::load), but other threads may update the place atomically at the same time.
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name(self, value: $T) -> $T {

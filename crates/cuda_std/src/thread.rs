@@ -49,7 +49,7 @@ pub unsafe fn sync_threads() {
 /// [`sync_threads`] that returns the number of threads with `true` (`bar.red.popc.u32 0`).
 ///
 /// # Safety
-/// As [`sync_threads`].
+/// The same as for [`sync_threads`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
@@ -60,7 +60,7 @@ pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
 /// [`sync_threads`] that returns whether any thread has `true` (`bar.red.or.pred 0`).
 ///
 /// # Safety
-/// As [`sync_threads`].
+/// The same as for [`sync_threads`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads_or(predicate: bool) -> bool {

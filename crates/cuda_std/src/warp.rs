@@ -60,7 +60,7 @@ shuffles! {
 /// Whether `predicate` holds in every lane of `mask` (`vote.sync.all.pred`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
@@ -71,7 +71,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 /// Whether `predicate` holds in any lane of `mask` (`vote.sync.any.pred`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
@@ -82,7 +82,7 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 /// The lanes of `mask` in which `predicate` holds (`vote.sync.ballot.b32`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
@@ -93,7 +93,7 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
 /// The lanes of `mask` with the same value (`match.any.sync.b32`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_match_any(mask: u32, value: u32) -> u32 {
@@ -106,7 +106,7 @@ macro_rules! reductions {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`sync_warp`].
+        /// The same as for [`sync_warp`].
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name(mask: u32, value: u32) -> u32 {

@@ -30,7 +30,7 @@ pub trait Element:
     /// [`Self::to_f32`] of each value, with wide instructions where the CPU has them.
     ///
     /// # Panics
-    /// If the lengths differ.
+    /// Panics if the lengths differ.
     fn slice_to_f32(values: &[Self], out: &mut [f32]) {
         assert_eq!(values.len(), out.len(), "as many values as places");
         out.iter_mut().zip(values).for_each(|(out, x)| *out = x.to_f32());
@@ -39,7 +39,7 @@ pub trait Element:
     /// [`Self::from_f32`] of each value, with wide instructions where the CPU has them.
     ///
     /// # Panics
-    /// If the lengths differ.
+    /// Panics if the lengths differ.
     fn slice_from_f32(values: &[f32], out: &mut [Self]) {
         assert_eq!(values.len(), out.len(), "as many values as places");
         out.iter_mut().zip(values).for_each(|(out, &x)| *out = Self::from_f32(x));

@@ -28,7 +28,7 @@ impl VectorId {
     /// The id of slot `index`.
     ///
     /// # Panics
-    /// If `index` is not below [`MAX_VECTORS`].
+    /// Panics if `index` is not below [`MAX_VECTORS`].
     #[inline]
     pub fn from_index(index: usize) -> Self {
         assert!(index < MAX_VECTORS, "slot {index} is not below {MAX_VECTORS}");

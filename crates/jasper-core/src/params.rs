@@ -140,7 +140,7 @@ impl BuildParamsBuilder {
     /// Checks and returns the parameters.
     ///
     /// # Errors
-    /// [`ParamError`] for the first parameter that is out of bounds.
+    /// Returns [`ParamError`] for the first parameter that is out of bounds.
     pub fn build(self) -> Result<BuildParams, ParamError> {
         let params = self.0;
         let (degree, beam_width) = (params.max_degree, params.build_beam_width);

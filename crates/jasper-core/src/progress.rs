@@ -70,7 +70,7 @@ impl Progress {
     /// Calls `report` with this progress.
     ///
     /// # Errors
-    /// [`Cancelled`] if it returns `Break`.
+    /// Returns [`Cancelled`] if it returns `Break`.
     pub fn report(self, report: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
         match report(self) {
             ControlFlow::Continue(()) => Ok(()),

@@ -89,7 +89,7 @@ impl Context {
     /// whose unused memory does not count as free otherwise.
     ///
     /// # Errors
-    /// [`Error::ContextLost`].
+    /// Returns [`Error::ContextLost`].
     pub fn free_memory(&self) -> Result<Bytes> {
         self.synchronize()?;
         memory_pool::trim(self)?;
@@ -109,7 +109,7 @@ impl Context {
     /// Loads a kernel ahead of its first launch. The driver compiles the kernel for the device unless its cache has it.
     ///
     /// # Errors
-    /// [`Error::Ptx`], [`Error::UnknownKernel`].
+    /// Returns [`Error::Ptx`], [`Error::UnknownKernel`].
     pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
         let launch = Launch::linear(1, 1);
         self.inner.kernels.prepare(self, &KernelId::of(kernel), launch).map(drop)

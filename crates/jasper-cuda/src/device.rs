@@ -47,7 +47,7 @@ impl Device {
     /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
-    /// [`Error::NoDriver`] and [`Error::NoDevice`]: the list is never empty.
+    /// Returns [`Error::NoDriver`] and [`Error::NoDevice`]: the list is never empty.
     pub fn list() -> Result<Vec<Self>> {
         (0..count()?).map(Self::read).collect()
     }
@@ -55,7 +55,7 @@ impl Device {
     /// The device of this number.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::NoSuchDevice`].
+    /// Returns [`Error::NoDriver`], [`Error::NoDevice`], [`Error::NoSuchDevice`].
     pub fn get(ordinal: usize) -> Result<Self> {
         let count = count()?;
         if ordinal >= count {
@@ -121,7 +121,7 @@ impl fmt::Display for Device {
 /// The newest CUDA version that the driver supports, major and minor, as `nvidia-smi` shows it.
 ///
 /// # Errors
-/// [`Error::NoDriver`].
+/// Returns [`Error::NoDriver`].
 pub fn driver_version() -> Result<(u32, u32)> {
     load()?;
     let version = check(cust::CudaApiVersion::get())?;

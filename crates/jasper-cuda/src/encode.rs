@@ -21,7 +21,7 @@ use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, St
 /// [`Error::Plan`]: a tile does not fit into free memory. Otherwise those of the device.
 ///
 /// # Panics
-/// If the vectors do not have the dimension that the quantizer was trained for.
+/// Panics if the vectors do not have the dimension that the quantizer was trained for.
 pub fn encode_on_device<T: Element>(
     context: &Context,
     quantizer: &dyn Quantizer,

@@ -24,7 +24,7 @@ impl Event {
     /// Creates an event that is not recorded yet; waiting for it returns at once.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUevent_flags_enum::CU_EVENT_DEFAULT as u32;
@@ -36,7 +36,7 @@ impl Event {
     /// Records the event after all work queued in `stream`, replacing an earlier recording.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context.call(|| unsafe { sys::cuEventRecord(self.raw, stream.raw()) })

@@ -13,7 +13,7 @@ use crate::{Error, Event, Result, Stream};
 /// Those of the closures and of their work.
 ///
 /// # Panics
-/// If `times` is 0.
+/// Panics if `times` is 0.
 pub fn median_time<E: From<Error>>(
     stream: &Stream,
     times: usize,
@@ -41,7 +41,7 @@ pub fn median_time<E: From<Error>>(
 /// Cost: device memory for both arrays, and some milliseconds.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`], and those of the driver.
+/// Returns [`Error::OutOfMemory`], and those of the driver.
 pub fn copy_bandwidth(stream: &Stream) -> Result<f64> {
     let free = stream.context().free_memory()?.device;
     // Far larger than the caches.

@@ -16,7 +16,7 @@ impl PoolRetention {
     /// Retains freed memory of the device from now on.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         let pool = MemoryPool::new(context)?;
         let mut retentions = context.retentions();
@@ -55,7 +55,7 @@ impl PeakMemory {
     /// Starts a measurement at the memory in use now.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         let pool = MemoryPool::new(context)?;
         pool.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
@@ -65,7 +65,7 @@ impl PeakMemory {
     /// The most bytes in use at once since the start.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn bytes(&self) -> Result<u64> {
         self.0.get(CU_MEMPOOL_ATTR_USED_MEM_HIGH)
     }

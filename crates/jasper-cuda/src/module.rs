@@ -24,7 +24,7 @@ impl Module {
     /// Compiles `ptx` for the device, or takes the machine code from the driver's cache.
     ///
     /// # Errors
-    /// [`Error::Ptx`] says what is wrong, or which driver or device is required.
+    /// Returns [`Error::Ptx`] says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
         Ok(Self { context: context.clone(), loaded: LoadedModule::new(context, ptx)? })
     }

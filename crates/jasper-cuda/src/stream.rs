@@ -48,7 +48,7 @@ impl Stream {
     /// Creates a stream of default priority.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         Self::with_priority(context, 0)
     }
@@ -56,7 +56,7 @@ impl Stream {
     /// Creates a stream of the highest priority: its pending blocks are scheduled before those of other streams.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn with_high_priority(context: &Context) -> Result<Self> {
         // The driver clamps the priority to its range; lower numbers are more urgent.
         Self::with_priority(context, i32::MIN)
@@ -88,7 +88,7 @@ impl Stream {
     /// Makes later work in this stream wait for `event`, without blocking the calling thread.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
@@ -110,14 +110,14 @@ impl Stream {
     /// Launches the kernel `entry` of a module.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::Launch`], and those of the driver.
+    /// Returns [`Error::UnknownKernel`], [`Error::Launch`], and those of the driver.
     ///
     /// # Safety
     /// The kernel must take one parameter with the layout of `A`, and be sound for `args`: see
     /// [`gpu_kernels::Stream::launch`].
     ///
     /// # Panics
-    /// If the module was loaded for another device.
+    /// Panics if the module was loaded for another device.
     pub unsafe fn launch_from<A: Copy>(
         &self,
         module: &Module,
@@ -137,7 +137,7 @@ impl Stream {
     }
 
     /// # Safety
-    /// As for [`Self::launch_from`], and the launch was prepared.
+    /// The same as for [`Self::launch_from`], and the launch was prepared.
     unsafe fn queue<A: Copy>(&self, function: CUfunction, launch: Launch, args: &A) -> Result<()> {
         let Launch { grid: (x, y), block, shared } = launch;
         if x == 0 || y == 0 {

@@ -25,7 +25,7 @@ impl VirtualAllocation {
     /// Reserves a range without memory; `None` if the device has no virtual memory management.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub(crate) fn new(context: &Context) -> Result<Option<Self>> {
         if !Device::maps_memory(context)? {
             return Ok(None);

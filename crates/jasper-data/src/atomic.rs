@@ -70,7 +70,7 @@ impl AtomicFile {
     /// write `path` at a time.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// The same as for [`create`](Self::create).
     pub fn create_with_fixed_name(path: impl AsRef<Path>) -> io::Result<Self> {
         let target = follow_link(path.as_ref());
         let temporary = fixed_name(&target);
@@ -92,7 +92,7 @@ impl AtomicFile {
     /// Flushes and syncs the file, renames it over the target, and syncs the folder.
     ///
     /// # Errors
-    /// [`CommitError`], which says whether the target was replaced.
+    /// Returns [`CommitError`], which says whether the target was replaced.
     pub fn commit(self) -> Result<(), CommitError> {
         let rename = || {
             let file = self.writer.into_inner()?;

@@ -35,7 +35,7 @@ pub use table::FORWARDED;
 /// The functions of the table that the driver at hand does not have: none, for a driver of CUDA 11.4 or newer.
 ///
 /// # Errors
-/// [`LoadError`], if there is no driver.
+/// Returns [`LoadError`], if there is no driver.
 pub fn missing() -> Result<Vec<&'static str>, &'static LoadError> {
     load()?;
     let absent = |name: &&str| library::symbol::<*const ()>(&format!("{name}\0")).is_err();

@@ -63,7 +63,7 @@ impl Adjacency {
     /// Returns the out-neighbors of a vertex.
     ///
     /// # Panics
-    /// If `slot` is out of range.
+    /// Panics if `slot` is out of range.
     #[inline]
     pub fn neighbors(&self, slot: VectorId) -> &[VectorId] {
         &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]
@@ -99,7 +99,7 @@ impl Adjacency {
     /// Sets the out-neighbors of a vertex. The ids must be distinct, in range and not `slot`, which is not checked.
     ///
     /// # Panics
-    /// If there are more than `max_degree`.
+    /// Panics if there are more than `max_degree`.
     pub fn set_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
         self.save_undo(slot);
         self.table.row_mut(slot.index())[..neighbors.len()].copy_from_slice(neighbors);
@@ -110,7 +110,7 @@ impl Adjacency {
     /// checked.
     ///
     /// # Panics
-    /// If the vertex would have more than `max_degree`.
+    /// Panics if the vertex would have more than `max_degree`.
     pub fn append_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
         self.save_undo(slot);
         let degree = self.degrees.at(slot.index()) as usize;

@@ -93,7 +93,7 @@ impl<T: Element> Graph<T> {
     /// [`Self::check_structure`] with a progress callback.
     ///
     /// # Errors
-    /// [`Cancelled`] by the callback.
+    /// Returns [`Cancelled`] by the callback.
     pub fn check_structure_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,

@@ -17,7 +17,7 @@ const MIN_BLOCKS: &str = ".minnctapersm ";
 /// ```
 ///
 /// # Panics
-/// If the kernel has a constant past the last.
+/// Panics if the kernel has a constant past the last.
 pub fn specialize(ptx: &str, constants: &[u32], min_blocks: u32) -> String {
     let line = |line: &str| {
         if line.starts_with(MIN_BLOCKS) {

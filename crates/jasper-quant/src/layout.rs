@@ -149,7 +149,7 @@ impl Layout {
     /// Writes `levels`, one per dimension, to the planes of `row`. Other words of the row are unchanged.
     ///
     /// # Panics
-    /// If `levels` has not [`Self::dimensions`] elements, or `row` not [`Self::words`].
+    /// Panics if `levels` has not [`Self::dimensions`] elements, or `row` not [`Self::words`].
     pub fn pack(&self, levels: &[u8], row: &mut [u32]) {
         assert_eq!((levels.len(), row.len()), (self.dimensions, self.words));
         for plane in &self.planes {

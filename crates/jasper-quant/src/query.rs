@@ -117,7 +117,7 @@ impl QueryCode {
     /// Estimates the distances to rows `ids` of `codes`, one per element of `out`. Rows are prefetched ahead.
     ///
     /// # Panics
-    /// If an id is not a row, the lengths differ, or the codes have another layout.
+    /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
     pub fn estimate(&self, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
@@ -132,7 +132,7 @@ impl QueryCode {
     /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.
     ///
     /// # Panics
-    /// If the length of a row is not the layout's.
+    /// Panics if the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
         score::estimates(Level::detect(), self, row, out);
     }

@@ -66,7 +66,7 @@ impl<'a> Checkpoints<'a> {
     /// Checks that the checkpoint, if there is one, is of a build with these parameters: before the vectors are read.
     ///
     /// # Errors
-    /// [`CheckpointError`].
+    /// Returns [`CheckpointError`].
     pub fn check<T: Element>(
         &self,
         metric: Metric,
@@ -115,7 +115,7 @@ impl<'a> Checkpoints<'a> {
     /// Removes the checkpoint, if there is one: when the index is saved.
     ///
     /// # Errors
-    /// If a file cannot be removed.
+    /// Returns an error if a file cannot be removed.
     pub fn remove(&self) -> std::io::Result<()> {
         CheckpointFile::remove(self.path)
     }

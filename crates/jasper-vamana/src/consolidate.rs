@@ -45,7 +45,7 @@ pub struct ConsolidateReport {
 /// Cost: every row is read; rows with deleted neighbors are recomputed.
 ///
 /// # Errors
-/// [`UpdateError`]; the graph is unchanged.
+/// Returns [`UpdateError`]; the graph is unchanged.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,

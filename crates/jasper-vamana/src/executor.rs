@@ -42,14 +42,14 @@ pub trait Executor<T: Element> {
     /// in the current graph.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn search(&self, graph: &Self::Graph, chunk: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
     /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
     /// need it: they deduplicate vectors while reading them.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn find_duplicates(
         &self,
         graph: &Self::Graph,
@@ -61,7 +61,7 @@ pub trait Executor<T: Element> {
     /// those that are nearer than the `max_degree` nearest candidates.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn batch_candidates(
         &self,
         graph: &Self::Graph,
@@ -72,7 +72,7 @@ pub trait Executor<T: Element> {
     /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn prune(
         &self,
         graph: &Self::Graph,
@@ -82,14 +82,14 @@ pub trait Executor<T: Element> {
     /// Writes the rows of a batch, whose chunks are given. No edge leads to its vertices yet.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn publish_edges(&self, graph: &mut Self::Graph, chunks: &[Self::Edges]) -> Result<(), Self::Error>;
 
     /// The reversed edges of a batch, sorted by (target, distance, source). A device frees the edges before it sorts,
     /// which takes as much memory again.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn reverse_edges(&self, chunks: Vec<Self::Edges>) -> Result<Self::BackEdges, Self::Error>;
 
     /// Computes the new rows of the next targets: back edges are appended where they fit, else old and new edges are
@@ -100,7 +100,7 @@ pub trait Executor<T: Element> {
     /// graph.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn merge(
         &self,
         graph: &Self::Graph,
@@ -110,33 +110,33 @@ pub trait Executor<T: Element> {
     /// Writes rows; returns what it cost to compute them.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Cost: every row is read once.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
 
     /// The rows of `vertices`, out of [`Self::rows_to_repair`], with live neighbors of their tombstones in place of
     /// these. Reads rows of tombstones and of `vertices` only.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Self::Updates, Self::Error>;
 
     /// All slots that paths from `start` lead to, itself included. Cost: each of their rows is read once.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
 
     /// For each vertex, the nearest candidate in `reached` whose row is not full, with its distance. Vertices without
     /// such a candidate are left out.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn nearest_not_full(
         &self,
         graph: &Self::Graph,
@@ -147,13 +147,13 @@ pub trait Executor<T: Element> {
     /// Copies of the rows of some vertices.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Self::Error>;
 
     /// Updates that set the rows of some distinct vertices.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn row_updates(
         &self,
         graph: &Self::Graph,
@@ -164,7 +164,7 @@ pub trait Executor<T: Element> {
     /// Brings the edges of the [host's graph](MutableGraph::host) up to date.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn read_edges(&self, graph: &mut Self::Graph) -> Result<(), Self::Error>;
 }
 

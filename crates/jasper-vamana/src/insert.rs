@@ -73,7 +73,7 @@ const fn check_share(metric: Metric) -> usize {
 /// Inserts vectors under `keys`. They are visible once the call returns, and not before.
 ///
 /// # Errors
-/// [`UpdateError`]; the graph is unchanged.
+/// Returns [`UpdateError`]; the graph is unchanged.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,

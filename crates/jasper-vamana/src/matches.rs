@@ -41,7 +41,7 @@ impl Matches {
     /// Arrays without hits.
     ///
     /// # Errors
-    /// [`SearchError::Memory`].
+    /// Returns [`SearchError::Memory`].
     pub fn new(queries: usize, k: usize) -> Result<Self, SearchError> {
         let no_memory = SearchError::Memory { queries, k };
         let Some(len) = queries.checked_mul(k) else { return Err(no_memory) };
@@ -77,7 +77,7 @@ impl Matches {
     /// The hits of one query, nearest first.
     ///
     /// # Panics
-    /// If there is no such query.
+    /// Panics if there is no such query.
     pub fn hits(&self, query: usize) -> impl Iterator<Item = Hit> {
         let row = query * self.k..(query + 1) * self.k;
         hits(&self.keys[row.clone()], &self.distances[row])
@@ -125,7 +125,7 @@ impl<'a> MatchesMut<'a> {
     /// Splits the arrays into the rows of single queries.
     ///
     /// # Panics
-    /// If `k` is 0.
+    /// Panics if `k` is 0.
     pub fn rows(self, k: usize) -> impl Iterator<Item = MatchesMut<'a>> {
         let rows = self.keys.chunks_exact_mut(k).zip(self.distances.chunks_exact_mut(k));
         rows.map(|(keys, distances)| MatchesMut { keys, distances })

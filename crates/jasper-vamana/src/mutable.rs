@@ -88,7 +88,7 @@ pub trait GraphLock<G: MutableGraph> {
     /// [`MutableGraph::change`].
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, G::Error> {
         self.write(|graph| graph.change(change))
     }

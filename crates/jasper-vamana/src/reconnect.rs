@@ -28,7 +28,7 @@ use crate::{Executor, GraphLock, MutableGraph, UpdateError, largest_batch};
 /// (docs/src/experiments.md#repair-of-unreachable-vertices).
 ///
 /// # Errors
-/// [`UpdateError`]; the caller rolls back.
+/// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -46,7 +46,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 /// new vertices and of their neighbors.
 ///
 /// # Errors
-/// [`UpdateError`]; the caller rolls back.
+/// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,

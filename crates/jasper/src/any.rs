@@ -182,7 +182,7 @@ impl AnyRows {
     /// Reads all vectors of a file into memory.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns [`ReadError`].
     pub fn load(file: &VectorFile) -> Result<Self, ReadError> {
         with_element!(file.element(), T => Ok(file.load::<T>()?.into()))
     }
@@ -319,7 +319,7 @@ impl OpenOptions {
     /// [`Self::open`] with the element type of the file.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
         self.open_any_with_progress(path, &mut no_progress)
     }
@@ -327,7 +327,7 @@ impl OpenOptions {
     /// [`Self::open_any`] with a progress callback.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open_any_with_progress(
         self,
         path: impl AsRef<Path>,
@@ -343,7 +343,7 @@ impl IndexBuilder<'_> {
     /// [`Self::build`] with the element type of the vectors.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build_any(self, vectors: AnySource<'_>) -> Result<AnyIndex, BuildError> {
         self.build_any_with_progress(vectors, &mut no_progress).map(|(index, _)| index)
     }
@@ -351,7 +351,7 @@ impl IndexBuilder<'_> {
     /// [`Self::build_any`] with a progress callback. Also returns a report.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build_any_with_progress(
         self,
         vectors: AnySource<'_>,
@@ -366,7 +366,7 @@ impl IndexBuilder<'_> {
     /// [`Self::empty`] with an element type known at run time.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn empty_any(self, element: ElementKind, dimension: usize) -> Result<AnyIndex, BuildError> {
         with_element!(element, T => Ok(self.empty::<T>(dimension)?.into()))
     }
@@ -376,7 +376,7 @@ impl AnyIndex {
     /// See [`Index::open`]; the element type is that of the file.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         OpenOptions::new().open_any(path)
     }
@@ -409,7 +409,7 @@ impl AnyIndex {
     /// See [`Index::to_device`].
     ///
     /// # Errors
-    /// [`MoveError`].
+    /// Returns [`MoveError`].
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_device(device).map(Into::into).map_err(|error| error.map(Into::into)))
     }
@@ -417,7 +417,7 @@ impl AnyIndex {
     /// See [`Index::to_host`].
     ///
     /// # Errors
-    /// [`MoveError`].
+    /// Returns [`MoveError`].
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
@@ -425,7 +425,7 @@ impl AnyIndex {
     /// See [`Index::tune_with_progress`].
     ///
     /// # Errors
-    /// [`TuneError`], also for queries of another element.
+    /// Returns [`TuneError`], also for queries of another element.
     pub fn tune_with_progress(
         &self,
         goal: Goal,

@@ -132,7 +132,7 @@ impl<T: Element> Index<T> {
     /// of those to every vector. Changes wait meanwhile; searches go on, with the codes being tried.
     ///
     /// # Errors
-    /// [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
+    /// Returns [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
     pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
         self.auto_quantize_with_progress(&mut no_progress)
     }
@@ -140,7 +140,7 @@ impl<T: Element> Index<T> {
     /// [`Self::auto_quantize`] with a progress callback.
     ///
     /// # Errors
-    /// [`AutoQuantizeError`].
+    /// Returns [`AutoQuantizeError`].
     pub fn auto_quantize_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,

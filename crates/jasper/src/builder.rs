@@ -303,7 +303,7 @@ impl<'a> IndexBuilder<'a> {
     /// search on a GPU.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
         self.build_with_progress(vectors, &mut no_progress).map(|(index, _)| index)
     }
@@ -311,7 +311,7 @@ impl<'a> IndexBuilder<'a> {
     /// [`Self::build`] with a progress callback. Also returns a report.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build_with_progress<T: Element>(
         self,
         vectors: &dyn VectorSource<T>,
@@ -395,7 +395,7 @@ impl<'a> IndexBuilder<'a> {
     /// exist.
     ///
     /// # Errors
-    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint, a quantization or exact linking are set.
+    /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint, a quantization or exact linking are set.
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),

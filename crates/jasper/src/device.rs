@@ -120,7 +120,7 @@ impl Device {
     /// Checks that the device exists; an index may still be too large for it.
     ///
     /// # Errors
-    /// [`DeviceError`]; its [source](std::error::Error::source) says what is missing.
+    /// Returns [`DeviceError`]; its [source](std::error::Error::source) says what is missing.
     pub fn check(self) -> Result<(), DeviceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),

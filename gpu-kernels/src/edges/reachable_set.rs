@@ -23,7 +23,7 @@ impl<S: Stream> ReachableSet<S> {
     /// The empty set out of `slots`: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn empty(stream: &S, slots: u32) -> Result<Self, S::Error> {
         let mut bits = stream.allocate(slots.div_ceil(SLOTS_PER_WORD) as usize)?;
         stream.fill(&mut bits, 0)?;
@@ -45,10 +45,10 @@ impl<S: Stream> ReachableSet<S> {
     /// One synchronous launch per level; each row is read once, over all calls.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If the table has other rows, or fewer than slots.
+    /// Panics if the table has other rows, or fewer than slots.
     pub fn extend(
         &mut self,
         stream: &S,

@@ -10,7 +10,7 @@ use crate::graph::NO_SLOT;
 /// Finds live vertices with neighbors that are not live; one warp per word of slots.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     let word = row_of_warp();
@@ -34,7 +34,7 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     }
 }
 
-/// Whether the vertex has a neighbor that is not live. Whole warp.
+/// Whether the vertex has a neighbor that is not live. Called by the whole warp.
 ///
 /// # Safety
 /// There is such a vertex.

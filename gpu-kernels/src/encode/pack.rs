@@ -64,15 +64,15 @@ fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     [first, error | math::f32_to_half2(0.0, bounded(low * LOW))]
 }
 
-/// Writes the code of row `number`. Whole warp.
+/// Writes the code of row `number`. Called by the whole warp.
 ///
 /// # Safety
-/// As the fields of the arguments say; all levels of the row are stored.
+/// The arguments are as the docs of their fields say; all levels of the row are stored.
 #[inline(always)]
 pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
     let shape = &args.shape;
     let [first, second] = factor_words(args, factors);
-    // SAFETY: whole warp; words of a row that no other warp writes.
+    // SAFETY: the warp is converged here; words of a row that no other warp writes.
     unsafe {
         warp::sync_warp(warp::FULL_MASK);
         let row = args.codes.add(args.selection.slot(number) * shape.words as usize);

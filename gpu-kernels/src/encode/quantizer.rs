@@ -93,7 +93,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Uploads `quantizer`.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     pub fn new(stream: &S, quantizer: &dyn Quantizer) -> Result<Self, S::Error> {
         let parts = quantizer.parts();
         let code = match parts.code {
@@ -200,10 +200,10 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// `dimension` times its directions multiply-adds per row.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If a row is past the end of either table.
+    /// Panics if a row is past the end of either table.
     pub fn encode<T: Element>(
         &self,
         stream: &S,
@@ -282,7 +282,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Allocates `queries` encoded queries.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     pub fn query_codes(&self, stream: &S, queries: usize) -> Result<QueryCodes<S>, S::Error> {
         Ok(QueryCodes {
             levels: stream.allocate(queries * self.levels_words())?,
@@ -305,10 +305,10 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Codes `len` queries, laid out as rows are: what [`Quantizer::query`] gives, to the bit.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If they do not [fit](Self::fits).
+    /// Panics if they do not [fit](Self::fits).
     ///
     /// # Safety
     /// There are as many `queries`, each padded to [`padded_len`], written for this stream, until the launches have

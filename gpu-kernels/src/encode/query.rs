@@ -64,7 +64,7 @@ impl EncodeQueriesArgs {
 /// Encodes queries; one warp per query.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     let query = row_of_warp();
@@ -73,8 +73,8 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     }
     let one = args.level_bytes == 1;
     let largest = if one { LARGEST[0] } else { LARGEST[1] };
-    // SAFETY: a query that there is, coordinates that it has; levels and terms that are this warp's; the whole warp
-    // comes to every collective.
+    // SAFETY: a query that there is, coordinates that it has; levels and terms that are this warp's; the warp is
+    // converged at every collective.
     unsafe {
         let mut peak = 0;
         for_coordinates(args.dimensions, |_, i| {

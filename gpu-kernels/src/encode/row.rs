@@ -100,7 +100,7 @@ impl<D: Grid> Row<D> {
         (Self::level(step, magnitude, scale) + 0.5) * step.step
     }
 
-    /// The grid points at several scales, in every lane. Whole warp.
+    /// The grid points at several scales, in every lane. Called by the whole warp.
     ///
     /// # Safety
     /// There is such a row.
@@ -120,7 +120,7 @@ impl<D: Grid> Row<D> {
         });
         let mut all = [GridPoint { product: 0.0, square: 0.0 }; N];
         for n in 0..N {
-            // SAFETY: whole warp.
+            // SAFETY: the warp is converged here.
             all[n] = unsafe { GridPoint { product: product[n].total(), square: square[n].total() } };
         }
         all
@@ -129,7 +129,7 @@ impl<D: Grid> Row<D> {
     /// The largest magnitude, in every lane.
     ///
     /// # Safety
-    /// There is such a row. Whole warp.
+    /// There is such a row. All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(super) unsafe fn peak(&self) -> f32 {
         let mut peak = 0;
@@ -139,12 +139,12 @@ impl<D: Grid> Row<D> {
                 peak = peak.max(unsafe { self.magnitude(i) }.to_bits());
             }
         });
-        // SAFETY: whole warp.
+        // SAFETY: the warp is converged here.
         f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
     }
 
     /// Stores the levels at a scale; returns, in every lane, the squared length of the residual minus `along` times the
-    /// grid point. Whole warp.
+    /// grid point. Called by the whole warp.
     ///
     /// # Safety
     /// There is such a row, and a byte per level that no other warp accesses.
@@ -165,14 +165,14 @@ impl<D: Grid> Row<D> {
                 }
             }
         });
-        // SAFETY: whole warp.
+        // SAFETY: the warp is converged here.
         unsafe { squared_error.total() }
     }
 
     /// Stores the levels of a zero residual.
     ///
     /// # Safety
-    /// As for [`Self::store_levels`].
+    /// The same as for [`Self::store_levels`].
     #[inline(always)]
     pub(super) unsafe fn store_zero(&self, levels: Shared<u8>) {
         for_coordinates(self.dimensions, |_, i| {

@@ -17,7 +17,7 @@ impl<S: Stream> Groups<S> {
     /// Allocates the groups of up to `capacity` keys: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             begins: stream.allocate(capacity as usize + 1)?,
@@ -36,10 +36,10 @@ impl<S: Stream> Groups<S> {
     /// asynchronous launch: 8 bytes per key and 4 per group.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
+    /// Panics if there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
     pub fn find(&mut self, stream: &S, keys: &S::Buffer<u64>, len: u32, shift: u32) -> Result<(), S::Error> {
         assert!(len as usize <= keys.len(), "the groups of {len} keys are not among {}", keys.len());
         assert!(

@@ -50,7 +50,7 @@ unsafe fn fetch_directions(args: &ProjectArgs, coordinate: u32) -> [f32; 4] {
 /// Multiplies rows by directions.
 ///
 /// # Safety
-/// As the fields of the arguments say; a block has shared memory for two tiles.
+/// The arguments are as the docs of their fields say; a block has shared memory for two tiles.
 #[kernel(max_threads = 256)]
 pub unsafe fn project(args: ProjectArgs) {
     let thread = thread::thread_idx_x();

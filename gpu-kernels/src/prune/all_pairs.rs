@@ -51,7 +51,7 @@ pub(super) struct AllPairs {
 
 impl AllPairs {
     /// Whether `count` entries, not sorted yet, are few and of short rows. If so, saves the deferred entries of the
-    /// `old` row, which the sort will move. Whole block; a barrier must follow.
+    /// `old` row, which the sort will move. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
     /// The old row was [marked](super::already_pruned::mark_already_pruned). No barrier is needed in between.
@@ -101,7 +101,7 @@ impl AllPairs {
         count: u32,
         emit: impl Fn(u32, u64),
     ) -> u32 {
-        // SAFETY: whole block; a barrier separates writes from reads.
+        // SAFETY: all threads of the block reach this; a barrier separates writes from reads.
         unsafe {
             self.clear(count);
             thread::sync_threads();

@@ -20,7 +20,8 @@ use super::{FIRST_ALPHA, PruneArgs};
 use crate::collectives::block_stride;
 use crate::neighbor;
 
-/// The end of the part that the first round kept, and the end of that of the second. Whole block; a barrier.
+/// The end of the part that the first round kept, and the end of that of the second. Called by the whole block, with a
+/// barrier.
 ///
 /// # Safety
 /// There are `degree` entries, in the order of the row; `memory.pruned_ends` hold `degree`. A barrier has passed since
@@ -50,11 +51,11 @@ pub(super) unsafe fn pruned_ends(
     }
 }
 
-/// Clears the unexpanded bit of the entries that an earlier prune kept; returns the part of its second round. Whole
-/// block; a barrier before the bits are cleared.
+/// Clears the unexpanded bit of the entries that an earlier prune kept; returns the part of its second round. Called by
+/// the whole block; a barrier before the bits are cleared.
 ///
 /// # Safety
-/// As for [`pruned_ends`]; a barrier follows before the entries are read.
+/// The same as for [`pruned_ends`]; a barrier follows before the entries are read.
 #[inline(always)]
 pub(super) unsafe fn mark_already_pruned(
     args: &PruneArgs,

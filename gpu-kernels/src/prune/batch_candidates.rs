@@ -133,7 +133,7 @@ struct Nearest {
 }
 
 impl Nearest {
-    /// Inserts `len` peers, whose places in the batch `place` gives. Whole block; a barrier.
+    /// Inserts `len` peers, whose places in the batch `place` gives. Called by the whole block, with a barrier.
     ///
     /// # Safety
     /// There are such places; a barrier has passed since the count was written.
@@ -174,7 +174,7 @@ impl Nearest {
         }
     }
 
-    /// Writes them to global memory, ascending. Whole block.
+    /// Writes them to global memory, ascending. Called by the whole block.
     ///
     /// # Safety
     /// The batch has such a vertex; a barrier has passed since the last insertion.
@@ -192,14 +192,14 @@ impl Nearest {
     }
 }
 
-/// The `max_degree`-th candidate of the search: farther peers would not fit a row of these. Whole block; all threads
-/// have read it at the next barrier.
+/// The `max_degree`-th candidate of the search: farther peers would not fit a row of these. Called by the whole block;
+/// all threads have read it at the next barrier.
 ///
 /// # Safety
-/// As for [`batch_candidates`]; there is room for the candidates.
+/// The same as for [`batch_candidates`]; there is room for the candidates.
 #[inline(always)]
 unsafe fn bound(args: &BatchCandidatesArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
-    // SAFETY: whole block; the candidates are those of this vertex.
+    // SAFETY: all threads of the block reach this; the candidates are those of this vertex.
     unsafe {
         let found = global::load_readonly(args.costs.at(2 * batch_index as usize));
         let limit = args.prune.max_degree;

@@ -12,7 +12,7 @@ use crate::neighbor;
 /// Each lane compares the first 16 bytes of one candidate. The few that agree are compared whole, by the warp together.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     let batch_index = row_of_warp();
@@ -20,7 +20,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
         return;
     }
     let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
-    // SAFETY: the batch has such a vertex; whole warps call the collectives.
+    // SAFETY: the batch has such a vertex; each warp is converged at the collectives.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let found = global::load_readonly(args.costs.at(2 * batch_index));
@@ -54,7 +54,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     }
 }
 
-/// Whether two vertices have the same vector. Whole warp.
+/// Whether two vertices have the same vector. Called by the whole warp.
 ///
 /// # Safety
 /// There are such vertices.

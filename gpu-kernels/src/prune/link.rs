@@ -72,14 +72,14 @@ fn batch_candidates_len(args: &LinkArgs) -> u32 {
 }
 
 /// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;
-/// returns their number. Whole block; a barrier.
+/// returns their number. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// As for [`link`].
+/// The same as for [`link`].
 #[inline(always)]
 unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, memory: &SharedMemory) -> u32 {
     let (entries, of_batch) = (memory.entries, batch_candidates_len(args));
-    // SAFETY: whole block; there is room for all candidates.
+    // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
         let found = global::load_readonly(args.costs.at(2 * batch_index));
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);

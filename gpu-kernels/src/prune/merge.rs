@@ -109,10 +109,10 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     }
 }
 
-/// Loads the row of `target` into shared memory; returns its length. Whole block; a barrier.
+/// Loads the row of `target` into shared memory; returns its length. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// As for [`merge`].
+/// The same as for [`merge`].
 #[inline(always)]
 unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
     let stride = args.graph.edges_stride;
@@ -140,10 +140,10 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 
 }
 
 /// Loads the edges from `begin` on into shared memory as candidates, [`NO_CANDIDATE`] in place of those that the row
-/// has; returns the number of the others. One warp per edge. Whole block; a barrier.
+/// has; returns the number of the others. One warp per edge. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// As for [`merge`].
+/// The same as for [`merge`].
 #[inline(always)]
 unsafe fn load_new_edges(
     args: &MergeArgs,

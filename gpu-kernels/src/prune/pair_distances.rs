@@ -31,7 +31,8 @@ pub(super) trait PairDistances: Sized {
     /// The distance of `reference` from the vertex `id` of each lane that has [one](Self::lane_vertex).
     ///
     /// # Safety
-    /// Whole warp. Every id names a vertex, whose row is not written during the launch.
+    /// All 32 lanes of the warp call this together. Every id names a vertex, whose row is not written during the
+    /// launch.
     unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32;
 }
 
@@ -63,7 +64,7 @@ impl<E: Coordinates, T: Term> Rows<E, T> {
     /// The squared length of a row; anything where the form needs none.
     ///
     /// # Safety
-    /// As for [`PairDistances::reference`].
+    /// The same as for [`PairDistances::reference`].
     #[inline(always)]
     unsafe fn squared_norm(&self, id: u32) -> f32 {
         match self.form {

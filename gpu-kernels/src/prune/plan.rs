@@ -21,7 +21,7 @@ const fn warps(row_bytes: u32) -> u32 {
 const ROWS: &RowTable = &pruned_rows!(row_kinds);
 
 /// # Panics
-/// If no graph is built with `form` on rows of `element`.
+/// Panics if no graph is built with `form` on rows of `element`.
 fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
     let sound = form != DistanceForm::Cosine || element.is_integer();
     assert!(sound, "no graph of {element} rows is built by {form:?}");
@@ -66,7 +66,7 @@ macro_rules! families {
             /// The kernel for rows of `row_bytes` bytes and distances of `form`.
             ///
             /// # Panics
-            /// If no graph is built with `form` on such rows.
+            /// Panics if no graph is built with `form` on such rows.
             pub fn for_rows(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
                 Self(find(element, form, row_bytes))
             }
@@ -80,7 +80,7 @@ macro_rules! families {
             }
 
             /// # Panics
-            /// If an argument is outside of its bounds, or rows are of another shape than this kernel is for.
+            /// Panics if an argument is outside of its bounds, or rows are of another shape than this kernel is for.
             fn launch(&self, $args: &$Args) -> Launch {
                 let (blocks, capacity) = $sizes;
                 launch(self.0, &$args.prune, blocks, capacity)

@@ -62,7 +62,7 @@ impl List {
     }
 
     /// The first item that is not deferred, or the first of all in the second round; [`NO_HEAD`] if there is none.
-    /// Whole warp.
+    /// Called by the whole warp.
     ///
     /// # Safety
     /// The warp has synchronized since the list was changed.
@@ -95,10 +95,10 @@ impl List {
         unsafe { self.indices.add(self.begin + at).load() }.into()
     }
 
-    /// Removes `index`, which is the [head](Self::head). Whole warp.
+    /// Removes `index`, which is the [head](Self::head). Called by the whole warp.
     ///
     /// # Safety
-    /// As for [`Self::item`]; the warp synchronizes before the list is read again.
+    /// The same as for [`Self::item`]; the warp synchronizes before the list is read again.
     #[inline(always)]
     unsafe fn remove(&mut self, index: u32) {
         // SAFETY: the list has the head.
@@ -124,7 +124,7 @@ impl List {
     /// Stores the items of the lanes with `is_kept` from `to` on; returns the end.
     ///
     /// # Safety
-    /// Whole warp; a synchronization separates this from reads.
+    /// All 32 lanes of the warp call this together; a synchronization separates this from reads.
     #[inline(always)]
     unsafe fn compact(&self, to: u32, item: u32, is_kept: bool) -> u32 {
         // SAFETY: the whole warp votes; no two lanes store to the same place.
@@ -139,7 +139,8 @@ impl List {
 }
 
 impl Remaining {
-    /// This warp's share of the first `count` entries: every `warps`-th of them, from `warp` on. Whole warp.
+    /// This warp's share of the first `count` entries: every `warps`-th of them, from `warp` on. Called by the whole
+    /// warp.
     ///
     /// # Safety
     /// A barrier has passed since the entries were written; `new` and `already_pruned` have room for the share.
@@ -171,7 +172,7 @@ impl Remaining {
         Self { new, already_pruned }
     }
 
-    /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Whole warp.
+    /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Called by the whole warp.
     ///
     /// # Safety
     /// The warp has synchronized since candidates were dropped.
@@ -181,10 +182,10 @@ impl Remaining {
         unsafe { self.new.head(second_round).min(self.already_pruned.head(second_round)) }
     }
 
-    /// Removes candidate `index` if it is this warp's head. Whole warp.
+    /// Removes candidate `index` if it is this warp's head. Called by the whole warp.
     ///
     /// # Safety
-    /// As for [`Self::head`].
+    /// The same as for [`Self::head`].
     #[inline(always)]
     pub(super) unsafe fn remove(&mut self, index: u32, second_round: bool) {
         // SAFETY: the caller's promise; all lanes agree on the heads.
@@ -202,7 +203,8 @@ impl Remaining {
     /// occludes, and defers those that it occludes without slack. Returns the number of distances.
     ///
     /// # Safety
-    /// Whole warp. The entries are those that indices refer to; `kept` is the entry of `reference`.
+    /// All 32 lanes of the warp call this together. The entries are those that indices refer to; `kept` is the entry of
+    /// `reference`.
     #[inline(always)]
     pub(super) unsafe fn drop_occluded<S: PairDistances>(
         &mut self,

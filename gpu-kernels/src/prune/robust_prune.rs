@@ -65,7 +65,7 @@ pub(super) struct Kept {
 }
 
 /// Prunes the first `count` entries, which ascend, to at most `limit` (`max_degree` or fewer). Calls `emit` with the
-/// index and the entry of each kept candidate. Whole block.
+/// index and the entry of each kept candidate. Called by the whole block.
 ///
 /// Entries without the unexpanded bit are already pruned: they are not compared with each other. Those among `deferred`
 /// wait for the second round from the start.

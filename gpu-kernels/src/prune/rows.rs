@@ -8,7 +8,7 @@ use crate::graph::NO_SLOT;
 /// Reverses edges; one thread per edge.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
     let edge = thread::index_1d() as usize;
@@ -34,7 +34,7 @@ const EDGES_PER_THREAD: usize = 4;
 /// Writes rows into the graph; one thread per four edges.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn publish_rows(args: PublishArgs) {
     let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);

@@ -6,7 +6,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{warp_number, warps};
 
 /// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and distance of
-/// each. Whole block; a barrier.
+/// each. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// The ids and `vertex` name vertices.

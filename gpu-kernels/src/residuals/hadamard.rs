@@ -24,7 +24,7 @@ trait RowMemory: Copy {
     unsafe fn get(self, i: u32) -> f32;
 
     /// # Safety
-    /// As for [`Self::get`].
+    /// The same as for [`Self::get`].
     unsafe fn put(self, i: u32, x: f32);
 }
 
@@ -73,7 +73,7 @@ fn butterflies<const N: usize>(x: &mut [f32; N]) {
 /// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers.
 ///
 /// # Safety
-/// There are the row and its factors; `layers` is a multiple of `N`. Whole warp.
+/// There are the row and its factors; `layers` is a multiple of `N`. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
     let mut layer = 0;
@@ -129,7 +129,7 @@ unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u
 /// All rounds on one row.
 ///
 /// # Safety
-/// There is such a row. Whole warp.
+/// There is such a row. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
     let layers = args.dimension / WARP_SIZE;
@@ -206,7 +206,7 @@ unsafe fn kac_step<P: RowMemory>(row: P, dimension: u32) {
 /// Rotates rows in shared memory; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say; a block has shared memory for a row per warp.
+/// The arguments are as the docs of their fields say; a block has shared memory for a row per warp.
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_shared(args: RotateArgs) {
     let number = row_of_warp();
@@ -235,7 +235,7 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
 /// Rotates rows of any length in global memory; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_global(args: RotateArgs) {
     let number = row_of_warp();

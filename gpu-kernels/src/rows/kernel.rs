@@ -9,7 +9,7 @@ use crate::graph::NO_SLOT;
 /// Copies rows of the adjacency table.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn save_rows(args: SaveArgs) {
     let row = row_of_warp();
@@ -32,7 +32,7 @@ pub unsafe fn save_rows(args: SaveArgs) {
 /// Moves rows to other slots.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn move_rows(args: MoveArgs) {
     let row = row_of_warp();
@@ -54,7 +54,7 @@ pub unsafe fn move_rows(args: MoveArgs) {
 /// Renames the neighbors of vertices that remain.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn rename_edges(args: RenameArgs) {
     let row = row_of_warp();

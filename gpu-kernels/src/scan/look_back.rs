@@ -52,7 +52,8 @@ impl LookBack {
         Column { first: self.words.at(column as usize), stride: columns as usize, stamp: self.stamp }
     }
 
-    /// The sum of all tiles before `tile`, whose own sum is `sum`, with one column per tile. Whole block; a barrier.
+    /// The sum of all tiles before `tile`, whose own sum is `sum`, with one column per tile. Called by the whole block,
+    /// with a barrier.
     ///
     /// # Safety
     /// `slot` is a word of shared memory that nothing else uses.
@@ -94,7 +95,7 @@ impl Column {
     /// Publishes the sum of the tile and all tiles before it. One thread.
     ///
     /// # Safety
-    /// As for [`publish_aggregate`](Self::publish_aggregate).
+    /// The same as for [`publish_aggregate`](Self::publish_aggregate).
     #[inline(always)]
     pub(crate) unsafe fn publish_prefix(self, tile: u32, sum: u32) {
         // SAFETY: the caller's promise.
@@ -140,10 +141,11 @@ impl Column {
         sum
     }
 
-    /// The sum of all tiles before `tile`. Whole warp: lane `l` reads the tile `l` places before the last.
+    /// The sum of all tiles before `tile`. Called by the whole warp: lane `l` reads the tile `l` places before the
+    /// last.
     ///
     /// # Safety
-    /// As for [`sum_before`](Self::sum_before); called by all lanes of a warp.
+    /// The same as for [`sum_before`](Self::sum_before); all 32 lanes of the warp call this together.
     #[inline(always)]
     pub(crate) unsafe fn sum_before_by_warp(self, tile: u32) -> u32 {
         let lane = warp::lane_id();

@@ -16,7 +16,7 @@ impl<S: Stream> TileStates<S> {
     /// Allocates the words of `tiles` tiles with `columns` sums each.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub(crate) fn allocate(stream: &S, tiles: usize, columns: usize) -> Result<Self, S::Error> {
         let mut words = stream.allocate(tiles * columns)?;
         stream.fill(&mut words, 0)?;

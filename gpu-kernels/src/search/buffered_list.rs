@@ -46,7 +46,8 @@ impl Frontier for BufferedList {
 
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; the buffer has room for the entries.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; the buffer has room for the
+        // entries.
         unsafe {
             while warp::warp_vote_any(warp::FULL_MASK, entry < self.list.bound()) {
                 let is_new = entry < self.list.bound() && !self.list.contains(entry);
@@ -66,7 +67,7 @@ impl Frontier for BufferedList {
 
     #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; a lane marks what it alone reads.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; a lane marks what it alone reads.
         unsafe {
             loop {
                 let listed = self.list.nearest_unexpanded();
@@ -99,7 +100,7 @@ impl Frontier for BufferedList {
     #[inline(always)]
     unsafe fn flush(&mut self) {
         if self.buffered > 0 {
-            // SAFETY: the whole warp comes here, and the buffer has entries.
+            // SAFETY: the warp is converged here, and the buffer has entries.
             unsafe { self.merge() };
         }
     }
@@ -138,10 +139,10 @@ impl BufferedList {
     /// Merges the buffer into the list: the place of an entry is its rank in both.
     ///
     /// # Safety
-    /// Whole warp; the buffer has entries.
+    /// All 32 lanes of the warp call this together; the buffer has entries.
     #[inline(always)]
     unsafe fn merge(&mut self) {
-        // SAFETY: the whole warp comes here; buffered entries are not in the list.
+        // SAFETY: the warp is converged here; buffered entries are not in the list.
         unsafe {
             let own = sorted(self.buffered_entry());
             let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP_SIZE);

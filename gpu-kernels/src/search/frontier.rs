@@ -23,40 +23,40 @@ pub(super) trait Frontier: Sized {
     /// An empty frontier of `width` entries, in shared memory of the size planned.
     ///
     /// # Safety
-    /// Whole warp, which alone uses the memory.
+    /// All 32 lanes of the warp call this together, and no other warp uses the memory.
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self;
 
     /// Inserts one entry per lane, [`NO_ENTRY`] for none. Entries already present, and duplicates among the lanes, are
     /// dropped.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn offer(&mut self, entry: u64);
 
     /// Marks the nearest unexpanded entry as expanded and returns it; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn expand_nearest(&mut self) -> u64;
 
     /// Inserts entries that are still buffered: needed before [`Self::entry`].
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn flush(&mut self);
 
     /// Entry `index`, which is per lane; [`NO_ENTRY`] past the last. Nothing was offered since the last
     /// [`Self::flush`].
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn entry(&self, index: u32) -> u64;
 }
 
 /// Sorts the entries of the lanes in rising order: a bitonic sort.
 ///
 /// # Safety
-/// Whole warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
     let lane = warp::lane_id();
@@ -64,7 +64,7 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
     while run <= WARP_SIZE {
         let mut stride = run / 2;
         while stride > 0 {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             let other = unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, entry, stride, WARP_SIZE).0 };
             let keeps_lower = (lane & run == 0) == (lane & stride == 0);
             entry = if (other < entry) == keeps_lower { other } else { entry };
@@ -78,9 +78,9 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
 /// Whether a lane below has the same vertex.
 ///
 /// # Safety
-/// Whole warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(super) unsafe fn is_duplicate_in_warp(entry: u64) -> bool {
-    // SAFETY: the whole warp comes here. The id tells the vertex, and lanes without one have the same.
+    // SAFETY: the warp is converged here. The id tells the vertex, and lanes without one have the same.
     unsafe { warp::warp_match_any(warp::FULL_MASK, entry as u32) & lanes_below() != 0 }
 }

@@ -32,7 +32,7 @@ impl Frontier for List {
     /// The place of an entry is its rank in the list plus its rank among the new entries.
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
             if !warp::warp_vote_any(warp::FULL_MASK, entry < self.bound) {
                 return;
@@ -49,7 +49,7 @@ impl Frontier for List {
 
     #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe {
             let nearest = self.nearest_unexpanded();
             if nearest != NO_ENTRY {
@@ -110,7 +110,7 @@ impl List {
     /// Whether the vertex of this lane's entry is in the list.
     ///
     /// # Safety
-    /// As for [`Self::rank`].
+    /// The same as for [`Self::rank`].
     #[inline(always)]
     pub(super) unsafe fn contains(&self, entry: u64) -> bool {
         // SAFETY: the caller's promise; a rank is at most the length of the list.
@@ -120,12 +120,12 @@ impl List {
     /// The nearest entry that is not expanded; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
         let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
         while chunk < self.len {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             unsafe {
                 let (entry, lanes) = self.unexpanded_in(chunk);
                 if lanes != 0 {
@@ -143,10 +143,10 @@ impl List {
     /// Marks the entry that [`Self::nearest_unexpanded`] has just returned as expanded.
     ///
     /// # Safety
-    /// Whole warp; there is such an entry.
+    /// All 32 lanes of the warp call this together; there is such an entry.
     #[inline(always)]
     pub(super) unsafe fn mark_nearest(&mut self) {
-        // SAFETY: the whole warp comes here; cursor < len.
+        // SAFETY: the warp is converged here; cursor < len.
         unsafe {
             if warp::lane_id() == self.cursor % WARP_SIZE {
                 let entry = self.entries.add(self.cursor);
@@ -161,10 +161,10 @@ impl List {
     /// them.
     ///
     /// # Safety
-    /// Whole warp, which alone uses the places.
+    /// All 32 lanes of the warp call this together, and no other warp uses the places.
     #[inline(always)]
     pub(super) unsafe fn copy_unexpanded(&self, count: u32, places: Shared<u64>) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places below their number.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; places below their number.
         unsafe {
             let mut found = 0;
             let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
@@ -188,12 +188,12 @@ impl List {
     /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not expanded.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn unexpanded_in(&self, chunk: u32) -> (u64, u32) {
         let place = chunk + warp::lane_id();
-        // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, except during insertion, whose
-        // entries are visible after the sync.
+        // SAFETY: the warp is converged here; lane p % 32 alone writes entry p, except during insertion, whose entries
+        // are visible after the sync.
         unsafe {
             let entry = self.entry(place);
             (entry, warp::warp_vote_ballot(warp::FULL_MASK, entry & UNEXPANDED != 0))
@@ -204,12 +204,13 @@ impl List {
     /// move up from the end on, 32 at a time, as far as a new entry comes before them.
     ///
     /// # Safety
-    /// Whole warp. New entries are not in the list, and places are their ranks in what the list and they are together.
+    /// All 32 lanes of the warp call this together. New entries are not in the list, and places are their ranks in what
+    /// the list and they are together.
     #[inline(always)]
     pub(super) unsafe fn insert_ranked(&mut self, own: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places are below the width. Entries
-        // come from at most 32 places before, which are written after a sync.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the width.
+        // Entries come from at most 32 places before, which are written after a sync.
         unsafe {
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
             let len = self.width.min(self.len + lanes.count_ones());
@@ -254,13 +255,13 @@ const COMPARED: u32 = 8;
 /// Unlike the steps of a sort, these comparisons are independent.
 ///
 /// # Safety
-/// Whole warp; from `len` on all lanes have [`NO_ENTRY`].
+/// All 32 lanes of the warp call this together; from `len` on all lanes have [`NO_ENTRY`].
 #[inline(always)]
 unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     let (mut rank, mut first) = (0, 0);
     while first < len {
         for i in 0..COMPARED {
-            // SAFETY: the whole warp comes here; first + i < 32, a multiple of what is compared.
+            // SAFETY: the warp is converged here; first + i < 32, a multiple of what is compared.
             let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, first + i, WARP_SIZE) };
             rank += u32::from(other < entry + u64::from(first + i < warp::lane_id()));
         }

@@ -43,7 +43,7 @@ impl Search {
     /// 1, or a team of 8 to 16.
     ///
     /// # Panics
-    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_rows(
         element: ElementKind,
         measure: Measure,
@@ -95,7 +95,7 @@ impl Kernel for Search {
     }
 
     /// # Panics
-    /// If an argument is outside of its bounds, or rows are of another shape than this kernel is for.
+    /// Panics if an argument is outside of its bounds, or rows are of another shape than this kernel is for.
     fn launch(&self, args: &SearchArgs) -> Launch {
         self.rows.check(args.graph.shape);
         self.variant.launch(args, args.graph.shape.query_bytes())
@@ -160,7 +160,7 @@ impl QuantizedSearch {
     /// or a team of 8 from 8 on.
     ///
     /// # Panics
-    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_codes(shape: &CodeShape, level_bytes: u32, beam_width: u32, warps: u32) -> Self {
         let lanes = if shape.row_bytes() <= FOUR_LANES_BYTES { 4 } else { 8 };
         let fits = |mode: ReadMode| match mode {
@@ -203,7 +203,7 @@ impl Kernel for QuantizedSearch {
     }
 
     /// # Panics
-    /// If an argument is outside of its bounds, or this kernel is not for codes of this shape.
+    /// Panics if an argument is outside of its bounds, or this kernel is not for codes of this shape.
     fn launch(&self, args: &QuantizedSearchArgs) -> Launch {
         let codes = &args.codes;
         assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry(), codes.shape);

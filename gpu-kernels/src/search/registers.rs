@@ -30,7 +30,7 @@ impl<const K: usize> Frontier for Registers<K> {
 
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here; conditions are the same in all lanes.
+        // SAFETY: the warp is converged here; conditions are the same in all lanes.
         unsafe {
             let near = warp::warp_vote_ballot(warp::FULL_MASK, entry < self.bound);
             if near == 0 {
@@ -48,7 +48,7 @@ impl<const K: usize> Frontier for Registers<K> {
 
     #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe {
             let mut own = NO_ENTRY;
             for r in (0..K).rev() {
@@ -77,7 +77,7 @@ impl<const K: usize> Frontier for Registers<K> {
     unsafe fn entry(&self, index: u32) -> u64 {
         let mut entry = NO_ENTRY;
         for r in 0..K {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             let other = unsafe {
                 warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[r], index / K as u32, WARP_SIZE).0
             };
@@ -109,7 +109,7 @@ impl<const K: usize> Registers<K> {
         for r in 0..K {
             entry |= self.entries[r] & 0_u64.wrapping_sub(u64::from(i % K as u32 == r as u32));
         }
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, i / K as u32, WARP_SIZE).0 }
     }
 
@@ -120,7 +120,7 @@ impl<const K: usize> Registers<K> {
         for r in 0..K {
             held |= is_same_vertex(self.entries[r], entry);
         }
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe { warp::warp_vote_any(warp::FULL_MASK, held) }
     }
 
@@ -131,7 +131,7 @@ impl<const K: usize> Registers<K> {
         let mut lane = 0;
         let mut step = WARP_SIZE / 2;
         while step > 0 {
-            // SAFETY: the whole warp comes here; lane + step < 32.
+            // SAFETY: the warp is converged here; lane + step < 32.
             let first =
                 unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[0], lane + step, WARP_SIZE).0 };
             if first <= entry {
@@ -154,7 +154,7 @@ impl<const K: usize> Registers<K> {
     #[inline(always)]
     unsafe fn insert_new(&mut self, entry: u64, mut lanes: u32) {
         while lanes != 0 {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             unsafe {
                 let one = warp::warp_shuffle_idx(warp::FULL_MASK, entry, lanes.trailing_zeros(), WARP_SIZE).0;
                 lanes &= lanes - 1;
@@ -168,7 +168,7 @@ impl<const K: usize> Registers<K> {
     /// Moves every entry after `entry`, the same in all lanes, by one place; the last falls out.
     #[inline(always)]
     unsafe fn insert(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         let (before, _) =
             unsafe { warp::warp_shuffle_up(warp::FULL_MASK, self.entries[K - 1], 1, WARP_SIZE) };
         let before = if warp::lane_id() == 0 { 0 } else { before };
@@ -184,7 +184,7 @@ impl<const K: usize> Registers<K> {
     unsafe fn merge(&mut self, sorted: u64) {
         for r in 0..K {
             let from_end = WARP_SIZE * K as u32 - 1 - Self::place(r);
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             let other =
                 unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, sorted, from_end % WARP_SIZE, WARP_SIZE).0 };
             if from_end < WARP_SIZE {
@@ -195,7 +195,7 @@ impl<const K: usize> Registers<K> {
         while stride > 0 {
             let lower = warp::lane_id() & stride == 0;
             for r in 0..K {
-                // SAFETY: the whole warp comes here.
+                // SAFETY: the warp is converged here.
                 let other =
                     unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, self.entries[r], stride, WARP_SIZE).0 };
                 self.entries[r] = if (other < self.entries[r]) == lower { other } else { self.entries[r] };

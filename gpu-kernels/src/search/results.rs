@@ -18,7 +18,7 @@ pub(super) struct SearchCost {
     pub(super) distances: u32,
 }
 
-/// Stores the entry of vertex number `hop` that a query expands. Whole warp.
+/// Stores the entry of vertex number `hop` that a query expands. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
@@ -32,7 +32,7 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
 }
 
 /// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `fallback`, and the
-/// costs. Whole warp.
+/// costs. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.

@@ -37,10 +37,10 @@ pub struct RerankStream<'a, S> {
 /// are complete in the order of `stream`.
 ///
 /// # Errors
-/// Of the device.
+/// Returns the device's error.
 ///
 /// # Safety
-/// As [`Stream::launch`], of both streams, and queries are just the rows in order; without a second
+/// The same as for [`Stream::launch`], of both streams, and queries are just the rows in order; without a second
 /// launch, the buffers of [`Rerank`], rows, queries and squared norms may be null.
 pub unsafe fn quantized_search<S: Stream>(
     stream: &S,

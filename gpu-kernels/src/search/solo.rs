@@ -59,7 +59,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: S::Args) {
 /// The search for `query`.
 ///
 /// # Safety
-/// As for [`search`], and `query` is below `queries_len`.
+/// The same as for [`search`], and `query` is below `queries_len`.
 #[inline(always)]
 unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32) {
     let args = kernel_args.as_ref();
@@ -69,7 +69,7 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
     let warp = thread::thread_idx_x() / WARP_SIZE;
     let memory = shared::dynamic_shared_mem::<u8>().byte_add(warp * layout.end);
     let part = |at: u32| memory.byte_add(at);
-    // SAFETY: the plan gave each warp the memory of its layout; whole warps come to everything.
+    // SAFETY: the plan gave each warp the memory of its layout; each warp is converged at every collective.
     unsafe {
         let lane = warp::lane_id();
         let scorer = S::new(kernel_args, query, part(layout.query), lane, WARP_SIZE);
@@ -124,7 +124,7 @@ struct UnvisitedBuffer {
 }
 
 impl UnvisitedBuffer {
-    /// Adds the id of each lane, unless it is [`NO_SLOT`] or the visited cache knows it. Whole warp.
+    /// Adds the id of each lane, unless it is [`NO_SLOT`] or the visited cache knows it. Called by the whole warp.
     #[inline(always)]
     unsafe fn push_unvisited(&mut self, id: u32) {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
@@ -138,7 +138,8 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Whole warp.
+    /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Called by the
+    /// whole warp.
     #[inline(always)]
     unsafe fn expand(
         &mut self,
@@ -149,7 +150,7 @@ impl UnvisitedBuffer {
     ) -> u32 {
         let mut expanded = 0;
         while expanded < args.expansions.min(args.max_hops - hops) {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             unsafe {
                 let nearest = frontier.expand_nearest();
                 if nearest == NO_ENTRY {
@@ -163,7 +164,7 @@ impl UnvisitedBuffer {
         expanded
     }
 
-    /// Adds the neighbors of a vertex, with two loads in flight. Whole warp.
+    /// Adds the neighbors of a vertex, with two loads in flight. Called by the whole warp.
     #[inline(always)]
     unsafe fn push_neighbors(&mut self, args: &SearchArgs, vertex: u32) {
         let edges = args.graph.edges.add(vertex as usize * args.graph.edges_stride as usize);
@@ -184,8 +185,8 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Scores the candidates, offers them to the frontier and empties the buffer; returns how many there were. Whole
-    /// warp.
+    /// Scores the candidates, offers them to the frontier and empties the buffer; returns how many there were. Called
+    /// by the whole warp.
     #[inline(always)]
     unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
         // SAFETY: candidates are ids of vertices, which all lanes see after the barrier.

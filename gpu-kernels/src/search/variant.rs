@@ -31,7 +31,7 @@ impl Variant {
     /// [`MIN_TEAM_WARPS`] mean one warp. Teams have their frontier in shared memory.
     ///
     /// # Panics
-    /// If the beam is wider than [`MAX_BEAM_WIDTH`].
+    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`].
     pub(super) fn for_beam(beam_width: u32, warps: u32, max_team: u32) -> Self {
         assert!(beam_width <= MAX_BEAM_WIDTH, "beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}");
         let team = Self { registers: 0, warps: warps.min(max_team) };
@@ -69,7 +69,7 @@ impl Variant {
     /// The launch of a kernel that keeps `query_bytes` of its query in shared memory.
     ///
     /// # Panics
-    /// If an argument is outside of its bounds.
+    /// Panics if an argument is outside of its bounds.
     pub(super) fn launch(self, args: &SearchArgs, query_bytes: u32) -> Launch {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");

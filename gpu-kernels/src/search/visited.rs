@@ -49,7 +49,7 @@ impl VisitedCache {
     /// Whether `id` is missing. Other warps may insert at the same time.
     ///
     /// # Safety
-    /// As for [`Self::insert`].
+    /// The same as for [`Self::insert`].
     #[inline(always)]
     pub(super) unsafe fn misses(&self, id: u32) -> bool {
         // SAFETY: a slot below `slots`.

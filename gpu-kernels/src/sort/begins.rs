@@ -8,7 +8,7 @@ use crate::scan::block::{block_sums, warp_inclusive_sum};
 /// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per digit value.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn sort_begins(args: BeginsArgs) {
     let counter = args.counts.at(thread::index_1d() as usize);

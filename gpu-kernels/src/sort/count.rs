@@ -7,7 +7,7 @@ use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArg
 /// Counts in shared memory, then adds to the counts of all blocks; one block per `COUNT_TILE` keys.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 512, min_blocks = 2)]
 pub unsafe fn sort_count(args: CountArgs) {
     let counters = shared::dynamic_shared_mem::<u32>();
@@ -47,7 +47,7 @@ fn for_each_counter(len: u32, body: impl Fn(u32)) {
 /// This thread's keys from `first` on, and the number of those before the end.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[inline(always)]
 unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usize], usize) {
     let mut keys = [0; COUNT_KEYS as usize];

@@ -23,7 +23,7 @@ impl<S: Stream> Pairs<S> {
     /// Room for `capacity` pairs: 12 bytes of device memory each.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         let capacity = capacity as usize;
         Ok(Self { keys: stream.allocate(capacity)?, values: stream.allocate(capacity)? })
@@ -48,7 +48,7 @@ impl<S: Stream> SortScratch<S> {
     /// Scratch for up to `capacity` pairs: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             other: Pairs::allocate(stream, capacity)?,
@@ -71,10 +71,10 @@ impl<S: Stream> SortScratch<S> {
 /// Two launches and one per eight bits, asynchronous.
 ///
 /// # Errors
-/// Of the device.
+/// Returns the device's error.
 ///
 /// # Panics
-/// If `len` is more than `pairs` or `scratch` have room for, or `bits` is not within 0..64.
+/// Panics if `len` is more than `pairs` or `scratch` have room for, or `bits` is not within 0..64.
 pub fn sort_pairs<S: Stream>(
     stream: &S,
     pairs: &mut Pairs<S>,

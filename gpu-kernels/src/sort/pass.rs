@@ -34,7 +34,7 @@ struct SharedMemory {
 /// Sorts by one digit, stably; one block per tile, one thread per value of the digit.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn sort_pass(args: PassArgs) {
     let memory = SharedMemory::new();
@@ -124,7 +124,7 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
 /// occupy registers meanwhile.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[inline(always)]
 unsafe fn prefetch_values(args: &PassArgs, first: usize) {
     let index = first + (thread::thread_idx_x() * VALUES_PER_LINE) as usize;
@@ -135,8 +135,8 @@ unsafe fn prefetch_values(args: &PassArgs, first: usize) {
 }
 
 /// Replaces the counters of all warps by the place in the tile where their pairs begin, and publishes the tile's count
-/// of each digit. Returns the count of this thread's digit, and the place where its pairs begin. Whole block; a
-/// barrier.
+/// of each digit. Returns the count of this thread's digit, and the place where its pairs begin. Called by the whole
+/// block, with a barrier.
 ///
 /// # Safety
 /// The counters are complete.
@@ -165,7 +165,7 @@ unsafe fn place_digits(args: &PassArgs, tile: u32, memory: SharedMemory) -> (u32
     }
 }
 
-/// Stores this thread's keys at their places in the sorted tile; returns the places. Whole warp.
+/// Stores this thread's keys at their places in the sorted tile; returns the places. Called by the whole warp.
 ///
 /// # Safety
 /// The counters hold the place in the tile where the pairs of each warp and digit begin.
@@ -176,8 +176,8 @@ unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64
     let mut places = [0; PAIRS];
     for k in 0..PAIRS {
         let digit = args.digit.extract(keys[k]);
-        // SAFETY: all lanes are here. The additions of an iteration come before those of the next, since its shuffle
-        // waits for them, so each pair has a place of its own, in the order of iterations and lanes.
+        // SAFETY: the warp is converged here. The additions of an iteration come before those of the next, since its
+        // shuffle waits for them, so each pair has a place of its own, in the order of iterations and lanes.
         unsafe {
             let peers = find_peers(digit);
             let last = 31 - peers.leading_zeros();
@@ -205,16 +205,16 @@ unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &P
     }
 }
 
-/// The lanes with this digit. Whole warp. A vote per bit is faster than `match.any.sync`.
+/// The lanes with this digit. Called by the whole warp. A vote per bit is faster than `match.any.sync`.
 ///
 /// # Safety
-/// Called by all lanes of a warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn find_peers(digit: u32) -> u32 {
     let mut peers = warp::FULL_MASK;
     for bit in 0..DIGIT_BITS {
         let set = digit >> bit & 1 == 1;
-        // SAFETY: all lanes are here.
+        // SAFETY: the warp is converged here.
         let lanes = unsafe { warp::warp_vote_ballot(warp::FULL_MASK, set) };
         peers &= if set { lanes } else { !lanes };
     }

@@ -25,7 +25,7 @@ pub(super) fn some(rng: &mut impl Rng, slots: u32, one_in: u32) -> BTreeSet<u32>
 /// the end of a list.
 ///
 /// # Panics
-/// If a list is not that of the reference, or the stream fails.
+/// Panics if a list is not that of the reference, or the stream fails.
 pub fn lists_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let max_slots = 3 * SELECT_TILE + 5;

@@ -14,7 +14,7 @@ use crate::{Buffer, Stream};
 /// Copies of some rows; the places of one that is asked for nobody stay as they are.
 ///
 /// # Panics
-/// If they are not the rows, or the stream fails.
+/// Panics if they are not the rows, or the stream fails.
 pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for rows in [0, 1, 9, 50] {
@@ -48,7 +48,7 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
 /// The last vertices moved to free slots before them: tables of rows of any length, and the edges of all.
 ///
 /// # Panics
-/// If a table is not that of the reference, or the stream fails.
+/// Panics if a table is not that of the reference, or the stream fails.
 pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, free) in [(1, 0), (30, 1), (200, 60), (200, 170)] {

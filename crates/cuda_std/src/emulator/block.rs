@@ -230,7 +230,7 @@ pub fn set_current(block: *mut Block, thread: u32) {
 /// Calls `call` with the current block and thread.
 ///
 /// # Panics
-/// If no kernel is running on this OS thread.
+/// Panics if no kernel is running on this OS thread.
 #[inline]
 #[track_caller]
 pub fn with<R>(call: impl FnOnce(&mut Block, u32) -> R) -> R {

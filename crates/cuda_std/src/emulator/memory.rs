@@ -184,7 +184,7 @@ impl<T: Pod> Buffer<T> {
     /// Copies `values` to the buffer's beginning.
     ///
     /// # Panics
-    /// If there are more values than elements.
+    /// Panics if there are more values than elements.
     pub fn write(&mut self, values: &[T]) {
         self.write_from(0, values);
     }
@@ -192,7 +192,7 @@ impl<T: Pod> Buffer<T> {
     /// Copies `values` to the elements from `first` on.
     ///
     /// # Panics
-    /// If there are more values than elements.
+    /// Panics if there are more values than elements.
     pub fn write_from(&mut self, first: usize, values: &[T]) {
         let (bytes, len) = (size_of_val(values), self.len());
         assert!(first + values.len() <= len, "{} values into a buffer of {len}, from {first}", values.len());
@@ -213,7 +213,7 @@ impl<T: Pod> Buffer<T> {
     /// no more written here than before.
     ///
     /// # Panics
-    /// If one of them has fewer.
+    /// Panics if one of them has fewer.
     pub fn copy(&mut self, from: &Self, len: usize) {
         assert!(len <= self.len().min(from.len()), "{len} elements of {} to {}", from.len(), self.len());
         let bytes = len * size_of::<T>();
@@ -239,7 +239,7 @@ impl<T: Pod> Buffer<T> {
     /// A copy of the elements.
     ///
     /// # Errors
-    /// [`Fault::Unwritten`] if any of them was never written.
+    /// Returns [`Fault::Unwritten`] if any of them was never written.
     pub fn read(&self) -> Result<Vec<T>, Fault> {
         self.read_range(0..self.len())
     }
@@ -247,10 +247,10 @@ impl<T: Pod> Buffer<T> {
     /// A copy of the elements `within`.
     ///
     /// # Errors
-    /// [`Fault::Unwritten`] if any of them was never written.
+    /// Returns [`Fault::Unwritten`] if any of them was never written.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// Panics if there are fewer.
     pub fn read_range(&self, within: Range<usize>) -> Result<Vec<T>, Fault> {
         let Region { start, element_bytes, ref written, ref name, .. } = *self.region;
         assert!(within.end <= self.len(), "elements {within:?} of a buffer of {}", self.len());
@@ -311,7 +311,7 @@ pub unsafe fn read<T: Value>(from: *const T) -> T {
 /// Writes global memory.
 ///
 /// # Safety
-/// As [`read`].
+/// The same as for [`read`].
 pub unsafe fn write<T: Value>(to: *mut T, value: T) {
     // SAFETY: promised; the atomic types have the size of `T`.
     unsafe {
@@ -333,7 +333,7 @@ pub unsafe fn write<T: Value>(to: *mut T, value: T) {
 /// Replaces what is in global memory by what `change` makes of it, in one step; gives back what was there.
 ///
 /// # Safety
-/// As [`read`].
+/// The same as for [`read`].
 pub unsafe fn update<T: Word>(place: *mut T, change: impl Fn(T) -> T) -> T {
     let change = |old: u64| change(T::from_bits(old)).bits();
     // SAFETY: promised; the atomic types have the size of `T`.

@@ -36,9 +36,9 @@ pub use preload::KernelPreload;
 /// checkpoint. In between only counters are copied to the host.
 ///
 /// # Errors
-/// [`Error::BuildParam`], [`Error::Plan`] or [`Error::RowTooLong`] when a parameter, the graph or a row does not fit the device,
-/// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is
-/// cancelled.
+/// Returns [`Error::BuildParam`], [`Error::Plan`] or [`Error::RowTooLong`] when a parameter, the graph or a row does
+/// not fit the device, before anything is linked; other errors of the device; a checkpoint cannot be read or written;
+/// the build is cancelled.
 pub fn link_on_device<T: Element>(
     context: &Context,
     cpu: &Arc<CpuExecutor>,

@@ -26,7 +26,7 @@ impl<S: Stream> DeviceCodes<S> {
     /// Copies the codes of `slots` slots, in the current rayon pool.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub(super) fn upload(stream: &S, codes: &Codes, slots: usize) -> Result<Self, S::Error> {
         let quantizer = Arc::clone(codes.quantizer());
         Ok(Self {

@@ -39,7 +39,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// uploaded the copy, must be complete.
     ///
     /// # Panics
-    /// If the two have different numbers of slots.
+    /// Panics if the two have different numbers of slots.
     pub fn new(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
@@ -74,7 +74,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// Downloads the edges if they changed, using the threads of `pool`. The host's graph is then complete.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub fn read_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
         self.check()?;
         if self.host_edges_stale {
@@ -93,7 +93,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// graph. No other thread may change the graph until this returns.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub fn read_edges_while_searched(
         graph: &mut impl GraphLock<Self>,
         pool: &ThreadPool,
@@ -226,8 +226,8 @@ impl<T: Element> MutableDeviceGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::RowTooLong`](crate::Error::RowTooLong): the beam is wider, or rows
-    /// are longer, than kernels are made for.
+    /// Returns [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::RowTooLong`](crate::Error::RowTooLong): the
+    /// beam is wider, or rows are longer, than kernels are made for.
     pub fn check_updates(&self) -> crate::Result<()> {
         let (params, device) = (self.host.params(), self.stream().context().device());
         check_beam(params)?;

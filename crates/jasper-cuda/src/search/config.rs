@@ -69,7 +69,7 @@ pub(super) fn default_code_launch(
 /// Checks a launch configuration given by the user.
 ///
 /// # Errors
-/// [`SearchError::Launch`], naming the value that is out of range.
+/// Returns [`SearchError::Launch`], naming the value that is out of range.
 pub(super) fn check_launch(launch: TunedLaunch) -> Result<(), SearchError> {
     let TunedLaunch { warps, expansions, visited_slots } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });

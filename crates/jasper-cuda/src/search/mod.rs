@@ -61,7 +61,7 @@ impl<'a, T: Element> GraphView<'a, T> {
     /// All work on the copy must be complete.
     ///
     /// # Panics
-    /// If the graph and its copy have different numbers of slots.
+    /// Panics if the graph and its copy have different numbers of slots.
     pub(crate) fn new(host: &'a Graph<T>, copy: &'a DeviceGraph<T>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
         Self { host, copy }
@@ -93,7 +93,7 @@ impl<T: Element> SearchContexts<T> {
     /// The results of a query do not depend on the other queries of the batch.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of `matches` are then unspecified.
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search(
         &self,
         graph: GraphView<'_, T>,
@@ -112,7 +112,7 @@ impl<T: Element> SearchContexts<T> {
     /// Searches for one query. Returns `k` hits, or fewer if there are fewer.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search_one(
         &self,
         graph: GraphView<'_, T>,
@@ -143,7 +143,7 @@ impl<T: Element> SearchContexts<T> {
     /// [`SearchError`]: invalid parameters, arrays that do not have the shapes of [`DeviceBatch`], or an error of the device.
     ///
     /// # Panics
-    /// If another stream allocated one of the arrays, or `stream` is on another device.
+    /// Panics if another stream allocated one of the arrays, or `stream` is on another device.
     pub fn launch(
         &self,
         graph: GraphView<'_, T>,

@@ -35,7 +35,7 @@ impl<T: Element> VectorBlock<'_, T> {
     /// Writes a prepared vector and its squared norm.
     ///
     /// # Panics
-    /// If `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
+    /// Panics if `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
     pub fn set(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
         let row = self.slots[number - self.first].index() - self.slots[0].index();
         self.rows[row * self.width..][..self.width].copy_from_slice(prepared);
@@ -53,7 +53,7 @@ impl<T: Element> Graph<T> {
     /// Stores a prepared vector in the lowest free slot, or a new one, as a tombstone without edges or keys.
     ///
     /// # Errors
-    /// As [`Self::add_vectors`].
+    /// The same as for [`Self::add_vectors`].
     pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, VectorError> {
         let write = |blocks: Vec<VectorBlock<'_, T>>| {
             blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
@@ -66,7 +66,7 @@ impl<T: Element> Graph<T> {
     /// likes.
     ///
     /// # Errors
-    /// [`VectorError::Full`], [`VectorError::NoVectors`] and [`VectorError::Memory`]; nothing is added.
+    /// Returns [`VectorError::Full`], [`VectorError::NoVectors`] and [`VectorError::Memory`]; nothing is added.
     pub fn add_vectors(
         &mut self,
         count: usize,

@@ -26,7 +26,7 @@ impl<T: Element> Graph<T> {
     /// the first `slots` slots hold all vertices. Edges, start points and keys follow.
     ///
     /// # Errors
-    /// If memory cannot be allocated, which shrinking does not do.
+    /// Returns an error if memory cannot be allocated, which shrinking does not do.
     pub fn compact(&mut self, moves: &[(VectorId, VectorId)], slots: usize) -> io::Result<()> {
         let mut renamed: Vec<VectorId> = (0..self.slots()).map(VectorId::from_index).collect();
         for &(from, to) in moves {

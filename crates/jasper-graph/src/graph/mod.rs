@@ -39,7 +39,7 @@ impl<T: Element> Graph<T> {
     /// Creates a graph without vertices for vectors of `dimension` coordinates.
     ///
     /// # Errors
-    /// [`MatrixError::Dimension`].
+    /// Returns [`MatrixError::Dimension`].
     pub fn new(metric: Metric, dimension: usize, params: BuildParams) -> Result<Self, MatrixError> {
         if dimension == 0 || dimension > MAX_DIMENSION {
             return Err(MatrixError::Dimension(dimension));
@@ -127,7 +127,7 @@ impl<T: Element> Graph<T> {
     /// Copies a mapped file into memory with huge pages; see [`crate::Segments::load`].
     ///
     /// # Errors
-    /// If memory cannot be allocated.
+    /// Returns an error if memory cannot be allocated.
     pub fn load(&mut self) -> io::Result<()> {
         self.vectors.load()?;
         self.adjacency.load()?;

@@ -13,7 +13,7 @@ impl<T: Element> SavedVectors<T> {
     /// The vector of a slot, padded.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// Panics if there is no such slot.
     pub fn padded(&self, slot: VectorId) -> &[T] {
         self.0.padded(slot)
     }
@@ -28,7 +28,7 @@ impl<T: Element> Graph<T> {
     /// [`VectorError`]: there is no memory. The graph is dropped.
     ///
     /// # Panics
-    /// If a transaction is open.
+    /// Panics if a transaction is open.
     pub fn replace_vectors<U: Element>(
         self,
         metric: Metric,
@@ -51,7 +51,7 @@ impl<T: Element> Graph<T> {
     /// Restores the vectors that [`Self::replace_vectors`] took out; edges stay as they are now.
     ///
     /// # Panics
-    /// If there are not as many vectors as slots.
+    /// Panics if there are not as many vectors as slots.
     pub fn restore_vectors<U: Element>(self, saved: SavedVectors<U>) -> Graph<U> {
         assert_eq!(saved.0.table.len(), self.slots(), "vectors return to the graph they were taken from");
         self.with_vectors(saved.0).0

@@ -37,7 +37,7 @@ impl KeyMap {
     /// Assigns a key to a vertex; a tombstone becomes live.
     ///
     /// # Errors
-    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
+    /// Returns [`KeyError::Exists`] and [`KeyError::Reserved`].
     pub fn assign(&mut self, key: Key, slot: VectorId) -> Result<(), KeyError> {
         self.check_unused(key)?;
         self.assign_unused(key, slot);
@@ -56,7 +56,7 @@ impl KeyMap {
     /// Deletes a key: searches no longer return it. Its vertex becomes a tombstone if this was the last key.
     ///
     /// # Errors
-    /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Deleted`] and [`KeyError::Unknown`].
     pub fn delete(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.live_slot(key)?;
         self.note_change(key, slot, false);
@@ -69,7 +69,7 @@ impl KeyMap {
     /// Restores a deleted key whose vertex was not consolidated.
     ///
     /// # Errors
-    /// [`KeyError::Live`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Live`] and [`KeyError::Unknown`].
     pub fn restore(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.restorable_slot(key)?;
         self.assign(key, slot)

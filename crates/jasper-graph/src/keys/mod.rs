@@ -200,7 +200,7 @@ impl KeyMap {
     /// Checks that a new vector may have this key.
     ///
     /// # Errors
-    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
+    /// Returns [`KeyError::Exists`] and [`KeyError::Reserved`].
     pub fn check_unused(&self, key: Key) -> Result<(), KeyError> {
         if key == NO_KEY {
             return Err(KeyError::Reserved);
@@ -211,7 +211,7 @@ impl KeyMap {
     /// Returns the slot of a live key.
     ///
     /// # Errors
-    /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Deleted`] and [`KeyError::Unknown`].
     pub fn live_slot(&self, key: Key) -> Result<VectorId, KeyError> {
         self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
             true => KeyError::Deleted(key),
@@ -222,7 +222,7 @@ impl KeyMap {
     /// Returns the slot of a deleted key that can be restored.
     ///
     /// # Errors
-    /// [`KeyError::Live`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Live`] and [`KeyError::Unknown`].
     pub fn restorable_slot(&self, key: Key) -> Result<VectorId, KeyError> {
         if self.slot_of(key).is_some() {
             return Err(KeyError::Live(key));

@@ -125,10 +125,10 @@ impl<T: Element> Graph<T> {
     /// threads as it likes.
     ///
     /// # Errors
-    /// [`VectorError::Memory`], [`VectorError::NoVectors`], and those of `encode`.
+    /// Returns [`VectorError::Memory`], [`VectorError::NoVectors`], and those of `encode`.
     ///
     /// # Panics
-    /// If the quantizer has another metric or dimension.
+    /// Panics if the quantizer has another metric or dimension.
     pub fn encode<E: From<VectorError>>(
         &self,
         quantizer: Arc<dyn Quantizer>,
@@ -151,7 +151,7 @@ impl<T: Element> Graph<T> {
     /// distances.
     ///
     /// # Panics
-    /// If the graph has another number of slots than the one that was encoded.
+    /// Panics if the graph has another number of slots than the one that was encoded.
     pub fn set_codes(&mut self, codes: Codes) {
         assert_eq!(codes.table.len(), self.slots(), "codes of another graph");
         self.vectors.codes = Some(codes);
@@ -162,7 +162,7 @@ impl<T: Element> Graph<T> {
     /// needs the vectors returns [`VectorError::NoVectors`]. Removes tuned searches.
     ///
     /// # Panics
-    /// If there are no codes.
+    /// Panics if there are no codes.
     pub fn drop_vectors(&mut self) {
         assert!(self.vectors.codes.is_some(), "without codes the vectors are needed");
         let Vectors { table, is_stored, sketches, .. } = &mut self.vectors;
@@ -173,7 +173,7 @@ impl<T: Element> Graph<T> {
     /// Frees the codes. Removes tuned searches if there were any codes.
     ///
     /// # Panics
-    /// If the vectors were dropped.
+    /// Panics if the vectors were dropped.
     pub fn clear_codes(&mut self) {
         assert!(self.has_vectors(), "the vectors were dropped, so the codes are needed");
         if self.vectors.codes.take().is_some() {
@@ -189,7 +189,7 @@ impl<T: Element> Graph<T> {
     /// Checks that the vectors are stored.
     ///
     /// # Errors
-    /// [`VectorError::NoVectors`].
+    /// Returns [`VectorError::NoVectors`].
     pub fn require_vectors(&self) -> Result<(), VectorError> {
         if self.has_vectors() { Ok(()) } else { Err(VectorError::NoVectors) }
     }

@@ -66,7 +66,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the vector of a slot. At unit length under the cosine metric if the element is a float.
     ///
     /// # Panics
-    /// If `slot` is out of range, or vectors were dropped.
+    /// Panics if `slot` is out of range, or vectors were dropped.
     pub fn get(&self, slot: VectorId) -> &[T] {
         &self.padded(slot)[..self.dimension]
     }
@@ -74,7 +74,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the vector of a slot with its padding.
     ///
     /// # Panics
-    /// As [`Self::get`].
+    /// The same as for [`Self::get`].
     #[inline]
     pub fn padded(&self, slot: VectorId) -> &[T] {
         self.table.row(slot.index())
@@ -101,7 +101,7 @@ impl<T: Element> Vectors<T> {
     /// metric if the element is a float. Returns the squared norm before that. `row` is named in errors.
     ///
     /// # Errors
-    /// [`VectorError`].
+    /// Returns [`VectorError`].
     pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
         let (given, expected) = (vector.len(), self.dimension);
         if given != expected {
@@ -114,7 +114,7 @@ impl<T: Element> Vectors<T> {
     /// Converts many vectors, as [`Self::prepare`], into one table of padded rows.
     ///
     /// # Errors
-    /// [`VectorError`], naming the row.
+    /// Returns [`VectorError`], naming the row.
     pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, VectorError> {
         let mut all = Vec::with_capacity(vectors.len() * self.table.width());
         let mut prepared = Vec::new();
@@ -150,7 +150,7 @@ impl<T: Element> Vectors<T> {
     /// of the vectors; other elements have none.
     ///
     /// # Errors
-    /// If memory cannot be allocated.
+    /// Returns an error if memory cannot be allocated.
     pub fn build_sketches(&mut self, slots: Option<&[VectorId]>) -> io::Result<()> {
         self.sketches = None;
         if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {

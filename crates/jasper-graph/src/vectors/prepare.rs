@@ -65,10 +65,10 @@ const LONGEST: f64 = f32::MAX as f64 / 8.0;
 /// under the cosine metric if the element is a float. Returns the squared norm before that.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
+/// Returns [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 ///
 /// # Panics
-/// If `vector` is longer than `out`.
+/// Panics if `vector` is longer than `out`.
 pub fn prepare_vector<T: Element>(
     metric: Metric,
     row: usize,
@@ -84,7 +84,7 @@ pub fn prepare_vector<T: Element>(
 /// [`prepare_vector`] in place, on a vector that is already padded with zeros.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
+/// Returns [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT {
@@ -108,7 +108,7 @@ pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
 /// [`prepare_vector`] without the output.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`.
+/// Returns [`VectorError`], naming `row`.
 pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f32, VectorError> {
     Ok(squared_norm(metric, row, vector)? as f32)
 }

@@ -54,7 +54,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the distances of a prepared query to stored vectors.
     ///
     /// # Panics
-    /// If `prepared` is not as long as a padded vector.
+    /// Panics if `prepared` is not as long as a padded vector.
     pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
         assert_eq!(prepared.len(), self.table.width(), "a query is prepared before it is scored");
         self.scorer_of(prepared, || (T::kernels().dot)(prepared, prepared))
@@ -63,7 +63,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the distances of a stored vector to others.
     ///
     /// # Panics
-    /// If `slot` is out of range, or vectors were dropped.
+    /// Panics if `slot` is out of range, or vectors were dropped.
     pub fn slot_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
         self.scorer_of(self.padded(slot), || self.squared_norm(slot))
     }
@@ -92,7 +92,7 @@ impl<T: Element> Scorer<'_, T> {
     /// Writes the distances to the vectors `ids` to `out`, of the same length. Ids may repeat.
     ///
     /// # Panics
-    /// If an id is out of range.
+    /// Panics if an id is out of range.
     pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
         let kernels = T::kernels();

@@ -117,7 +117,7 @@ trait Simd {
     /// Adds the products of a plane of `WIDTH` bits, times its `2^shift`, to the totals of each row.
     ///
     /// # Safety
-    /// As [`Self::products`], for one plane.
+    /// The same as for [`Self::products`], for one plane.
     unsafe fn add_plane<const WIDTH: usize>(
         totals: &mut [Self::Sums; ROWS],
         plane_groups: &PlaneGroups,

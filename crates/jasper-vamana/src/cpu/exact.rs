@@ -20,10 +20,10 @@ impl CpuExecutor {
     /// Cost: a distance for each query and live vertex, on all threads.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     ///
     /// # Panics
-    /// If `k` is 0.
+    /// Panics if `k` is 0.
     pub fn nearest<T: Element>(
         &self,
         graph: &Graph<T>,

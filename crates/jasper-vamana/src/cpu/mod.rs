@@ -74,7 +74,7 @@ impl CpuExecutor {
     /// An executor with this number of threads; `None` means one per CPU.
     ///
     /// # Errors
-    /// [`PoolError`].
+    /// Returns [`PoolError`].
     pub fn new(threads: impl Into<Option<usize>>) -> Result<Self, PoolError> {
         let threads = threads.into();
         if threads == Some(0) {

@@ -21,7 +21,7 @@ impl CpuExecutor {
     /// Queries run in parallel; the results of one do not depend on the others.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of `matches` are then unspecified.
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search_batch<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -61,7 +61,7 @@ impl CpuExecutor {
     /// Searches for one vector. Returns `k` hits, or as many as there are.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search_one<T: Element>(
         &self,
         graph: &Graph<T>,

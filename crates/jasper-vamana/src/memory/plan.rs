@@ -159,7 +159,7 @@ impl MemoryPlan {
     /// Checks that all parts fit into the `free` memory.
     ///
     /// # Errors
-    /// [`PlanError`], with the numbers.
+    /// Returns [`PlanError`], with the numbers.
     pub fn check(&self, free: Bytes) -> Result<(), PlanError> {
         for space in [MemorySpace::Device, MemorySpace::Host] {
             let (needed, usable) = (self.total(space), Self::usable(free.at(space)));
@@ -173,7 +173,7 @@ impl MemoryPlan {
     /// How many items, each named `name` and of `item` bytes, fit besides the parts: at least one, at most `max_items`.
     ///
     /// # Errors
-    /// [`PlanError`] if not even one fits.
+    /// Returns [`PlanError`] if not even one fits.
     pub fn batch(
         &self,
         name: &'static str,

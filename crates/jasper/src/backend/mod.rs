@@ -50,13 +50,13 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Calls `change` once, to change vectors, keys or codes on the host, and updates the device.
     ///
     /// # Errors
-    /// [`DeviceError`]; the change is undone.
+    /// Returns [`DeviceError`]; the change is undone.
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError>;
 
     /// Copies edges from the device to the host's graph, unless they are there already.
     ///
     /// # Errors
-    /// [`DeviceError`]; the index is unchanged.
+    /// Returns [`DeviceError`]; the index is unchanged.
     fn read_edges(&self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -88,13 +88,13 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Calls `work` while some vertices have no out-edges, and restores these.
     ///
     /// # Errors
-    /// [`DeviceError`]; `work` may then not have been called.
+    /// Returns [`DeviceError`]; `work` may then not have been called.
     fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
 
     /// On a CUDA device, the time of one launch without transfers, and the cost of each query. `None` on the CPU.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     fn profile(
         &self,
         _queries: MatrixView<'_, T>,
@@ -106,7 +106,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Measured peaks of the CUDA device; `None` on the CPU.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// Returns [`DeviceError`].
     fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         Ok(None)
     }
@@ -137,7 +137,7 @@ impl<T: Element> dyn Backend<T> {
 /// that fails is an error.
 ///
 /// # Errors
-/// [`DeviceError`].
+/// Returns [`DeviceError`].
 pub(crate) fn first_available<R>(
     mut try_device: impl FnMut(usize) -> Result<Option<R>, DeviceError>,
 ) -> Result<Option<R>, DeviceError> {

@@ -56,7 +56,7 @@ impl<T: Element> Index<T> {
     /// sketches rule most vectors out, so that fewer bytes are read than counted.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn profile(
         &self,
         queries: MatrixView<'_, T>,
@@ -99,7 +99,7 @@ impl<T: Element> Index<T> {
     /// launches. `None` on the CPU.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn device_time(
         &self,
         queries: MatrixView<'_, T>,
@@ -111,7 +111,7 @@ impl<T: Element> Index<T> {
     /// Measures the peaks of the GPU that the index is on. `None` on the CPU, where caches make a copy meaningless.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// Returns [`DeviceError`].
     pub fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         self.backend.peaks()
     }

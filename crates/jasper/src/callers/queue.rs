@@ -82,7 +82,7 @@ impl<Q, A> Queue<Q, A> {
     /// Waits for the answer to a query.
     ///
     /// # Panics
-    /// If the thread that ran its batch panicked.
+    /// Panics if the thread that ran its batch panicked.
     pub(crate) fn search(&self, runner: &impl Run<Query = Q, Answer = A>, query: Q) -> A {
         let request = Arc::new(Request::new(query, true));
         let mut state = self.lock();

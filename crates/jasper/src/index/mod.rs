@@ -53,7 +53,7 @@ impl<T: Element> Index<T> {
     /// Reads an index file into memory and verifies its checksums. [`OpenOptions`] has more ways to open it.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         OpenOptions::new().open(path)
     }
@@ -92,7 +92,7 @@ impl<T: Element> Index<T> {
     /// time.
     ///
     /// # Errors
-    /// [`FileError`]; the old file is unchanged.
+    /// Returns [`FileError`]; the old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.save_with_progress(path, &mut no_progress)
     }
@@ -100,7 +100,7 @@ impl<T: Element> Index<T> {
     /// [`Self::save`] with a progress callback.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn save_with_progress(
         &self,
         path: impl AsRef<Path>,
@@ -119,7 +119,7 @@ impl<T: Element> Index<T> {
     /// Cost: one copy of the index over the bus. Vectors and keys stay in host memory as well.
     ///
     /// # Errors
-    /// [`MoveError`], which [gives the index back](MoveError::into_index), where it was.
+    /// Returns [`MoveError`], which [gives the index back](MoveError::into_index), where it was.
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
@@ -149,7 +149,7 @@ impl<T: Element> Index<T> {
     /// Cost: one copy of the edges over the bus.
     ///
     /// # Errors
-    /// [`MoveError`], which [gives the index back](MoveError::into_index): the device failed.
+    /// Returns [`MoveError`], which [gives the index back](MoveError::into_index): the device failed.
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         if self.device() == Device::Cpu {
             return Ok(self);

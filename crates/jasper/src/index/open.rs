@@ -54,7 +54,7 @@ impl OpenOptions {
     /// Opens an index file. [`Self::open_any`] opens one whose element type is not known.
     ///
     /// # Errors
-    /// [`FileError`], also if the file holds another element, or threads cannot be started.
+    /// Returns [`FileError`], also if the file holds another element, or threads cannot be started.
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
         self.open_with_progress(path, &mut no_progress)
     }
@@ -62,7 +62,7 @@ impl OpenOptions {
     /// [`Self::open`] with a progress callback.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open_with_progress<T: Element>(
         self,
         path: impl AsRef<Path>,

@@ -18,7 +18,7 @@ impl<T: Element> Index<T> {
     /// memory, and on a CUDA device a copy of them. Searches go on meanwhile, with the existing codes; changes wait.
     ///
     /// # Errors
-    /// [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
+    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
     pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
         self.quantize_with_progress(quantization, &mut no_progress)
     }
@@ -26,7 +26,7 @@ impl<T: Element> Index<T> {
     /// [`Self::quantize`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn quantize_with_progress(
         &self,
         quantization: Quantization,
@@ -60,7 +60,7 @@ impl<T: Element> Index<T> {
     /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// [`UpdateError::NoCodes`]; the index is unchanged.
+    /// Returns [`UpdateError::NoCodes`]; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         if self.backend.read(|graph| graph.vectors().codes().is_none()) {

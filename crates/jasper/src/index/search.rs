@@ -14,7 +14,7 @@ impl<T: Element> Index<T> {
     /// launch, unless their parameters differ or the filter is a predicate; a lone search is not delayed.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
             Device::Cpu => self.backend.search(query, params),
@@ -48,7 +48,7 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SearchError::SubmittedPredicate`], [`SearchError::Thread`]; the future has those of [`Self::search`].
+    /// Returns [`SearchError::SubmittedPredicate`], [`SearchError::Thread`]; the future has those of [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
         self.callers.submit(query, params)
     }
@@ -56,7 +56,7 @@ impl<T: Element> Index<T> {
     /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search_batch(
         &self,
         queries: MatrixView<'_, T>,
@@ -71,7 +71,7 @@ impl<T: Element> Index<T> {
     /// nearest first, then [`NO_KEY`](crate::NO_KEY) and infinity where there are fewer.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of the arrays are then unspecified.
+    /// Returns [`SearchError`]; the contents of the arrays are then unspecified.
     pub fn search_batch_into(
         &self,
         queries: MatrixView<'_, T>,
@@ -114,8 +114,8 @@ impl<T: Element> Index<T> {
     /// widest beam there.
     ///
     /// # Errors
-    /// [`SearchError`]; [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its widest
-    /// beam holds.
+    /// Returns [`SearchError`]; [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its
+    /// widest beam holds.
     pub fn search_within(
         &self,
         query: &[T],
@@ -166,10 +166,10 @@ impl<T: Element> Index<T> {
     /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
     ///
     /// # Errors
-    /// [`SearchError`]; [`SearchError::Device`] on the CPU.
+    /// Returns [`SearchError`]; [`SearchError::Device`] on the CPU.
     ///
     /// # Panics
-    /// If another stream made one of the arrays, or `stream` belongs to another device.
+    /// Panics if another stream made one of the arrays, or `stream` belongs to another device.
     pub fn search_on_device(
         &self,
         stream: &jasper_cuda::Stream,
@@ -183,7 +183,7 @@ impl<T: Element> Index<T> {
     /// Queries as [`Self::search_on_device`] takes them: padded, and at unit length for cosine distances of floats.
     ///
     /// # Errors
-    /// [`SearchError::Vector`].
+    /// Returns [`SearchError::Vector`].
     pub fn prepare_queries(&self, queries: MatrixView<'_, T>) -> Result<Vec<T>, SearchError> {
         self.backend.read(|graph| Ok(graph.vectors().prepare_all(queries)?))
     }

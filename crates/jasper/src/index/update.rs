@@ -17,7 +17,7 @@ impl<T: Element> Index<T> {
     /// device large batches are faster.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.insert_with_progress(vectors, keys, &mut no_progress)
     }
@@ -25,7 +25,7 @@ impl<T: Element> Index<T> {
     /// [`Self::insert`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -39,7 +39,7 @@ impl<T: Element> Index<T> {
     /// Adds one vector.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.insert(&single(vector)?, &[key])
     }
@@ -47,7 +47,7 @@ impl<T: Element> Index<T> {
     /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         self.insert_auto_with_progress(vectors, &mut no_progress)
     }
@@ -55,7 +55,7 @@ impl<T: Element> Index<T> {
     /// [`Self::insert_auto`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_auto_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -72,7 +72,7 @@ impl<T: Element> Index<T> {
     /// Adds vectors under keys; a key that is in the index gets the new vector in place of its old one.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.upsert_with_progress(vectors, keys, &mut no_progress)
     }
@@ -80,7 +80,7 @@ impl<T: Element> Index<T> {
     /// [`Self::upsert`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn upsert_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -94,7 +94,7 @@ impl<T: Element> Index<T> {
     /// Adds one vector under a key; if the key is in the index, it gets the new vector in place of its old one.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn upsert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.upsert(&single(vector)?, &[key])
     }
@@ -103,7 +103,7 @@ impl<T: Element> Index<T> {
     /// [`Self::consolidate`].
     ///
     /// # Errors
-    /// [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
+    /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
     pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.change_keys(keys, KeyMap::live_slot, KeyMap::delete)
     }
@@ -111,7 +111,7 @@ impl<T: Element> Index<T> {
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
     ///
     /// # Errors
-    /// [`UpdateError`] if a key cannot be restored; none is restored then.
+    /// Returns [`UpdateError`] if a key cannot be restored; none is restored then.
     pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.change_keys(keys, KeyMap::restorable_slot, KeyMap::restore)
     }
@@ -145,7 +145,7 @@ impl<T: Element> Index<T> {
     /// [`Self::consolidate`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn consolidate_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,
@@ -159,7 +159,8 @@ impl<T: Element> Index<T> {
     /// Searches wait meanwhile. Cost: a copy of what moves; on a CUDA device, memory is kept for later inserts.
     ///
     /// # Errors
-    /// [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
+    /// Returns [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges
+    /// are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
         self.compact_with_progress(&mut no_progress)
     }
@@ -167,7 +168,7 @@ impl<T: Element> Index<T> {
     /// [`Self::compact`] with a progress callback, which can cancel the call until vectors begin to move.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn compact_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CompactReport, UpdateError> {
         let _writer = self.lock_writer();
         let total = self.backend.read(|graph| graph.keys().free());

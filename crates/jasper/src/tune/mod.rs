@@ -102,7 +102,7 @@ impl<T: Element> Index<T> {
     /// distance from each of its vectors to every other.
     ///
     /// # Errors
-    /// [`TuneError`]; the index is unchanged.
+    /// Returns [`TuneError`]; the index is unchanged.
     pub fn tune(
         &self,
         goal: Goal,
@@ -114,7 +114,7 @@ impl<T: Element> Index<T> {
     /// [`Self::tune`] with a progress callback.
     ///
     /// # Errors
-    /// [`TuneError`].
+    /// Returns [`TuneError`].
     pub fn tune_with_progress(
         &self,
         goal: Goal,

@@ -151,7 +151,8 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
 /// The squared length of a row.
 ///
 /// # Safety
-/// Whole warp. The row is that long, in global memory that is not written during the launch.
+/// All 32 lanes of the warp call this together. The row is that long, in global memory that is not written during the
+/// launch.
 #[inline(always)]
 unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
@@ -162,6 +163,6 @@ unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f3
         sum = E::product(sum, word, word);
         at += WARP_SIZE * 4;
     }
-    // SAFETY: the whole warp comes here.
+    // SAFETY: the warp is converged here.
     E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP_SIZE) })
 }

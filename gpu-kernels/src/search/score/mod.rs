@@ -39,14 +39,14 @@ pub(super) trait Scorer: Sized {
     /// Starts to load the rows that [`Self::entries`] of the same ids reads first, without waiting.
     ///
     /// # Safety
-    /// As for [`Self::entries`].
+    /// The same as for [`Self::entries`].
     unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
 
-    /// Prefetches what [`Self::entries`] of the same ids reads late, without waiting. Whole warp; for the workers of a
-    /// team.
+    /// Prefetches what [`Self::entries`] of the same ids reads late, without waiting. Called by the whole warp; for the
+    /// workers of a team.
     ///
     /// # Safety
-    /// As for [`Self::entries`].
+    /// The same as for [`Self::entries`].
     #[inline(always)]
     unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 

@@ -102,7 +102,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     /// The product of one byte of the levels with those of the row of this lane.
     ///
     /// # Safety
-    /// As for [`Scorer::entries`]; a barrier has passed since the query was read.
+    /// The same as for [`Scorer::entries`]; a barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn sum(&self, byte: u32, ids: Shared<u32>, count: u32) -> i32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);

@@ -63,7 +63,7 @@ impl Leader {
     /// A leader that has requested nothing.
     ///
     /// # Safety
-    /// Whole warp; the plan gave the block the memory of the layout.
+    /// All 32 lanes of the warp call this together; the plan gave the block the memory of the layout.
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, slots: WorkSlots) -> Self {
         let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
@@ -83,11 +83,11 @@ impl Leader {
     /// Searches, dismisses the workers, and writes the results.
     ///
     /// # Safety
-    /// Whole warp; a barrier has passed since the slots were cleared. The arguments are valid, and `query` is one of
-    /// theirs.
+    /// All 32 lanes of the warp call this together; a barrier has passed since the slots were cleared. The arguments
+    /// are valid, and `query` is one of theirs.
     #[inline(always)]
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
             let mut batches = StartBatches::new(self.slots.start_batches(args));
             // The slot that was merged last: free, so that any vertex may be requested for it.
@@ -143,7 +143,7 @@ impl Leader {
     /// The slot that `vertex` was requested for; if there is none, `last`, for which it is requested now.
     #[inline(always)]
     unsafe fn find_or_request(&mut self, vertex: u32, last: u32) -> u32 {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; all have read the entries of the
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; all have read the entries of the
         // last slot, and its workers are idle once it was waited for.
         unsafe {
             let slot = self.slot_of(vertex);
@@ -159,7 +159,7 @@ impl Leader {
     /// The slot that `vertex` was requested for; [`NO_WORK_SLOT`] if it was not.
     #[inline(always)]
     unsafe fn slot_of(&self, vertex: u32) -> u32 {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe { warp::warp_vote_ballot(warp::FULL_MASK, self.vertex == vertex) }.trailing_zeros()
     }
 
@@ -183,7 +183,7 @@ impl Leader {
     #[inline(always)]
     unsafe fn idle(&self) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here; slots below their number.
+        // SAFETY: the warp is converged here; slots below their number.
         unsafe {
             let is_idle = lane < self.slots.len
                 && self.slots.done(lane).load_relaxed() == self.requests * self.slots.workers;
@@ -194,7 +194,7 @@ impl Leader {
     /// Waits until what was requested for `slot` is done.
     #[inline(always)]
     unsafe fn wait(&self, slot: u32) {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe {
             while self.idle() >> slot & 1 == 0 {
                 thread::pause();
@@ -211,7 +211,7 @@ impl Leader {
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
         let (lane, len) = (warp::lane_id(), self.slots.len);
-        // SAFETY: the whole warp comes here; slots below their number, which is below half of the lanes.
+        // SAFETY: the warp is converged here; slots below their number, which is below half of the lanes.
         unsafe {
             let idle = self.idle();
             self.list.copy_unexpanded(len, self.wanted);
@@ -241,7 +241,8 @@ impl Leader {
     #[inline(always)]
     unsafe fn merge(&mut self, slot: u32, next: u64) {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; as many entries as a row has places.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; as many entries as a row has
+        // places.
         unsafe {
             if lane < self.slots.workers {
                 self.cost.distances += self.slots.scored(slot, lane).load();

@@ -61,8 +61,8 @@ impl Worker {
     /// Serves requests until it is dismissed.
     ///
     /// # Safety
-    /// Whole warp; a barrier has passed since the slots were cleared, the query was read and the cache emptied. The
-    /// arguments are valid, and `query` is below `queries_len`.
+    /// All 32 lanes of the warp call this together; a barrier has passed since the slots were cleared, the query was
+    /// read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
     #[inline(always)]
     pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
         if self.slot >= self.slots.len {
@@ -70,7 +70,7 @@ impl Worker {
         }
         let batches = self.slots.start_batches(args);
         let (mut last, mut scored) = (0, 0);
-        // SAFETY: the whole warp comes here, and conditions are equal in all lanes; the memory is this worker's from a
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; the memory is this worker's from a
         // request until it is done.
         unsafe {
             loop {
@@ -99,11 +99,11 @@ impl Worker {
     /// Waits for a request other than `last`. One lane reads it for all: a dismissal may follow at any time.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn wait_for_request(&self, last: u64) -> u64 {
         let mut word = last;
-        // SAFETY: the whole warp comes here, and goes on together.
+        // SAFETY: the warp is converged, here and afterwards.
         unsafe {
             // One lane polls: many warps may wait, and those at work need shared memory as well.
             while !warp::warp_vote_any(warp::FULL_MASK, word != last) {
@@ -135,11 +135,11 @@ impl Worker {
     /// first `merged` ids of the request before are inserted into the cache; only then they are overwritten.
     ///
     /// # Safety
-    /// Whole warp. Vertices of this search, and room for all of them.
+    /// All 32 lanes of the warp call this together. Vertices of this search, and room for all of them.
     #[inline(always)]
     unsafe fn gather(&self, targets: Targets, merged: u32) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here; targets below their number.
+        // SAFETY: the warp is converged here; targets below their number.
         unsafe {
             let load = |at: u32| {
                 let index = at * self.slots.workers + self.number;
@@ -181,10 +181,10 @@ impl Worker {
     /// leader may expand one of them next.
     ///
     /// # Safety
-    /// Whole warp. The ids name rows.
+    /// All 32 lanes of the warp call this together. The ids name rows.
     #[inline(always)]
     unsafe fn score<S: Scorer>(&self, args: &SearchArgs, scorer: &S, count: u32) {
-        // SAFETY: the whole warp comes here; there are at most `count` entries.
+        // SAFETY: the warp is converged here; there are at most `count` entries.
         unsafe {
             let bound = self.slots.bound().load_relaxed();
             let (mut near, mut first) = (0, 0);

@@ -18,7 +18,7 @@ const GROUP: usize = 10;
 /// with vertices that are not linked, and with a smaller last group.
 ///
 /// # Panics
-/// If a result differs from the reference, or the stream fails.
+/// Panics if a result differs from the reference, or the stream fails.
 pub fn batch_candidates_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(batch_candidates_agree(stream, seed));
 }

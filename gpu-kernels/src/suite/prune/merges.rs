@@ -12,7 +12,7 @@ use crate::{Buffer, Stream};
 /// New edges merged into rows that have room, that overflow, that know some of them, by more edges than count.
 ///
 /// # Panics
-/// If a result differs from the reference, or the stream fails.
+/// Panics if a result differs from the reference, or the stream fails.
 pub fn merges_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(merges_agree(stream, seed));
 }

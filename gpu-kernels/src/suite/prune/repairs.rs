@@ -18,7 +18,7 @@ const MAX_ROWS: usize = 12;
 /// count.
 ///
 /// # Panics
-/// If a row differs from the reference, or the stream fails.
+/// Panics if a row differs from the reference, or the stream fails.
 pub fn repaired_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(repairs_agree(stream, seed));
 }

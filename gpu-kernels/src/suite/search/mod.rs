@@ -71,7 +71,7 @@ macro_rules! with_element {
 /// the work out.
 ///
 /// # Panics
-/// If an answer is not that of the definition, or that not of the CPU executor, or the stream fails.
+/// Panics if an answer is not that of the definition, or that not of the CPU executor, or the stream fails.
 pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     fn random<T: Element>(
         stream: &impl Stream,
@@ -100,7 +100,7 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
 /// Beams of hundreds of entries, up to the widest.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -127,7 +127,7 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
 /// More queries than a device takes at once, one by one and together.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -150,7 +150,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
 /// Every vertex a start point, so that they come in several rounds; with an end before the first expansion, a scan.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -174,7 +174,7 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
 /// answer; and no queries.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();

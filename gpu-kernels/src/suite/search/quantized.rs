@@ -107,7 +107,7 @@ impl Coded {
 /// Every kernel that reads codes, by every way to code that it takes, over random graphs.
 ///
 /// # Panics
-/// If an answer is not that of the definition with the estimates of the CPU, or the stream fails.
+/// Panics if an answer is not that of the definition with the estimates of the CPU, or the stream fails.
 pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -125,7 +125,7 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
 /// Beams of hundreds of entries, up to the widest.
 ///
 /// # Panics
-/// As [`searches_by_estimates_agree_with_the_cpu`].
+/// The same as for [`searches_by_estimates_agree_with_the_cpu`].
 pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();

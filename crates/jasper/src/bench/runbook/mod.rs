@@ -165,7 +165,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// computed.
     ///
     /// # Errors
-    /// [`PlayError`].
+    /// Returns [`PlayError`].
     pub fn play(
         &self,
         index: &Index<T>,
@@ -198,7 +198,7 @@ impl<'a, T: Element> Player<'a, T> {
     /// Cost: one build, one search, and a copy of the vectors.
     ///
     /// # Errors
-    /// [`PlayError`].
+    /// Returns [`PlayError`].
     pub fn rebuild(
         &self,
         builder: IndexBuilder<'_>,
