@@ -50,7 +50,7 @@ impl Stream for EmulatedStream {
     type Error = Fault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
-    /// Few, so that small tests have more blocks.
+    /// A small number, so that small tests have more blocks than multiprocessors.
     fn multiprocessors(&self) -> u32 {
         2
     }
@@ -69,7 +69,7 @@ impl Stream for EmulatedStream {
         Ok(EmulatedBuffer { array, on_host: false })
     }
 
-    /// In pieces of two granules, so that small tests have several.
+    /// Writes in pieces of two granules, so that small tests have several pieces.
     fn write_range<T: Pod, E: From<Fault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -101,7 +101,7 @@ impl Stream for EmulatedStream {
         Ok(())
     }
 
-    /// All work is done already.
+    /// Does nothing: launches run at once.
     fn wait_for(&self, _: &Self) -> Result<(), Fault> {
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Stream for EmulatedStream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Fault> {
         let (body, launch) = (kernel.body(), kernel.launch(&args));
-        // SAFETY: what the caller promises the emulator also checks, at every access.
+        // SAFETY: the caller's promise, which the emulator also checks at every access.
         let run = || unsafe { body(args) };
         self.emulator.launch(&kernel.entry(), launch.grid, launch.block, launch.shared, run)?;
         Ok(())

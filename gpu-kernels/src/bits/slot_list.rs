@@ -28,7 +28,7 @@ impl<S: Stream> SlotList<S> {
     }
 
     /// Lists the slots of `range`, which begins at a word, that are in the set `bits`. Returns their number. One
-    /// launch, synchronous: a bit per slot, and 4 bytes per listed slot.
+    /// synchronous launch, which reads a bit per slot and writes 4 bytes per listed slot.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -58,8 +58,8 @@ impl<S: Stream> SlotList<S> {
                 first: range.start,
                 len,
             };
-            // SAFETY: the set has bits for the range, and the list has room for it, as asserted; the round is of all
-            // tiles.
+            // SAFETY: the set has bits for the range, and the list has room for it, as asserted; the look-back covers
+            // all tiles.
             unsafe { stream.launch(&ListSlots, args) }
         })?;
         Ok(stream.download(count)?[0])

@@ -25,7 +25,7 @@ pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
     shared::dynamic_shared_mem::<u8>().add(warp * shared_level_bytes(&args.shape))
 }
 
-/// Word `at` of a code, as far as it belongs to a plane of `WIDTH` bits; zero otherwise.
+/// Word `at` of a code: its bits that belong to a plane of `WIDTH` bits, and zeros elsewhere.
 ///
 /// # Safety
 /// All levels are stored.
@@ -51,7 +51,7 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
 #[inline(always)]
 fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     let bounded = |value: f32| value.clamp(-LARGEST, LARGEST);
-    // Units are powers of two, so that products with the inverses are exact quotients.
+    // Units are powers of two, so products with the inverses are exact quotients.
     let [add, rescale, error] = args.inverse_units;
     let (add, rescale, error) = (factors.add * add, factors.rescale * rescale, factors.error * error);
     let first = math::f32_to_half2(bounded(add), bounded(rescale));

@@ -31,7 +31,7 @@ impl EncodeQueriesArgs {
     /// Coordinate `i` of a query, weighted as the levels of a row are.
     ///
     /// # Safety
-    /// The query is there, and the coordinate.
+    /// The query and the coordinate exist.
     #[inline(always)]
     unsafe fn weighted(&self, query: usize, i: u32) -> f32 {
         let at = query * self.rotated.stride as usize + i as usize;
@@ -73,8 +73,8 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     }
     let one = args.level_bytes == 1;
     let largest = if one { LARGEST[0] } else { LARGEST[1] };
-    // SAFETY: a query that there is, coordinates that it has; levels and terms that are this warp's; the warp is
-    // converged at every collective.
+    // SAFETY: the query and its coordinates exist; levels and terms belong to this warp; the warp is converged at every
+    // collective.
     unsafe {
         let mut peak = 0;
         for_coordinates(args.dimensions, |_, i| {

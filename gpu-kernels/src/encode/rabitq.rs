@@ -64,13 +64,13 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
     }
 }
 
-/// The scale of best cosine, the first of equals. Called by the whole warp.
+/// The scale of best cosine, the first of equals.
 ///
 /// # Safety
-/// The row is there.
+/// The row exists. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
-    // SAFETY: the caller's promise, and the whole warp.
+    // SAFETY: the caller's promise; the warp is converged here.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
     let (mut scale, mut best) = (0.0, GridPoint::NONE);
     let mut first = 0;

@@ -1,4 +1,4 @@
-//! A row on the grid of its code.
+//! A row, and the grid that its code rounds it to.
 
 use cuda_std::prelude::*;
 
@@ -57,14 +57,14 @@ pub(super) struct Row<D> {
 /// A grid point relative to the residual.
 #[derive(Clone, Copy)]
 pub(super) struct GridPoint {
-    /// Their dot product.
+    /// The dot product of the point and the residual.
     pub(super) product: f32,
     /// The squared length of the point.
     pub(super) square: f32,
 }
 
 impl GridPoint {
-    /// Farther than any grid point.
+    /// A value that any grid point is nearer than.
     pub(super) const NONE: Self = Self { product: 0.0, square: 1.0 };
 
     /// Whether the cosine is greater than that of `best`, without division or roots, as on the CPU.
@@ -82,14 +82,14 @@ fn min_not_nan(a: f32, b: f32) -> f32 {
 
 impl<D: Grid> Row<D> {
     /// # Safety
-    /// Coordinate `i` is there.
+    /// The row has coordinate `i`.
     #[inline(always)]
     unsafe fn magnitude(&self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
         unsafe { global::load_readonly(self.rotated.at(i as usize)).abs() * self.factor }
     }
 
-    /// The level of a magnitude at a scale, from 0.
+    /// The level of a magnitude at a scale, counted from 0.
     #[inline(always)]
     fn level(step: Step, magnitude: f32, scale: f32) -> f32 {
         math::floor(min_not_nan(magnitude * step.inverse * scale, step.limit))

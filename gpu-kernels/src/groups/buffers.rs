@@ -33,7 +33,7 @@ impl<S: Stream> Groups<S> {
     }
 
     /// Finds the groups of the first `len` of `keys`, which ascend if the low `shift` bits are ignored. One
-    /// asynchronous launch: 8 bytes per key and 4 per group.
+    /// asynchronous launch, which reads 8 bytes per key and writes 4 per group.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -58,7 +58,7 @@ impl<S: Stream> Groups<S> {
                 len,
                 shift,
             };
-            // SAFETY: there are `len` keys and room for one more begin than that, and the round is of all tiles.
+            // SAFETY: there are `len` keys and room for `len + 1` begins, and the look-back covers all tiles.
             unsafe { stream.launch(&FindGroups, args) }
         })
     }
