@@ -1,4 +1,4 @@
-//! Finds new vertices whose vector is in the graph already.
+//! Finds new vertices whose vector is already in the graph.
 
 use cuda_std::prelude::*;
 
@@ -9,7 +9,8 @@ use crate::neighbor;
 
 /// Compares the vector of each new vertex with those of its candidates; one warp per vertex.
 ///
-/// Each lane compares the first 16 bytes of one candidate. The few that agree are compared whole, by the warp together.
+/// Each lane compares the first 16 bytes of one candidate. The warp then compares the whole vectors of the few that
+/// agree.
 ///
 /// # Safety
 /// The arguments are as the docs of their fields say.
@@ -62,7 +63,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
     let (mut equal, mut at) = (true, warp::lane_id() as usize * 16);
-    // SAFETY: chunks are within the rows, which are at multiples of 16; the whole warp votes.
+    // SAFETY: chunks are within the rows, which are at multiples of 16; the warp is converged at the vote.
     unsafe {
         while at < args.row_bytes as usize {
             let [one, other]: [[u32; 4]; 2] =

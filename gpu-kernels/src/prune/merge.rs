@@ -13,8 +13,8 @@
 //! 1. *Entries of the row that an earlier prune kept are not compared with each other* (`already_pruned`): that prune
 //!    has done so, with the same distances.
 //! 2. *Few candidates are pruned on bit sets* (`all_pairs`), with the same decisions.
-//! 3. *Edges beyond `max_candidates + max_degree` are not read*: even if the row has `max_degree` of them already,
-//!    `max_candidates` nearer ones are left, and a prune looks at no more.
+//! 3. *Edges beyond `max_candidates + max_degree` are not read*: even if the row already has `max_degree` of those
+//!    read, `max_candidates` are left, and a prune considers no more.
 
 use cuda_std::prelude::*;
 
@@ -70,7 +70,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             });
             return;
         }
-        // Score the old row behind the new edges, and mark what is already pruned.
+        // Score the old row, store its entries after the new edges, and mark those already pruned.
         let distances = S::new(&prune.graph, prune.form);
         let old = memory.entries.add(edges);
         score(
@@ -118,7 +118,7 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 
     let stride = args.graph.edges_stride;
     let row = args.graph.edges.add(target as usize * stride as usize);
     let (mut degree, mut first) = (0, 0);
-    // SAFETY: places are below the stride; the whole block reaches every barrier.
+    // SAFETY: indices are below the stride; the whole block reaches every barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
@@ -139,8 +139,9 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 
     degree
 }
 
-/// Loads the edges from `begin` on into shared memory as candidates, [`NO_CANDIDATE`] in place of those that the row
-/// has; returns the number of the others. One warp per edge. Called by the whole block, with a barrier.
+/// Loads the edges from `begin` on into shared memory as candidates, with [`NO_CANDIDATE`] in place of edges that the
+/// row already has; returns the number of new ones. Each edge takes one warp. Called by the whole block, with a
+/// barrier.
 ///
 /// # Safety
 /// The same as for [`merge`].

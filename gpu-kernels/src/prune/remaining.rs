@@ -1,4 +1,4 @@
-//! The candidates that remain in a prune, split among the warps of a block.
+//! The remaining candidates of a prune, split among the warps of a block.
 
 use cuda_std::prelude::*;
 
@@ -39,7 +39,7 @@ impl SecondRound {
         Self { old, begin: 0, end: 0 }
     }
 
-    /// Whether `id` is among them.
+    /// Whether `id` is among these items.
     ///
     /// # Safety
     /// A barrier has passed since the old row was written.
@@ -71,7 +71,7 @@ impl List {
         let mut first = 0;
         while first < self.len() {
             let at = first + warp::lane_id();
-            // SAFETY: within the list; the whole warp votes.
+            // SAFETY: within the list; the warp is converged at the vote.
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
                 let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
@@ -85,10 +85,10 @@ impl List {
         NO_HEAD
     }
 
-    /// Item `at` of the list: an index, with its mark.
+    /// Item `at` of the list: an index and its mark.
     ///
     /// # Safety
-    /// The list has one, and the warp has synchronized since the list was changed.
+    /// The list has an item `at`, and the warp has synchronized since the list was changed.
     #[inline(always)]
     unsafe fn item(&self, at: u32) -> u32 {
         // SAFETY: within the list.
@@ -127,7 +127,7 @@ impl List {
     /// All 32 lanes of the warp call this together; a synchronization separates this from reads.
     #[inline(always)]
     unsafe fn compact(&self, to: u32, item: u32, is_kept: bool) -> u32 {
-        // SAFETY: the whole warp votes; no two lanes store to the same place.
+        // SAFETY: the warp is converged at the vote; no two lanes store to the same place.
         unsafe {
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
             if is_kept {
@@ -200,7 +200,7 @@ impl Remaining {
     }
 
     /// Compares the remaining candidates with `kept`, except already pruned ones with each other: drops those that it
-    /// occludes, and defers those that it occludes without slack. Returns the number of distances.
+    /// occludes, and defers those that it occludes only without slack. Returns the number of distances.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. The entries are those that indices refer to; `kept` is the entry of
@@ -234,7 +234,7 @@ impl Remaining {
                     item |= DEFERRED;
                 }
                 let is_kept = is_scored && !rule.occludes(between, distance);
-                // All items of this step are read: the lists may be compacted in place.
+                // All items of this step have been read, so the lists may be compacted in place.
                 warp::sync_warp(warp::FULL_MASK);
                 new_end = self.new.compact(new_end, item, is_kept && is_new);
                 pruned_end = self.already_pruned.compact(pruned_end, item, is_kept && !is_new);

@@ -57,14 +57,14 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
     }
 }
 
-/// Compacts the distinct of `len` sorted entries to the front, without [`NO_CANDIDATE`]; returns their number, which
-/// all threads read from `count`. Called by the whole block, with a barrier.
+/// Removes duplicates and [`NO_CANDIDATE`] from `len` sorted entries; returns the number of the others, which all
+/// threads read from `count`. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// There are that many entries; a barrier has passed since they were written and since `count` was read.
 #[inline(always)]
 pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
-    // SAFETY: one whole warp goes through the entries; it writes no entry before it has read it.
+    // SAFETY: one converged warp goes through the entries, and reads each before it overwrites it.
     unsafe {
         if warp_number() == 0 {
             let (mut kept, mut last, mut first) = (0, NO_CANDIDATE, 0);

@@ -16,7 +16,7 @@ pub unsafe fn save_rows(args: SaveArgs) {
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: a row that there is, of a vertex that there is.
+    // SAFETY: the row and its vertex exist.
     unsafe {
         let (vertex, stride) = (global::load_readonly(args.vertices.at(row)), args.edges_stride as usize);
         if vertex != NO_SLOT {
@@ -39,7 +39,7 @@ pub unsafe fn move_rows(args: MoveArgs) {
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: rows that there are; what one warp writes, no other reads or writes.
+    // SAFETY: the rows exist; no warp reads or writes what another writes.
     unsafe {
         let [from, to] = [args.from, args.to].map(|slots| {
             let slot = global::load_readonly(slots.at(row));
@@ -63,7 +63,8 @@ pub unsafe fn rename_edges(args: RenameArgs) {
     }
     let edges = args.edges.add(row * args.edges_stride as usize);
     warp_stride(args.edges_stride, |place| {
-        // SAFETY: a place of the row, which no other lane has; the table is of the slots between.
+        // SAFETY: the element of the row belongs to this lane alone; `renamed` has an element for each slot from `kept`
+        // to `slots`.
         unsafe {
             let place = place as usize;
             let slot = global::load(edges.at(place));

@@ -31,7 +31,7 @@ pub struct MoveArgs {
     pub table: DevicePtrMut<u32>,
     /// `[rows]`: the slots of the rows.
     pub from: DevicePtr<u32>,
-    /// `[rows]`: the slots to move them to: distinct, and none of those of the rows.
+    /// `[rows]`: the slots to move them to, distinct and not in `from`.
     pub to: DevicePtr<u32>,
     /// Rows to move.
     pub rows: u32,
@@ -47,7 +47,7 @@ pub struct RenameArgs {
     pub edges: DevicePtrMut<u32>,
     /// `[slots - kept]`: the new slot of each slot from `kept` on.
     pub renamed: DevicePtr<u32>,
-    /// Slots that remain: neighbors in other slots are renamed.
+    /// Number of slots that remain. Neighbors in higher slots are renamed.
     pub kept: u32,
     /// Slots before the move.
     pub slots: u32,

@@ -10,7 +10,7 @@ use super::LookBack;
 /// `word` is shared memory that nothing else uses.
 #[inline(always)]
 pub(crate) unsafe fn take_tile(look_back: &LookBack, word: Shared<u32>) -> u32 {
-    // SAFETY: one thread writes the word, the others read it past the barrier.
+    // SAFETY: one thread writes the word, the others read it after the barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             word.store(atomic::add(look_back.tickets.at(0), 1).wrapping_sub(look_back.first_ticket));
@@ -49,7 +49,7 @@ pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
 pub(crate) unsafe fn block_sums<const WARPS: u32>(sum: u32, sums: Shared<u32>) -> (u32, u32) {
     let this = thread::thread_idx_x() / warp::WARP_SIZE;
     let (mut before, mut all) = (0u32, 0u32);
-    // SAFETY: one lane a warp writes, all read past the barrier.
+    // SAFETY: one lane per warp writes, and all threads read after the barrier.
     unsafe {
         if warp::lane_id() == warp::WARP_SIZE - 1 {
             sums.add(this).store(sum);

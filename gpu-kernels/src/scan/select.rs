@@ -11,11 +11,11 @@ use crate::collectives::rank_in;
 
 const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
 
-/// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. Returns the number of all listed
-/// to one thread of the last tile. Called by the whole block.
+/// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. One thread of the last tile gets
+/// the number of all listed. Called by the whole block.
 ///
 /// # Safety
-/// `look_back` is that of the launch, with as many tiles as hold `len` numbers; `list` has room for the selected ones.
+/// `look_back` is the launch's, with as many tiles as hold `len` numbers; `list` has room for the selected ones.
 #[inline(always)]
 pub(crate) unsafe fn select(
     look_back: &LookBack,

@@ -1,7 +1,7 @@
-//! The frontier of a team: a sorted list in shared memory, into which entries are inserted at once. The frontier of
-//! wide beams, [`BufferedList`](super::buffered_list::BufferedList), keeps its sorted part in one.
+//! The frontier of a team: a sorted list in shared memory, into which entries are inserted at once. It is also the
+//! sorted part of the frontier of wide beams, [`BufferedList`](super::buffered_list::BufferedList).
 //!
-//! Lane `i % 32` alone reads entry `i` in scans, marks it and moves it.
+//! Only lane `i % 32` scans, marks and moves entry `i`.
 
 use cuda_std::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 use crate::neighbor::UNEXPANDED;
 
-/// A frontier of any width. One warp has it.
+/// A frontier of any width, owned by one warp.
 pub(super) struct List {
     /// `[width]`: entries, the first `len` of them.
     entries: Shared<u64>,
@@ -29,7 +29,7 @@ impl Frontier for List {
         Self { entries: memory, width, len: 0, cursor: 0, bound: NO_ENTRY }
     }
 
-    /// The place of an entry is its rank in the list plus its rank among the new entries.
+    /// Inserts each new entry at its rank in the list plus its rank among the new entries.
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes.
@@ -70,7 +70,7 @@ impl Frontier for List {
 }
 
 impl List {
-    /// The last entry of a full list: entries that are not below it are dropped.
+    /// The last entry of a full list. Entries that are not below it are dropped.
     #[inline(always)]
     pub(super) fn bound(&self) -> u64 {
         self.bound
@@ -88,10 +88,10 @@ impl List {
         self.cursor
     }
 
-    /// Entries below the entry of this lane, expanded or not.
+    /// The number of entries of the list below the entry of this lane, expanded or not.
     ///
     /// # Safety
-    /// What lanes wrote into the list, all have seen.
+    /// The warp has synchronized since the list was written.
     #[inline(always)]
     pub(super) unsafe fn rank(&self, entry: u64) -> u32 {
         let mut rank = 0;
@@ -164,7 +164,7 @@ impl List {
     /// All 32 lanes of the warp call this together, and no other warp uses the places.
     #[inline(always)]
     pub(super) unsafe fn copy_unexpanded(&self, count: u32, places: Shared<u64>) {
-        // SAFETY: the warp is converged, since conditions are the same in all lanes; places below their number.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; indices are below `count`.
         unsafe {
             let mut found = 0;
             let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
@@ -200,12 +200,12 @@ impl List {
         }
     }
 
-    /// Inserts the entry of each lane that has a new one at its `place`; entries past the width are dropped. Entries
-    /// move up from the end on, 32 at a time, as far as a new entry comes before them.
+    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the width are dropped. Starting from
+    /// the end, 32 at a time, the entries that come after a new one move up.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together. New entries are not in the list, and places are their ranks in what
-    /// the list and they are together.
+    /// All 32 lanes of the warp call this together. New entries are not in the list, and each `place` is the rank of
+    /// the entry in the union of the list and the new entries.
     #[inline(always)]
     pub(super) unsafe fn insert_ranked(&mut self, own: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
@@ -251,8 +251,8 @@ impl List {
 /// Entries compared per step of the loop.
 const COMPARED: u32 = 8;
 
-/// How many of the first `len` entries of lanes are below that of this lane, of equal ones those of lanes before.
-/// Unlike the steps of a sort, these comparisons are independent.
+/// The rank of this lane's entry among the entries of the first `len` lanes; of equal entries, those of lower lanes
+/// come first. Unlike the steps of a sort, these comparisons are independent.
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together; from `len` on all lanes have [`NO_ENTRY`].
@@ -261,7 +261,7 @@ unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     let (mut rank, mut first) = (0, 0);
     while first < len {
         for i in 0..COMPARED {
-            // SAFETY: the warp is converged here; first + i < 32, a multiple of what is compared.
+            // SAFETY: the warp is converged here; first + i < 32, because `COMPARED` divides 32.
             let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, first + i, WARP_SIZE) };
             rank += u32::from(other < entry + u64::from(first + i < warp::lane_id()));
         }

@@ -18,7 +18,7 @@ pub(super) struct SearchCost {
     pub(super) distances: u32,
 }
 
-/// Stores the entry of vertex number `hop` that a query expands. Called by the whole warp.
+/// Stores the entry of the `hop`-th vertex that a query expands. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
@@ -42,8 +42,8 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
     let results = args.results.add(query as usize * args.k as usize);
     let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: candidates of this query below their number, results below k; entries are of vertices, and so below the
-    // slots.
+    // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
+    // are below the number of slots.
     unsafe {
         while first < args.beam_width && (found < args.k || first < args.candidates_len) {
             let entry = frontier.entry(first + lane);

@@ -1,5 +1,5 @@
-//! A quantized search and its rerank: two launches, of which the second searches from the candidates of the first as
-//! start points, and expands nothing.
+//! A quantized search and its rerank: two launches. The second takes the candidates of the first as start points, and
+//! expands no vertex.
 
 use jasper_core::ElementKind;
 
@@ -10,23 +10,24 @@ use crate::{DevicePtrMut, Stream};
 /// The rerank of a quantized search.
 #[derive(Debug)]
 pub struct Rerank<'a, S> {
-    /// Candidates per query, at most the beam width; 0 for no rerank: results then have estimated distances.
+    /// Candidates per query, at most the beam width. With 0 there is no rerank, and results have estimated distances.
     pub len: u32,
     /// `[queries][len]`: the candidates.
     pub candidates: DevicePtrMut<u32>,
-    /// `[queries][k]`: the results after the candidates, by estimated distances: they fill up those of the rerank.
+    /// `[queries][k]`: the results after the candidates, by estimated distance. They fill the places that the rerank
+    /// leaves.
     pub fallback: DevicePtrMut<DeviceHit>,
-    /// `[queries][2]`: no vertices, and the exact distances computed.
+    /// `[queries][2]`: hops (always 0) and exact distances computed.
     pub costs: DevicePtrMut<u32>,
     /// The stream of the rerank, if not that of the search.
     pub rerank_stream: Option<RerankStream<'a, S>>,
 }
 
-/// A second stream, for reranks that read vectors in host memory: few blocks keep the bus busy, and the rest of the
+/// A second stream, for reranks that read vectors in host memory: a few blocks saturate PCIe, and the rest of the
 /// device searches meanwhile.
 #[derive(Debug)]
 pub struct RerankStream<'a, S> {
-    /// The stream, of high priority: otherwise its blocks would wait for all blocks of the search to start.
+    /// The stream. It has high priority: otherwise its blocks would wait until all blocks of the search have started.
     pub stream: &'a S,
     /// Queries per launch, at least 1.
     pub queries_per_launch: u32,
@@ -40,8 +41,9 @@ pub struct RerankStream<'a, S> {
 /// Returns the device's error.
 ///
 /// # Safety
-/// The same as for [`Stream::launch`], of both streams, and queries are just the rows in order; without a second
-/// launch, the buffers of [`Rerank`], rows, queries and squared norms may be null.
+/// - The requirements of [`Stream::launch`] hold on both streams.
+/// - `query_rows` is null: query i is row i.
+/// - If [`Rerank::len`] is 0, the buffers of [`Rerank`], rows, queries and squared norms may be null.
 pub unsafe fn quantized_search<S: Stream>(
     stream: &S,
     args: QuantizedSearchArgs,
@@ -61,7 +63,7 @@ pub unsafe fn quantized_search<S: Stream>(
         candidates_len: rerank.len,
         ..search
     };
-    // Where all may be results, no more than these are wanted.
+    // If every candidate may be a result, a beam of `k` is enough.
     let beam_width = if search.allowed.is_null() { search.k } else { search.k.max(rerank.len) };
     let second = SearchArgs {
         graph: GraphArgs {
@@ -80,7 +82,8 @@ pub unsafe fn quantized_search<S: Stream>(
     };
     let exact =
         Search::for_rows(element, search.form.measure(), search.graph.shape.row_bytes(), beam_width, warps);
-    // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
+    // SAFETY: the caller's promise; candidates are slots of the graph or `NO_SLOT`, and the slots of a query are
+    // distinct.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
         let Some(RerankStream { stream: rerank_stream, queries_per_launch }) = rerank.rerank_stream else {
@@ -91,7 +94,7 @@ pub unsafe fn quantized_search<S: Stream>(
             let len = queries_per_launch.min(second.queries_len - first);
             rerank_stream.launch(&exact, part(&second, first as usize, len))
         });
-        // After a failure as well: a wait for one stream is then a wait for both.
+        // This wait is queued after a failure as well, so that a wait for `stream` always includes the rerank stream.
         stream.wait_for(rerank_stream)?;
         launched
     }

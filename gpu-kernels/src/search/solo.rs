@@ -1,4 +1,4 @@
-//! Beam search by one warp per query: no warp waits for another, only for memory.
+//! Beam search by one warp per query. A warp never waits for another, only for memory.
 //!
 //! ```text
 //! unvisited = start points                              (start_point)
@@ -14,18 +14,18 @@
 //! This is `GreedySearch` of DiskANN. What differs, for speed, and why the results are those of the CPU:
 //!
 //! 1. *The visited cache is lossy.* An id may be overwritten and scored again. The frontier drops the second copy,
-//!    because entries of one vertex are equal up to the mark of point 2. A smaller cache costs distances, never
-//!    results.
+//!    because entries of one vertex are equal up to the mark of point 2. A smaller cache computes more distances, but
+//!    results do not change.
 //! 2. *The mark of expanded vertices is the lowest bit of an entry,* so one comparison of 64 bits orders entries, and
 //!    one finds the nearest unexpanded one. Both copies of a vertex differ in that bit alone, which [`is_same_vertex`]
 //!    ignores.
 //! 3. *Entries never leave the frontier but at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
 //! 4. *Start points and neighbors share one loop.* Scoring and merging are most of the code, and exist once.
-//! 5. *Codes are fetched one batch of 32 ahead,* where each lane reads a code: they are on their way while a batch is
+//! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch is loading while one is
 //!    merged.
-//! 6. *Several vertices may be expanded per step* (`expansions`). That expands vertices a sequential search would not:
-//!    results of more than one expansion are as good, and not always the same.
+//! 6. *Several vertices may be expanded per step* (`expansions`). This expands some vertices that a sequential search
+//!    would not. Results with more than one expansion are as good, but not always the same.
 //!
 //! [`is_same_vertex`]: super::frontier::is_same_vertex
 
@@ -51,7 +51,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: S::Args) {
     let warp = thread::thread_idx_x() / WARP_SIZE;
     let query = thread::block_idx_x() * (thread::block_dim_x() / WARP_SIZE) + warp;
     if query < args.as_ref().queries_len {
-        // SAFETY: the caller's promise; the query is one of them.
+        // SAFETY: the caller's promise; the query is below `queries_len`.
         unsafe { search_query::<F, S>(&args, query) }
     }
 }
@@ -105,7 +105,7 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
 #[inline(always)]
 unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     if index < args.graph.start_points_len {
-        // SAFETY: one of the start points, whose number the plan has checked.
+        // SAFETY: the start point exists, because the plan has checked their number.
         unsafe {
             global::load_readonly(
                 args.graph.start_points.at((query * args.start_points_stride + index) as usize),
@@ -116,7 +116,7 @@ unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     }
 }
 
-/// Ids of vertices that are to be scored.
+/// A buffer of the ids of vertices to be scored.
 struct UnvisitedBuffer {
     ids: Shared<u32>,
     count: u32,
@@ -124,7 +124,7 @@ struct UnvisitedBuffer {
 }
 
 impl UnvisitedBuffer {
-    /// Adds the id of each lane, unless it is [`NO_SLOT`] or the visited cache knows it. Called by the whole warp.
+    /// Adds the id of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
     #[inline(always)]
     unsafe fn push_unvisited(&mut self, id: u32) {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
@@ -170,7 +170,7 @@ impl UnvisitedBuffer {
         let edges = args.graph.edges.add(vertex as usize * args.graph.edges_stride as usize);
         let mut first = warp::lane_id();
         while first < args.graph.edges_stride {
-            // SAFETY: places in the row of this vertex.
+            // SAFETY: the indices are within the row of this vertex.
             unsafe {
                 let one = global::load_readonly(edges.at(first as usize));
                 let two = if first + WARP_SIZE < args.graph.edges_stride {

@@ -1,4 +1,4 @@
-//! What all search kernels have in common: where the frontier is, and how many warps share a query.
+//! The variants of a search kernel: where the frontier is, and how many warps share a query.
 
 use super::shared_layout::{Layout, LayoutParams, MAX_WARPS};
 use super::{MAX_BEAM_WIDTH, SearchArgs};
@@ -6,11 +6,11 @@ use crate::{Launch, WARP_SIZE};
 
 /// Warps of the smallest team.
 const MIN_TEAM_WARPS: u32 = 8;
-/// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.
+/// Warps of the largest teams. Teams that score codes are smaller, because their kernels need more registers.
 pub(super) const MAX_ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const MAX_CODE_TEAM: u32 = 8;
 
-/// Where the frontier is, and how many warps share a query.
+/// A variant of a search kernel: where the frontier is, and how many warps share a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     /// Registers per lane that hold the frontier; 0 if it is in shared memory.
@@ -19,7 +19,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// Searches by one warp, in the order of the widest beam.
+    /// The searches by one warp, in ascending order of their widest beam.
     const SOLO: [Self; 4] = [
         Self { registers: 1, warps: 1 },
         Self { registers: 2, warps: 1 },
@@ -27,8 +27,9 @@ impl Variant {
         Self { registers: 0, warps: 1 },
     ];
 
-    /// The narrowest frontier for beams of `beam_width`, and a team of `warps`, at most `max_team`; fewer than
-    /// [`MIN_TEAM_WARPS`] mean one warp. Teams have their frontier in shared memory.
+    /// The variant for beams of `beam_width` and `warps` warps per query. From [`MIN_TEAM_WARPS`] on it is a team of
+    /// `warps`, at most `max_team`, with the frontier in shared memory. Fewer warps, 2 to 7 included, give a search by
+    /// one warp with the narrowest frontier that holds the beam.
     ///
     /// # Panics
     /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`].
@@ -45,7 +46,7 @@ impl Variant {
         Self::SOLO.into_iter().chain([Self { registers: 0, warps: max_team }])
     }
 
-    /// The widest beam it takes.
+    /// The widest beam of this variant.
     pub(super) const fn max_beam_width(self) -> u32 {
         if self.registers > 0 { self.registers * WARP_SIZE } else { MAX_BEAM_WIDTH }
     }
@@ -55,7 +56,7 @@ impl Variant {
         self.registers == 0 || self.registers > 2
     }
 
-    /// The end of the names of its kernels.
+    /// The suffix of the kernel name.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self { registers: 1, .. } => "r1",
@@ -69,7 +70,7 @@ impl Variant {
     /// The launch of a kernel that keeps `query_bytes` of its query in shared memory.
     ///
     /// # Panics
-    /// Panics if an argument is outside of its bounds.
+    /// Panics if an argument is out of bounds.
     pub(super) fn launch(self, args: &SearchArgs, query_bytes: u32) -> Launch {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");

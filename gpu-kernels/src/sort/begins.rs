@@ -1,4 +1,4 @@
-//! Sums the counts of each pass: a block scans the 256 counts of one.
+//! Sums the counts of each pass: a block scans the 256 counts of one pass.
 
 use cuda_std::prelude::*;
 

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArgs, RADIX};
 
-/// Counts in shared memory, then adds to the counts of all blocks; one block per `COUNT_TILE` keys.
+/// Counts digits in shared memory, then adds the counts to those in global memory; one block per `COUNT_TILE` keys.
 ///
 /// # Safety
 /// The arguments are as the docs of their fields say.
@@ -12,7 +12,7 @@ use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArg
 pub unsafe fn sort_count(args: CountArgs) {
     let counters = shared::dynamic_shared_mem::<u32>();
     let passes = args.bits.passes();
-    // SAFETY: counters and counts are there for every digit; keys are read within `len`.
+    // SAFETY: there are counters and counts for every digit; keys are read within `len`.
     unsafe {
         for_each_counter(passes * RADIX, |counter| counters.add(counter).store(0));
         thread::sync_threads();
@@ -55,7 +55,7 @@ unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usiz
     for (k, key) in keys.iter_mut().enumerate() {
         let index = first + k * COUNT_THREADS as usize;
         if index < args.len as usize {
-            // SAFETY: within `len`, whose array is there.
+            // SAFETY: the index is within `len`.
             *key = unsafe { global::load_streaming(args.keys.at(index)) };
             loaded += 1;
         }
@@ -63,7 +63,7 @@ unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usiz
     (keys, loaded)
 }
 
-/// Counts a digit of the first `loaded` keys, a run of equal digits with one addition.
+/// Counts a digit of the first `loaded` keys. A run of equal digits takes one addition.
 ///
 /// # Safety
 /// `counters` has a counter per value of the digit.

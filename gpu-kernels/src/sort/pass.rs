@@ -120,8 +120,8 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
     mine
 }
 
-/// Prefetches the values of the tile that begins at `first` to the L2 cache: they are needed after the keys, and would
-/// occupy registers meanwhile.
+/// Prefetches the values of the tile that begins at `first` to the L2 cache: they are needed only after the keys, and
+/// would occupy registers until then.
 ///
 /// # Safety
 /// The arguments are as the docs of their fields say.
@@ -200,12 +200,12 @@ unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64
 #[inline(always)]
 unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &PerThread<u32>) {
     for k in 0..PAIRS {
-        // SAFETY: a place of the tile.
+        // SAFETY: places are within the tile.
         unsafe { memory.values.add(places[k]).store(values[k]) };
     }
 }
 
-/// The lanes with this digit. Called by the whole warp. A vote per bit is faster than `match.any.sync`.
+/// The lanes with this digit. Called by the whole warp. Takes one vote per bit, which is faster than `match.any.sync`.
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together.
@@ -260,7 +260,7 @@ unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
 /// Writes the pair at `place` of the sorted tile.
 ///
 /// # Safety
-/// There is one, and the shifts are stored.
+/// `place` is below the number of pairs of the tile, and the shifts are stored.
 #[inline(always)]
 unsafe fn write_pair(args: &PassArgs, memory: SharedMemory, place: u32) {
     // SAFETY: shifted places are those of the sorted array, within `len`.
