@@ -45,7 +45,7 @@ impl Event {
     /// Blocks the calling thread until the event is complete.
     ///
     /// # Errors
-    /// Those of the work before it.
+    /// Returns the error of the work before the event.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context.call(|| unsafe { sys::cuEventSynchronize(self.raw) })
@@ -55,7 +55,7 @@ impl Event {
     /// microsecond. Blocks until both are complete.
     ///
     /// # Errors
-    /// Those of the work before; an error of the driver if one of them was never recorded.
+    /// Returns the error of the work before either event, or the driver's error if one of them was never recorded.
     pub fn since(&self, earlier: &Self) -> Result<Duration> {
         earlier.synchronize()?;
         self.synchronize()?;

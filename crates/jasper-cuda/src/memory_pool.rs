@@ -6,9 +6,9 @@ use cust::sys::{self, CUmemPool_attribute, CUmemoryPool};
 use crate::error::Result;
 use crate::{Context, Device};
 
-/// Keeps freed device memory in the pool of this process while it lives, by raising the pool's release threshold.
-/// Without it each synchronization returns unused memory to the driver, and allocating it again costs a millisecond or
-/// two per 100 MB. Any number may exist per device.
+/// Keeps freed device memory in the pool of this process while this value lives, by raising the pool's release
+/// threshold. Without it each synchronization returns unused memory to the driver, and allocating it again costs a
+/// millisecond or two per 100 MB. Any number may exist per device.
 #[derive(Debug)]
 pub struct PoolRetention(MemoryPool);
 
@@ -62,7 +62,7 @@ impl PeakMemory {
         Ok(Self(pool))
     }
 
-    /// The most bytes in use at once since the start.
+    /// The maximum number of bytes in use at once since the start.
     ///
     /// # Errors
     /// Returns the driver's error.

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 const ALIGNMENT: usize = 256;
 
 /// An array in page-locked host memory, mapped into every context at its host address. The device copies it by DMA,
-/// several times as fast as pageable memory and concurrently with kernels, and kernels can access it directly. A limited
-/// resource: the system cannot page it out.
+/// several times as fast as pageable memory and concurrently with kernels, and kernels can access it directly. Pinned
+/// memory is a limited resource, because the system cannot page it out.
 pub struct Pinned<T: Pod> {
     context: Context,
     first: *mut T,
@@ -28,10 +28,10 @@ unsafe impl<T: Pod + Send> Send for Pinned<T> {}
 unsafe impl<T: Pod + Sync> Sync for Pinned<T> {}
 
 impl<T: Pod> Pinned<T> {
-    /// Allocates `len` elements of any values: those that the operating system initializes memory with.
+    /// Allocates `len` elements with arbitrary values: the contents of the memory that the operating system provides.
     ///
     /// # Errors
-    /// [`Error::NotPinned`]: the operating system refuses.
+    /// Returns [`Error::NotPinned`] if the operating system refuses to pin the memory.
     pub(crate) fn allocate(context: &Context, len: usize) -> Result<Self> {
         let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
         let bytes = len.saturating_mul(size_of::<T>());
@@ -47,10 +47,10 @@ impl<T: Pod> Pinned<T> {
         Ok(Self { context: context.clone(), first: first.cast(), len })
     }
 
-    /// Allocates `len` zeros. Cost: some milliseconds per 10 MB.
+    /// Allocates `len` zeros. Takes some milliseconds per 10 MB.
     ///
     /// # Errors
-    /// [`Error::NotPinned`]: the operating system refuses.
+    /// Returns [`Error::NotPinned`] if the operating system refuses to pin the memory.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
         let pinned = Self::allocate(context, len)?;
         // SAFETY: the driver allocated that many elements, which may be zero.
@@ -68,8 +68,8 @@ impl<T: Pod> Drop for Pinned<T> {
     }
 }
 
-/// Kernels access it at its host address, over PCIe: suitable for what a kernel reads or writes once. The host
-/// synchronizes with the device before it reads.
+/// Kernels access the array at its host address, over PCIe, which suits data that a kernel reads or writes once. The
+/// host must synchronize with the device before it reads.
 impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     fn len(&self) -> usize {
         self.len

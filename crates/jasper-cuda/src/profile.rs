@@ -26,7 +26,7 @@ impl<T: Element> SearchContexts<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-        // Refuses invalid parameters before allocating.
+        // Refuses invalid parameters before memory is allocated.
         graph.plan(params)?;
         let prepared = graph.host().vectors().prepare_all(queries)?;
         // Allocating temporary memory from the driver is not timed.

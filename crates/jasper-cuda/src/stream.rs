@@ -79,7 +79,7 @@ impl Stream {
     /// Blocks the calling thread until all queued work is complete.
     ///
     /// # Errors
-    /// Those of the work: a kernel's fault is reported here or by any later call.
+    /// Returns the error of that work: a kernel's fault is reported here or by any later call.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context().call(|| unsafe { sys::cuStreamSynchronize(self.raw()) })
@@ -110,7 +110,7 @@ impl Stream {
     /// Launches the kernel `entry` of a module.
     ///
     /// # Errors
-    /// Returns [`Error::UnknownKernel`], [`Error::Launch`], and those of the driver.
+    /// Returns [`Error::UnknownKernel`], [`Error::Launch`], or the driver's error.
     ///
     /// # Safety
     /// The kernel must take one parameter with the layout of `A`, and be sound for `args`: see
@@ -163,7 +163,7 @@ impl Stream {
         })
     }
 
-    /// The pinned memory for copies, allocated by the first of them.
+    /// The pinned memory for copies, allocated by the first copy.
     fn staging<'a>(&self, staging: &'a mut Option<Staging>) -> Result<&'a mut Staging> {
         Ok(match staging {
             Some(staging) => staging,
@@ -210,7 +210,7 @@ impl gpu_kernels::Stream for Stream {
         Ok(buffer)
     }
 
-    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
+    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
     fn write_range<T: Pod, E: From<Error>>(
         &self,
         buffer: &mut Buffer<T>,
@@ -238,7 +238,7 @@ impl gpu_kernels::Stream for Stream {
         Ok(())
     }
 
-    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
+    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
     fn read_range<T: Pod>(
         &self,
         buffer: &Buffer<T>,
@@ -291,7 +291,7 @@ impl gpu_kernels::Stream for Stream {
         self.context().call(|| unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.raw()) })
     }
 
-    /// Panics if another stream allocated one of them.
+    /// Panics if another stream allocated one of the arrays.
     fn copy<T: Pod>(&self, from: &Buffer<T>, to: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(from);
         self.check_owner(to);
@@ -306,7 +306,7 @@ impl gpu_kernels::Stream for Stream {
     }
 
     /// The first call moves the array to memory that grows in place, if the device supports virtual memory management.
-    /// An array on the host is copied by each call, and takes its memory twice meanwhile.
+    /// Each call copies an array in host memory, which takes its memory twice meanwhile.
     fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(buffer);
         if len <= buffer.len() || buffer.extend(len)? {

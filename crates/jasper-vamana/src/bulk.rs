@@ -61,7 +61,8 @@ impl<T: Element> Linked<T> {
 /// Takes the memory of [`BuildShape::plan_on_host`].
 ///
 /// # Errors
-/// [`UpdateError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+/// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
+/// cancelled.
 pub fn bulk_build<T: Element>(
     executor: &CpuExecutor,
     vectors: &dyn VectorSource<T>,
@@ -79,7 +80,8 @@ pub fn bulk_build<T: Element>(
 /// vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
-/// [`UpdateError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+/// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
+/// cancelled.
 pub fn ingest<T: Element>(
     executor: &CpuExecutor,
     vectors: &dyn VectorSource<T>,
@@ -112,7 +114,7 @@ pub fn ingest<T: Element>(
 /// searches visit them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
-/// [`UpdateError`]: a checkpoint cannot be read or written, the build is cancelled.
+/// Returns [`UpdateError`] if a checkpoint cannot be read or written, the build is cancelled.
 pub fn link_on_host<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,

@@ -137,7 +137,7 @@ impl<'a> CheckpointWriter<'a> {
     /// Cost: a pass over the vectors for their checksum, and over the checkpoint.
     ///
     /// # Errors
-    /// [`CheckpointError`]: the checkpoint is damaged, or of another build.
+    /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
     pub(crate) fn resume<T: Element>(
         checkpoints: Checkpoints<'a>,
         graph: &mut Graph<T>,

@@ -36,7 +36,7 @@ pub fn quantize<T: Element>(
 /// vectors.
 ///
 /// # Errors
-/// [`UpdateError`]: the vectors were dropped or cannot be quantized, or the call was cancelled.
+/// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized, or the call was cancelled.
 pub fn encode<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
@@ -89,7 +89,7 @@ const REPORT_VERTICES: usize = 500;
 /// Cost: training a quantizer, and quantizing about 20,000 vectors.
 ///
 /// # Errors
-/// [`UpdateError::Quantize`]: no quantizer can be trained on the remaining vectors.
+/// Returns [`UpdateError::Quantize`] if no quantizer can be trained on the remaining vectors.
 pub fn code_report<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,

@@ -41,7 +41,7 @@ impl<'a> LinkProgress<'a> {
     /// Cost: nothing without checkpoints, else a pass over the vectors and over the checkpoint.
     ///
     /// # Errors
-    /// [`CheckpointError`]: the checkpoint is damaged, or of another build.
+    /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
     pub fn resume<T: Element>(
         graph: &mut Graph<T>,
         order: &'a [VectorId],
@@ -66,7 +66,7 @@ impl<'a> LinkProgress<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`UpdateError`]: the device fails, a checkpoint cannot be written, the build is cancelled.
+    /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.
     pub fn run<T: Element, E: Executor<T>>(
         mut self,
         executor: &E,

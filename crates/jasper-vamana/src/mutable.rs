@@ -146,7 +146,7 @@ impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
 /// Runs `work` on a graph as one transaction. What it changed is kept if it succeeds, and undone if it fails or panics.
 ///
 /// # Errors
-/// Those of `work`, and through `failed` those of the device.
+/// Those of `work`, and through `failed` errors of the device.
 pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E>(
     graph: &mut L,
     failed: impl FnOnce(G::Error) -> E,

@@ -401,7 +401,7 @@ impl AnyIndex {
     /// See [`Index::vector`].
     ///
     /// # Errors
-    /// [`VectorError`]: the index is of another element.
+    /// Returns [`VectorError`] if the index is of another element.
     pub fn vector<T: Element>(&self, key: Key) -> Result<Option<Vec<T>>, VectorError> {
         Ok(self.of::<T>()?.vector(key))
     }

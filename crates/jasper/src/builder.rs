@@ -416,7 +416,7 @@ impl<'a> IndexBuilder<'a> {
     /// [`Device::Cuda`] need not exist; [`Device::Auto`] is where [`Self::build`] would build now.
     ///
     /// # Errors
-    /// [`BuildError`]: a parameter is out of bounds.
+    /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let shape = self.shape(count, dimension)?;
         match self.device {
@@ -428,7 +428,7 @@ impl<'a> IndexBuilder<'a> {
     /// [`Self::memory_plan`], checked against the free memory of the host and the device, as [`Self::build`] does first.
     ///
     /// # Errors
-    /// [`BuildError::Memory`]: there is not enough.
+    /// Returns [`BuildError::Memory`] if there is not enough.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let (cuda, plan) = self.choose_device::<T>(&self.shape(count, dimension)?)?;
         match check_free(&plan, cuda.as_ref()) {

@@ -24,38 +24,37 @@ use crate::graph::{DeviceGraph, EdgeRows, GraphId, MutableDeviceGraph};
 use crate::search::config::default_launch;
 use crate::search::launch::{search_args, search_kernel};
 
-/// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
-/// their candidates take no more memory than the sort of the back edges in builds of ten million vertices.
+/// Number of vertices that are searched for before they are pruned: enough to fill a device about ten times, and few
+/// enough that their candidates take no more memory than the sort of the back edges in builds of ten million vertices.
 pub(super) const SEARCH_CHUNK: usize = 1 << 15;
-/// Targets of back edges whose rows are computed before they are written.
+/// Number of targets of back edges whose rows are computed before they are written.
 pub(super) const MERGE_CHUNK: u32 = 1 << 18;
-/// Peers that a vertex is compared with before the nearest are kept. With up to 128 that are kept they take 8 KB of
-/// shared memory.
+/// Number of peers that a vertex is compared with before the nearest are selected. Together with up to 128 selected
+/// ones they take 8 KB of shared memory.
 const PEER_CHUNK: u32 = 896;
-/// Slots that are listed at once.
+/// Number of slots that are listed at once.
 const LIST_CHUNK: u32 = 1 << 20;
 
-/// Builds and updates graphs in the memory of a device: what [`CpuExecutor`] does, by kernels.
+/// Builds and updates graphs in device memory. Kernels take the steps of [`CpuExecutor`].
 ///
-/// All kernels are queued in one stream. For a batch of a bulk build the host waits for a few counters: once per
-/// chunk of searches, once for the back edges, and once per chunk of merges.
+/// All kernels are queued in one stream. In a batch of a bulk build, the host waits for a few counters: once per chunk
+/// of searches, once for the back edges, and once per chunk of merges.
 #[derive(Debug)]
 pub struct DeviceExecutor<T, S = crate::Stream> {
     stream: S,
     params: BuildParams,
-    /// Does the host's part with its threads.
+    /// Provides the threads for the host's part.
     cpu: Arc<CpuExecutor>,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Element, S: Stream> DeviceExecutor<T, S> {
-    /// An executor for copies of `graph` on the device of `stream`, which does the host's part with the threads of
-    /// `cpu`.
+    /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the host's part.
     pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
         Self { stream, params: *graph.params(), cpu, element: PhantomData }
     }
 
-    /// The stream in which everything is queued.
+    /// The stream in which all work is queued.
     pub fn stream(&self) -> &S {
         &self.stream
     }
@@ -77,7 +76,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         }
     }
 
-    /// New rows, once they are computed: publishing them then takes little time.
+    /// Waits until the new rows are computed, so that publishing them takes little time.
     fn updates(
         &self,
         rows: EdgeRows<S>,
@@ -142,7 +141,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         let mut duplicate_of = stream.allocate(batch.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
+        // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id);
@@ -237,7 +236,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             vertices_len,
             candidates_stride: candidates.max_candidates,
         };
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the candidates
+        // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
         unsafe { stream.launch(&graph.kernel(Link::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
@@ -317,8 +316,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             ids: rows.ids.output(),
             targets: len,
         };
-        // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
-        // graph, and are grouped by their targets, of which there are as many.
+        // SAFETY: the rows have just been allocated in these shapes; the edges are sorted, lead from and to slots of
+        // the graph, and are grouped by their targets, of which there are as many.
         unsafe { self.stream.launch(&graph.kernel(Merge::for_rows), args)? };
         *merged += len;
         Ok(Some(self.updates(rows, &counters, id)?))
@@ -346,7 +345,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             slots,
             edges_stride: graph.args().edges_stride,
         };
-        // SAFETY: the graph has as many rows and bits; there is a word for each 32 of them.
+        // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
         unsafe { stream.launch(&FindRowsToRepair, args)? };
         let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
         let mut vertices = Vec::new();
@@ -375,8 +374,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             ids: rows.ids.output(),
             rows: rows.len(),
         };
-        // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
-        // each.
+        // SAFETY: the rows have just been allocated in these shapes, of slots of the graph, as checked, which has a bit
+        // for each.
         unsafe { self.stream.launch(&graph.kernel(Repair::for_rows), args)? };
         self.updates(rows, &counters, graph.id)
     }

@@ -222,7 +222,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
     ///   the launches are complete. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
-    /// - `slot_array` is from [`Self::upload_slots`] with this stream.
+    /// - `slot_array` is from [`Self::upload_slots`] or [`Self::kept_slots`]; its contents are complete on the device.
     pub(crate) unsafe fn enqueue(
         &self,
         stream: &S,

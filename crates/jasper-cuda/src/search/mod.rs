@@ -34,23 +34,25 @@ use launch::{MAX_FRONTIER, check_shared_memory, search_kernel};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
-/// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
-/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a filter.
+/// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, and reuses those of
+/// finished calls. Once there have been as many concurrent calls of the same size, a call allocates nothing, except for
+/// a filter.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
-/// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
-/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a filter for every live key.
+/// refused. If tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
+/// results are those of the CPU for a smaller `beam_width`. A predicate is evaluated for every live key on each call;
+/// the bitmap of a `KeyFilter` is cached on the device.
 ///
-/// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU:
-/// a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances
-/// differ by less may change order.
+/// In all other cases the results are the same, id for id if sums are exact. Floats are summed in another order than on
+/// the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
+/// distances differ by less may change order.
 pub struct SearchContexts<T: Element> {
     context: Context,
     /// The contexts of finished calls.
     idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
 }
 
-/// What a search reads: a graph on the host, and its complete copy in device memory.
+/// A graph on the host and its complete copy in device memory, as a search reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a, T: Element> {
     host: &'a Graph<T>,
@@ -77,7 +79,7 @@ impl<'a, T: Element> GraphView<'a, T> {
 }
 
 impl<T: Element> SearchContexts<T> {
-    /// Contexts for searches on the device of `context`; created as calls need them.
+    /// A pool of contexts for searches on the device of `context`. Contexts are created as calls need them.
     pub fn new(context: &Context) -> Self {
         Self { context: context.clone(), idle: Mutex::default() }
     }
@@ -140,7 +142,8 @@ impl<T: Element> SearchContexts<T> {
     /// admits another of them.
     ///
     /// # Errors
-    /// [`SearchError`]: invalid parameters, arrays that do not have the shapes of [`DeviceBatch`], or an error of the device.
+    /// Returns [`SearchError`] if parameters are invalid, the arrays do not have the shapes of [`DeviceBatch`], or the
+    /// device fails.
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` is on another device.
@@ -189,8 +192,8 @@ impl<T: Element> DeviceGraph<T> {
     /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
     ///
     /// # Errors
-    /// [`Error::RowTooLong`](crate::Error::RowTooLong): a search needs more shared memory than a block has.
-    /// [`Error::Ptx`](crate::Error::Ptx): the device or its driver is too old for the kernels.
+    /// Returns [`Error::RowTooLong`](crate::Error::RowTooLong) if a search needs more shared memory than a block has.
+    /// Returns [`Error::Ptx`](crate::Error::Ptx) if the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
         let beam_width = SearchParams::new(10).beam_width;
         check_shared_memory(self, beam_width, context.device().shared_per_block)?;

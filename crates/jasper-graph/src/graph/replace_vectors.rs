@@ -25,7 +25,7 @@ impl<T: Element> Graph<T> {
     /// points stay; the edges are cleared.
     ///
     /// # Errors
-    /// [`VectorError`]: there is no memory. The graph is dropped.
+    /// Returns [`VectorError`] if there is no memory. The graph is dropped.
     ///
     /// # Panics
     /// Panics if a transaction is open.

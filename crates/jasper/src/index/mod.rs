@@ -61,7 +61,7 @@ impl<T: Element> Index<T> {
     /// An index over a graph, for example one that [`crate::graph::interop`] read, with one thread per CPU.
     ///
     /// # Errors
-    /// [`PoolError`]: the threads cannot be started.
+    /// Returns [`PoolError`] if the threads cannot be started.
     pub fn from_graph(graph: Graph<T>) -> Result<Self, PoolError> {
         Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?)))
     }
@@ -197,7 +197,7 @@ impl<T: Element> Index<T> {
     /// as for [`Self::read_graph`].
     ///
     /// # Errors
-    /// [`CheckError`]: the device failed.
+    /// Returns [`CheckError`] if the device failed.
     pub fn check(&self) -> Result<CheckReport, CheckError> {
         self.check_with_progress(&mut no_progress)
     }
@@ -205,7 +205,7 @@ impl<T: Element> Index<T> {
     /// [`Self::check`] with a progress callback.
     ///
     /// # Errors
-    /// [`CheckError`]: the device failed, or the call was cancelled.
+    /// Returns [`CheckError`] if the device failed, or the call was cancelled.
     pub fn check_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
         Ok(self.read_graph(|graph| CheckReport::new(graph, self.executor.pool(), progress))??)
     }
@@ -218,7 +218,7 @@ impl<T: Element> Index<T> {
     /// copies the edges to the host.
     ///
     /// # Errors
-    /// [`DeviceError`]: the device failed.
+    /// Returns [`DeviceError`] if the device failed.
     pub fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
         // Under the lock, changes wait before they lock the graph: a waiting write would hold up searches.
         let _writer = match self.device() {

@@ -49,7 +49,7 @@ impl<T: Element> Index<T> {
     /// Drops the codes; searches are exact again.
     ///
     /// # Errors
-    /// [`UpdateError`]: codes are all there is.
+    /// Returns [`UpdateError`] if codes are all there is.
     pub fn clear_codes(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         self.backend.read(|graph| graph.require_vectors())?;
@@ -75,7 +75,7 @@ impl<T: Element> Index<T> {
     /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
     ///
     /// # Errors
-    /// [`UpdateError`]: no quantizer can be trained on the vectors.
+    /// Returns [`UpdateError`] if no quantizer can be trained on the vectors.
     pub fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
         self.read_graph(|graph| code_report(&self.executor, graph))?
     }
@@ -85,7 +85,7 @@ impl<T: Element> Index<T> {
     /// memory. Updated with every change, not saved. Does nothing for other elements, or for searches on a CUDA device.
     ///
     /// # Errors
-    /// [`UpdateError`]: there is no memory for it.
+    /// Returns [`UpdateError`] if there is no memory for it.
     pub fn sketch(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         let sketched = self.backend.change(|graph| graph.vectors_mut().build_sketches(None))?;

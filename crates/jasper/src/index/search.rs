@@ -86,7 +86,7 @@ impl<T: Element> Index<T> {
     /// distance 0.
     ///
     /// # Errors
-    /// [`SearchError`]: there is no such key, or the index has no vectors, or as for [`Self::search`].
+    /// Returns [`SearchError`] if there is no such key, or the index has no vectors, or as for [`Self::search`].
     pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         let vector = self.backend.read(|graph| {
             graph.require_vectors()?;

@@ -137,7 +137,7 @@ impl<T: Element> Index<T> {
     /// Worth it when a tenth of the vectors is deleted: searches traverse them until then.
     ///
     /// # Errors
-    /// [`UpdateError`]: the device failed, or vectors were [dropped](Self::drop_vectors).
+    /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors).
     pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
         self.consolidate_with_progress(&mut no_progress)
     }
