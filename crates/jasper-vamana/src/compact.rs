@@ -16,7 +16,7 @@ pub struct CompactReport {
 /// Moves the last vertices into free slots, so that no free slot is left and the tables shrink. Search results do not
 /// change.
 ///
-/// Deleted vertices that were not consolidated move like any other. Cost: every row is read and written once.
+/// Deleted vertices that were not consolidated move like all others. Every row is read and written once.
 ///
 /// # Errors
 /// Returns [`VectorError::Memory`] if memory for the tables cannot be allocated; the graph is unchanged.

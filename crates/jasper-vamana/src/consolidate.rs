@@ -42,7 +42,7 @@ pub struct ConsolidateReport {
 
 /// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.
 ///
-/// Cost: every row is read; rows with deleted neighbors are recomputed.
+/// Every row is read, and rows with deleted neighbors are recomputed.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the graph is unchanged.

@@ -9,7 +9,7 @@ use jasper_quant::TrainError;
 
 use crate::CheckpointError;
 
-/// An index could not be built or changed. Each operation documents what it leaves after an error.
+/// An index could not be built or changed. Each operation documents the state that it leaves after an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
@@ -22,7 +22,7 @@ pub enum UpdateError {
     /// A key was given twice in one call.
     #[error("key {0} is given twice")]
     RepeatedKey(Key),
-    /// The number of keys is not that of the vectors.
+    /// The number of keys differs from the number of vectors.
     #[error("{keys} keys for {vectors} vectors; give one key per vector")]
     KeyCount {
         /// Keys given.
@@ -45,8 +45,8 @@ pub enum UpdateError {
     /// A checkpoint of a bulk build cannot be written or resumed from.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The device failed. From an index of the crate `jasper` this is its `DeviceError`; from the crate `jasper-cuda`,
-    /// its `Error`.
+    /// The device failed. An index of the crate `jasper` returns a `DeviceError`; the crate `jasper-cuda` returns its
+    /// `Error`.
     #[error(transparent)]
     Device(Box<dyn Error + Send + Sync>),
 }

@@ -14,7 +14,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Stands for a hit where a query has fewer than `k`.
+    /// Stands for no hit, where a query has fewer than `k`.
     pub const NONE: Self = Self { key: NO_KEY, distance: f32::INFINITY };
 }
 
@@ -38,10 +38,10 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// Arrays without hits.
+    /// Allocates arrays without hits.
     ///
     /// # Errors
-    /// Returns [`SearchError::Memory`].
+    /// Returns [`SearchError::Memory`] if they cannot be allocated.
     pub fn new(queries: usize, k: usize) -> Result<Self, SearchError> {
         let no_memory = SearchError::Memory { queries, k };
         let Some(len) = queries.checked_mul(k) else { return Err(no_memory) };
@@ -112,12 +112,12 @@ pub struct MatchesMut<'a> {
 }
 
 impl<'a> MatchesMut<'a> {
-    /// Borrows two arrays, whose sizes are checked by the search.
+    /// Borrows two arrays. The search checks their sizes.
     pub fn new(keys: &'a mut [Key], distances: &'a mut [f32]) -> Self {
         Self { keys, distances }
     }
 
-    /// Length of both arrays, or of the one that differs from `expected`.
+    /// The length of both arrays, or of one that differs from `expected`.
     pub(crate) fn len(&self, expected: usize) -> usize {
         if self.keys.len() == expected { self.distances.len() } else { self.keys.len() }
     }

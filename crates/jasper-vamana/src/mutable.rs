@@ -1,4 +1,4 @@
-//! Graphs in use: changing them under a lock that searches share, and in transactions.
+//! Graphs in use, which are changed in transactions, under a lock that searches share.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,26 +21,27 @@ pub trait MutableGraph {
     /// The host's graph. Its edges may be older than those of the device.
     fn host(&self) -> &Graph<Self::Element>;
 
-    /// The host's graph, once its edges are up to date: see [`Executor::read_edges`](crate::Executor::read_edges).
+    /// The host's graph, whose edges have been brought up to date with
+    /// [`Executor::read_edges`](crate::Executor::read_edges).
     fn into_host(self) -> Graph<Self::Element>;
 
-    /// Changes everything but edges: in the host's graph, then in the device's copies.
+    /// Changes vectors, keys, tombstones and start points: first in the host's graph, then in the device's copies.
     ///
     /// # Errors
-    /// Of the device. The copies may then differ from the host's graph until the caller rolls back.
+    /// Returns the device's error. The copies may then differ from the host's graph until the caller rolls back.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<Self::Element>) -> R) -> Result<R, Self::Error>;
 
     /// Begins to log everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
     /// # Errors
-    /// Of the device; nothing is logged.
+    /// Returns the device's error; nothing is logged.
     fn begin(&mut self) -> Result<(), Self::Error>;
 
     /// Keeps the changes since [`Self::begin`].
     fn commit(&mut self);
 
-    /// Undoes all changes since [`Self::begin`], those of edges included. A device that fails at this is unusable:
-    /// every later call returns its error.
+    /// Undoes all changes since [`Self::begin`], including changes of edges. A device that fails in this call is
+    /// unusable: every later call returns its error.
     fn rollback(&mut self);
 }
 
@@ -85,7 +86,7 @@ pub trait GraphLock<G: MutableGraph> {
     /// Runs `write` on the graph, while no search reads it.
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R;
 
-    /// [`MutableGraph::change`].
+    /// Runs [`MutableGraph::change`] on the graph.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -108,7 +109,7 @@ impl<G: MutableGraph> GraphLock<G> for Exclusive<'_, G> {
     }
 }
 
-/// Ignores poisoning: a reader that panics changes nothing, and what a writer changed is undone by its transaction.
+/// Ignores poisoning: a reader that panics changes nothing, and the transaction of a writer undoes its changes.
 impl<G: MutableGraph> GraphLock<G> for &RwLock<G> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         read(&RwLock::read(self).unwrap_or_else(PoisonError::into_inner))
@@ -143,10 +144,10 @@ impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
     }
 }
 
-/// Runs `work` on a graph as one transaction. What it changed is kept if it succeeds, and undone if it fails or panics.
+/// Runs `work` on a graph as one transaction. Its changes are kept if it succeeds, and undone if it fails or panics.
 ///
 /// # Errors
-/// Those of `work`, and through `failed` errors of the device.
+/// Returns the error of `work`, or the device's error, converted by `failed`.
 pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E>(
     graph: &mut L,
     failed: impl FnOnce(G::Error) -> E,
@@ -155,10 +156,10 @@ pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E>(
     run_transaction(graph, work, Result::is_ok).map_err(failed)?
 }
 
-/// Runs `work` on a graph, and undoes in any case what it changed.
+/// Runs `work` on a graph, and always undoes its changes.
 ///
 /// # Errors
-/// Those of `work` and of the device.
+/// Returns the error of `work`, or the device's error.
 pub fn rolled_back<G: MutableGraph, L: GraphLock<G>, R>(
     graph: &mut L,
     work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, G::Error>,

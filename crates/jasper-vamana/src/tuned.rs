@@ -70,7 +70,7 @@ impl TunedSearch {
     /// Decodes the section `tuned searches` of a file: searches in ascending order of device, target, k and batch.
     ///
     /// # Errors
-    /// Returns [`FileFault::Invalid`].
+    /// Returns [`FileFault::Invalid`] if the section cannot be decoded.
     pub fn decode(section: &[u8]) -> Result<Vec<Self>, FileFault> {
         let invalid = |problem| FileFault::Invalid { section: Section::TunedSearches, problem };
         let records = section.chunks(RECORD_BYTES);
@@ -138,7 +138,7 @@ impl TunedSearch {
         record
     }
 
-    /// As much of the name as a file holds.
+    /// The prefix of the name that a file stores.
     fn stored_name(&self) -> &str {
         &self.device[..self.device.floor_char_boundary(DEVICE_BYTES)]
     }
