@@ -59,13 +59,13 @@ macro_rules! any_element {
     ($(#[$doc:meta])* $Any:ident $(<$life:lifetime>)?, $Of:ident) => {
         $(#[$doc])*
         pub enum $Any $(<$life>)? {
-            /// Of `f32`.
+            /// The element type is `f32`.
             F32($Of<$($life,)? f32>),
-            /// Of `f16`.
+            /// The element type is `f16`.
             F16($Of<$($life,)? f16>),
-            /// Of `u8`.
+            /// The element type is `u8`.
             U8($Of<$($life,)? u8>),
-            /// Of `i8`.
+            /// The element type is `i8`.
             I8($Of<$($life,)? i8>),
         }
 
@@ -95,7 +95,7 @@ macro_rules! any_element {
     };
 }
 
-/// Evaluates an expression on what a value of any element holds.
+/// Evaluates an expression on the contents of a value of any element type.
 macro_rules! any {
     ($Any:ident($any:expr), $held:ident => $body:expr) => {
         match $any {
@@ -105,7 +105,7 @@ macro_rules! any {
             $Any::I8($held) => $body,
         }
     };
-    // On an index and vectors, which have to be of the same element.
+    // For an index and vectors, which must have the same element type.
     (AnyIndex($any:expr), $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
         match ($any, $vectors) {
             (AnyIndex::F32($index), $Vectors::F32($view)) => $body,
@@ -316,7 +316,7 @@ forward! {
 }
 
 impl OpenOptions {
-    /// [`Self::open`] with the element type of the file.
+    /// Opens an index as [`Self::open`] does, with the element type of the file.
     ///
     /// # Errors
     /// Returns [`FileError`].
@@ -340,7 +340,7 @@ impl OpenOptions {
 }
 
 impl IndexBuilder<'_> {
-    /// [`Self::build`] with the element type of the vectors.
+    /// Builds an index as [`Self::build`] does, with the element type of the vectors.
     ///
     /// # Errors
     /// Returns [`BuildError`].
@@ -363,7 +363,7 @@ impl IndexBuilder<'_> {
         })
     }
 
-    /// [`Self::empty`] with an element type known at run time.
+    /// Creates an index as [`Self::empty`] does, with an element type known at run time.
     ///
     /// # Errors
     /// Returns [`BuildError`].
@@ -401,7 +401,7 @@ impl AnyIndex {
     /// See [`Index::vector`].
     ///
     /// # Errors
-    /// Returns [`VectorError`] if the index is of another element.
+    /// Returns [`VectorError`] if the index has another element type.
     pub fn vector<T: Element>(&self, key: Key) -> Result<Option<Vec<T>>, VectorError> {
         Ok(self.of::<T>()?.vector(key))
     }
@@ -425,7 +425,7 @@ impl AnyIndex {
     /// See [`Index::tune_with_progress`].
     ///
     /// # Errors
-    /// Returns [`TuneError`], also for queries of another element.
+    /// Returns [`TuneError`], also if the queries have another element type.
     pub fn tune_with_progress(
         &self,
         goal: Goal,

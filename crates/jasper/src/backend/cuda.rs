@@ -70,7 +70,7 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// The copy of a graph on a device, before it is combined with the graph itself.
+/// The device copy of a graph, before it is combined with the graph.
 pub(crate) struct Upload<T: Element> {
     stream: Stream,
     copy: DeviceGraph<T>,
@@ -106,7 +106,8 @@ impl<T: Element> Upload<T> {
     }
 }
 
-/// A graph on a device, with what searches and changes it there. Vectors, keys and tombstones are on the host too.
+/// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
+/// host.
 #[derive(Debug)]
 pub(crate) struct CudaBackend<T: Element> {
     graph: RwLock<MutableDeviceGraph<T>>,
@@ -124,7 +125,7 @@ impl<T: Element> CudaBackend<T> {
         GraphLock::read(&&self.graph, read)
     }
 
-    /// Checks that the device can insert and consolidate: kernels take a maximum of build parameters and dimensions.
+    /// Checks that the device can insert and consolidate. Kernels limit build parameters and dimensions.
     fn check_updates(&self) -> Result<(), DeviceError> {
         self.read(MutableDeviceGraph::check_updates).map_err(failed(self.ordinal()))
     }
@@ -277,7 +278,7 @@ impl BuildDevice {
         self.0.free_memory().map_err(failed(self.ordinal()))
     }
 
-    /// Has the driver compile what [`Self::link`] launches, while the caller keeps the result.
+    /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
     pub(crate) fn prepare<T: Element>(&self, shape: &BuildShape) -> KernelPreload {
         KernelPreload::for_build::<T>(&self.0, shape)
     }

@@ -25,7 +25,8 @@ pub(crate) use cuda::CudaBackend;
 pub(crate) use cuda::{BuildDevice, Upload, check_device, plan_build, plan_graph};
 pub(crate) use host::HostBackend;
 
-/// The graph of an index, and what searches and changes it. Callers of methods that change it hold the writer lock.
+/// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
+/// writer lock.
 pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].
     fn device(&self) -> Device;
@@ -41,7 +42,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Where searches read vectors.
     fn vector_storage(&self) -> MemorySpace;
 
-    /// The widest beam of its searches.
+    /// The widest beam of searches.
     fn max_beam_width(&self) -> usize;
 
     /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::read_edges`].
@@ -61,7 +62,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         Ok(())
     }
 
-    /// The graph, whose edges were [read](Self::read_edges) before. The caller holds the only reference.
+    /// The graph. The caller holds the only reference, and has [read](Self::read_edges) the edges.
     fn into_graph(self: Arc<Self>) -> Graph<T>;
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
@@ -85,13 +86,14 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 
     fn compact(&self) -> Result<CompactReport, UpdateError>;
 
-    /// Calls `work` while some vertices have no out-edges, and restores these.
+    /// Removes the out-edges of some vertices, calls `work`, and restores the edges.
     ///
     /// # Errors
     /// Returns [`DeviceError`]; `work` may then not have been called.
     fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
 
-    /// On a CUDA device, the time of one launch without transfers, and the cost of each query. `None` on the CPU.
+    /// Measures the time of one launch without transfers, and the cost of each query, on a CUDA device. `None` on the
+    /// CPU.
     ///
     /// # Errors
     /// Returns [`SearchError`].
@@ -103,7 +105,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Measured peaks of the CUDA device; `None` on the CPU.
+    /// Measures the peaks of the CUDA device. `None` on the CPU.
     ///
     /// # Errors
     /// Returns [`DeviceError`].
@@ -118,14 +120,14 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 }
 
 impl<T: Element> dyn Backend<T> {
-    /// [`Self::read_graph`] with a result.
+    /// As [`Self::read_graph`], with a result.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
         let (mut read, mut result) = (Some(read), None);
         self.read_graph(&mut |graph| result = read.take().map(|read| read(graph)));
         result.expect("the backend has a graph")
     }
 
-    /// [`Self::change_graph`] with a result.
+    /// As [`Self::change_graph`], with a result.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
         let (mut change, mut result) = (Some(change), None);
         self.change_graph(&mut |graph| result = change.take().map(|change| change(graph)))?;
@@ -133,7 +135,7 @@ impl<T: Element> dyn Backend<T> {
     }
 }
 
-/// The first CUDA device for which `try_device` returns something. A device that is absent or full is passed over; one
+/// The first CUDA device for which `try_device` returns a value. Devices that are absent or full are skipped; a device
 /// that fails is an error.
 ///
 /// # Errors
@@ -156,7 +158,7 @@ fn unless_unavailable<R>(result: Result<R, DeviceError>) -> Result<Option<R>, De
     }
 }
 
-/// [`Backend::without_edges`] on any graph.
+/// Implements [`Backend::without_edges`] for any graph.
 fn without_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,

@@ -1,4 +1,4 @@
-//! Changes: inserts, deletes, and what cleans up after them.
+//! Changes: inserts, deletes, consolidation and compaction.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use crate::Index;
 impl<T: Element> Index<T> {
     /// Adds vectors, each under the key at the same position.
     ///
-    /// Identical vectors share a vertex of the graph. Small batches are fine: each vector costs a search, and on a CUDA
-    /// device large batches are faster.
+    /// Identical vectors share a vertex of the graph. The cost is that of a search per vector, so small batches are
+    /// fine. On a CUDA device, large batches are faster.
     ///
     /// # Errors
     /// Returns [`UpdateError`].
@@ -63,13 +63,13 @@ impl<T: Element> Index<T> {
     ) -> Result<(Key, InsertReport), UpdateError> {
         let _writer = self.lock_writer();
         let first = self.backend.read(|graph| graph.keys().next_key());
-        // The last key there could be is NO_KEY, which is reserved.
+        // The largest key is NO_KEY, which is reserved.
         let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
         let keys: Vec<Key> = (first..end).collect();
         Ok((first, self.backend.insert(vectors, &keys, Existing::Refuse, progress)?))
     }
 
-    /// Adds vectors under keys; a key that is in the index gets the new vector in place of its old one.
+    /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
     ///
     /// # Errors
     /// Returns [`UpdateError`].
@@ -91,7 +91,7 @@ impl<T: Element> Index<T> {
         self.backend.insert(vectors, keys, Existing::Replace, progress)
     }
 
-    /// Adds one vector under a key; if the key is in the index, it gets the new vector in place of its old one.
+    /// Adds one vector under a key, replacing its vector if the key is already in the index.
     ///
     /// # Errors
     /// Returns [`UpdateError`].
@@ -116,7 +116,7 @@ impl<T: Element> Index<T> {
         self.change_keys(keys, KeyMap::restorable_slot, KeyMap::restore)
     }
 
-    /// Changes all keys, if all of them pass the check.
+    /// Changes all keys if all of them pass the check, and none otherwise.
     fn change_keys(
         &self,
         keys: &[Key],
@@ -134,7 +134,8 @@ impl<T: Element> Index<T> {
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
     ///
-    /// Worth it when a tenth of the vectors is deleted: searches traverse them until then.
+    /// Searches traverse deleted vectors until then. Consolidation is worthwhile when a tenth of the vectors is
+    /// deleted.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors).
@@ -156,7 +157,8 @@ impl<T: Element> Index<T> {
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
     ///
-    /// Searches wait meanwhile. Cost: a copy of what moves; on a CUDA device, memory is kept for later inserts.
+    /// Searches wait meanwhile. The cost is a copy of the vertices that move. On a CUDA device, memory is kept for
+    /// later inserts.
     ///
     /// # Errors
     /// Returns [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges
