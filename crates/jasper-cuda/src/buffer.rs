@@ -14,9 +14,9 @@ use crate::{MemoryPlan, MemorySpace, Pinned, Stream};
 /// after the work that was queued there before the drop. Only that stream uploads, fills and downloads it. A launch in
 /// another stream must be ordered with [`Event`](crate::Event)s.
 ///
-/// The array is in device memory or, when allocated by
-/// [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned host memory, which kernels access over PCIe. Reads
-/// and writes from the host then synchronize the stream and access the memory in place; so does the drop.
+/// The array is in device memory or, when allocated by [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in
+/// pinned host memory, which kernels access over PCIe. Reads and writes from the host then synchronize the stream and
+/// access the memory in place; so does the drop.
 pub struct Buffer<T: Pod> {
     stream: Stream,
     address: CUdeviceptr,

@@ -84,8 +84,7 @@ impl VectorFileOptions {
 /// An open vector file: a `len x dimension` matrix of one element.
 ///
 /// Rows are read by positioned reads, block by block and from several threads, so that a file may be larger than
-/// memory.
-/// [`Self::map`] and [`Self::load`] return all of them at once.
+/// memory. [`Self::map`] and [`Self::load`] return all of them at once.
 #[derive(Debug)]
 pub struct VectorFile<S = File> {
     pub(crate) source: S,

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! [`cust`] calls functions named `cu...` and leaves it to the linker to find them in the driver's library. A program
-//! linked so does not start where that library is missing. This crate defines those symbols instead: each looks up
-//! its namesake in the library when it is first called, and answers with an error if there is none. So a program that
-//! can use a GPU runs without one.
+//! linked so does not start where that library is missing. This crate defines those symbols instead: each looks up its
+//! namesake in the library when it is first called, and answers with an error if there is none. So a program that can
+//! use a GPU runs without one.
 //!
 //! | module | holds |
 //! | --- | --- |

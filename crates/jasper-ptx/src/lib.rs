@@ -25,8 +25,8 @@
 //! ...                                 the kernels, each a zlib stream
 //! ```
 //!
-//! OFFSET counts from behind the zero byte; COMPRESSED and LENGTH are the bytes of the stream and of its text. The
-//! zlib format brings a checksum of each kernel. Equal PTX gives equal bytes.
+//! OFFSET counts from behind the zero byte; COMPRESSED and LENGTH are the bytes of the stream and of its text. The zlib
+//! format brings a checksum of each kernel. Equal PTX gives equal bytes.
 
 #![forbid(unsafe_code)]
 

@@ -233,8 +233,8 @@ impl<'a> IndexBuilder<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from floats, its
-    /// sums round differently, and some edges differ.
+    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
+    /// floats, its sums round differently, and some edges differ.
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self

@@ -30,8 +30,8 @@ pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
     /// `[queries][padded dimension]`: rows padded with zeros to a multiple of 16 bytes, and normalized if the metric is
     /// cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
     pub queries: &'a S::Buffer<T>,
-    /// `[queries][k]`: nearest first, then [`NO_HIT`](gpu_kernels::search::NO_HIT) where a query has fewer results.
-    /// A vertex with several keys is one result, with its first key. See [`hit_from_device`].
+    /// `[queries][k]`: nearest first, then [`NO_HIT`](gpu_kernels::search::NO_HIT) where a query has fewer results. A
+    /// vertex with several keys is one result, with its first key. See [`hit_from_device`].
     pub results: &'a mut S::Buffer<DeviceHit>,
     /// `[queries][2]`: the number of vertices expanded and of distances computed, without those of the rerank.
     pub costs: &'a mut S::Buffer<u32>,

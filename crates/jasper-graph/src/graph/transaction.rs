@@ -33,8 +33,7 @@ impl Changes {
 
 impl<T: Element> Graph<T> {
     /// Begins a transaction, which [`Self::commit`] or [`Self::rollback`] ends. Until then, every change can be undone
-    /// except
-    /// [`Self::compact`] and [`Self::release_tombstones`], which come last.
+    /// except [`Self::compact`] and [`Self::release_tombstones`], which come last.
     ///
     /// Memory: the slot sets, and each row of edges that changes.
     pub fn begin(&mut self) {

@@ -191,8 +191,8 @@ impl KeyMap {
         self.next_key = undo.next_key;
     }
 
-    /// Records a change of a key: for rollback, filters, and copies of the graph. `is_first`: the key is assigned to a slot
-    /// without another.
+    /// Records a change of a key: for rollback, filters, and copies of the graph. `is_first`: the key is assigned to a
+    /// slot without another.
     fn note_change(&mut self, key: Key, slot: VectorId, is_first: bool) {
         self.history.note(slot);
         if let Some(mut undo) = self.undo.take() {

@@ -79,8 +79,8 @@ impl BuildShape {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
-    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize)
-    /// links it.
+    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize) links
+    /// it.
     #[must_use]
     pub fn quantized(self) -> Self {
         Self { metric: quantized_metric(self.metric), ..self }

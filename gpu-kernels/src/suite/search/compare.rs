@@ -94,8 +94,8 @@ impl QueryCheck<'_> {
     }
 }
 
-/// Whether what was found is `nearest`. Between vectors of unit length, distances may differ by a
-/// little, and vertices that are as far from the query may stand for each other.
+/// Whether what was found is `nearest`. Between vectors of unit length, distances may differ by a little, and vertices
+/// that are as far from the query may stand for each other.
 fn are_near(
     found: &[DeviceHit],
     nearest: &[Neighbor],

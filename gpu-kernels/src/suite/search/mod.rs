@@ -67,8 +67,8 @@ macro_rules! with_element {
     };
 }
 
-/// Every kernel, in every form, with rows of several lengths, over random graphs: few results and many, tombstones and filters, every way to share
-/// the work out.
+/// Every kernel, in every form, with rows of several lengths, over random graphs: few results and many, tombstones and
+/// filters, every way to share the work out.
 ///
 /// # Panics
 /// Panics if an answer is not that of the definition, or that not of the CPU executor, or the stream fails.
