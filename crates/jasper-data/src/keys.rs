@@ -34,7 +34,7 @@ pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
     read(&file, path)
 }
 
-/// Takes `bytes` for the content of a key file named `name`.
+/// Reads `bytes` as the content of a key file named `name`.
 ///
 /// # Errors
 /// The same as for [`read_keys`].

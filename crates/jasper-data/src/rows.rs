@@ -45,7 +45,7 @@ impl<S: ReadAt> VectorFile<S> {
     /// Reads all rows into memory.
     ///
     /// # Errors
-    /// The same as for [`Self::read_rows`], and [`ReadCause::Memory`] if there is not enough.
+    /// The same as for [`Self::read_rows`], and [`ReadCause::Memory`] if there is not enough memory.
     pub fn load<T: Element>(&self) -> Result<Rows<T>, ReadError> {
         self.check_element::<T>()?;
         self.load_as()

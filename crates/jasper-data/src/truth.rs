@@ -77,7 +77,7 @@ impl GroundTruth {
     /// Creates ground truth from `ids` and, if known, `distances`: both `queries x k`, row-major, nearest first.
     ///
     /// # Errors
-    /// Returns [`TruthError::Ragged`] and [`TruthError::Distances`].
+    /// Returns [`TruthError::Ragged`] or [`TruthError::Distances`].
     pub fn new(k: usize, ids: Vec<u32>, distances: Option<Vec<f32>>) -> Result<Self, TruthError> {
         if k == 0 || !ids.len().is_multiple_of(k) {
             return Err(TruthError::Ragged { ids: ids.len(), k });

@@ -33,12 +33,12 @@ pub struct VectorFileOptions {
 }
 
 impl VectorFileOptions {
-    /// The defaults: the format of the extension, and all rows.
+    /// The default options: the format of the extension, and all rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the format, whatever the extension.
+    /// Sets the format, regardless of the extension.
     pub fn format(mut self, format: VectorFormat) -> Self {
         self.format = Some(format);
         self
@@ -151,7 +151,7 @@ impl<S: ReadAt> VectorFile<S> {
         self.read_rows_as(range, out)
     }
 
-    /// As [`Self::read_rows`], converting each value to `T` through f32.
+    /// Reads rows as [`Self::read_rows`] does, and converts each value to `T` through f32.
     ///
     /// Conversion to f32 is lossless, except from f64; other conversions round and saturate as [`Element::from_f32`].
     ///

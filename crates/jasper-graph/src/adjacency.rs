@@ -1,4 +1,4 @@
-//! The edges between vertices, and where searches start.
+//! The edges between vertices, and the start points of searches.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ pub struct Adjacency {
     pub(crate) table: Segments<VectorId>,
     /// `(slots, 1)`. A free slot has degree 0.
     pub(crate) degrees: Segments<u16>,
-    /// Empty only if no vertex was ever linked.
+    /// The start points; empty only if no vertex was ever linked.
     pub(crate) start_points: Vec<VectorId>,
     /// Vertices linked since reachability was last verified.
     pub(crate) unchecked: usize,
@@ -24,9 +24,9 @@ pub struct Adjacency {
     pub(crate) undo: Option<Undo>,
 }
 
-/// What [`Adjacency::rollback`] restores.
+/// The state that [`Adjacency::rollback`] restores.
 ///
-/// Holds each changed row once, at its degree; rows of slots that were added since need no copy.
+/// Holds each changed row once, without unused entries. Rows of slots that were added since need no copy.
 #[derive(Debug)]
 pub(crate) struct Undo {
     slots: usize,
@@ -123,7 +123,7 @@ impl Adjacency {
     /// most `max_degree`, which is not checked.
     ///
     /// # Panics
-    /// Inside a transaction: these writes cannot be rolled back.
+    /// Panics inside a transaction, because these writes cannot be rolled back.
     pub fn chunks_mut(&mut self) -> impl Iterator<Item = (&mut [VectorId], &mut [u16])> {
         assert!(self.undo.is_none(), "writes from several threads cannot be rolled back");
         self.table.chunks_mut().zip(self.degrees.chunks_mut())
@@ -132,7 +132,7 @@ impl Adjacency {
     /// Removes all edges.
     ///
     /// # Panics
-    /// Inside a transaction.
+    /// Panics inside a transaction.
     pub fn clear(&mut self) {
         self.chunks_mut().for_each(|(_, degrees)| degrees.fill(0));
     }

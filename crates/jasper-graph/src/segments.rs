@@ -40,10 +40,10 @@ impl<T: Pod> Segment<T> {
     /// A full segment of zeros, resident only where touched.
     fn anonymous(width: usize) -> io::Result<Self> {
         let bytes = SEGMENT_ROWS * width * size_of::<T>();
-        // A small table touches little of its segment, and the rest must not count as used memory.
+        // A small table touches little of its segment. The rest must not count as used memory.
         let map = MmapOptions::new().len(bytes.max(1)).no_reserve_swap().map_anon()?;
-        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. A kernel without huge pages
-        // refuses the advice, which is harmless.
+        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. An operating system without
+        // huge pages refuses the advice, which is harmless.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Self::over(map, SEGMENT_ROWS))
@@ -151,7 +151,7 @@ impl<T: Pod> Segments<T> {
     /// Cost: a new segment is reserved, not touched; only a partial last segment of a mapped file is copied.
     ///
     /// # Errors
-    /// Returns an error if address space cannot be reserved; shortening needs none.
+    /// Returns an error if address space cannot be reserved. Shortening needs none.
     pub fn resize(&mut self, len: usize) -> io::Result<()> {
         while self.segments.len() < len.div_ceil(SEGMENT_ROWS) {
             self.make_last_whole()?;

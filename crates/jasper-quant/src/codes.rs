@@ -10,7 +10,7 @@ use crate::Layout;
 use crate::projection::ENCODE_ROWS;
 use crate::quantizer::{Quantizer, Scratch};
 
-/// A cache line of words: rows of 32 or 64 bytes never straddle two.
+/// A cache line of words. Rows of 32 or 64 bytes never straddle two lines.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u32; LINE_WORDS]);

@@ -62,7 +62,7 @@ impl Quantization {
     /// Checks the size.
     ///
     /// # Errors
-    /// Returns [`TrainError::Bits`], [`TrainError::Sectors`].
+    /// Returns [`TrainError::Bits`] or [`TrainError::Sectors`] if it is out of range.
     pub fn check(self) -> Result<(), TrainError> {
         match self {
             Self::Rabitq { bits } if !(1..=8).contains(&bits) => Err(TrainError::Bits(bits)),
@@ -96,7 +96,7 @@ impl Quantization {
             Self::Rabitq { .. } => Rotation::max_floats(dimension),
             Self::Mixed { sectors } => Mixed::max_floats(dimension, sectors),
         };
-        // The center comes on top.
+        // The center is added.
         (dimension + floats) * size_of::<f32>()
     }
 }
@@ -112,7 +112,7 @@ impl fmt::Display for Quantization {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Quantization {
-    /// As its name, `rabitq:4` or `mixed:1`.
+    /// Serializes the quantization as its name, `rabitq:4` or `mixed:1`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -93,7 +93,7 @@ pub(crate) struct Common {
 ///            int8 levels of y, and the query's terms
 /// ```
 pub(crate) trait Codec: fmt::Debug + Send + Sync {
-    /// The kind of its section.
+    /// The kind of the quantizer's section.
     const KIND: Kind;
 
     /// See [`Quantizer::quantization`].
@@ -126,7 +126,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
     fn code_parts(&self) -> CodeParts;
 
-    /// Serializes the parameters of its own, between center and units.
+    /// Serializes the quantizer's own parameters, which are between center and units.
     fn write(&self, writer: &mut Writer);
 
     /// Quantizes `residuals` (`n x dimension`), and calls `each` with the index, factors and levels of each.

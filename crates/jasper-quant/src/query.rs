@@ -95,7 +95,7 @@ impl QueryCode {
         Self { layout: Arc::clone(layout), levels, terms, groups }
     }
 
-    /// The layout of the codes that it scores.
+    /// The layout of the codes that this query scores.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -122,7 +122,7 @@ impl QueryCode {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
 
-    /// As [`Self::estimate`], at the widest SIMD level up to `level`. For tests and benches.
+    /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
     pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
@@ -182,7 +182,7 @@ struct Rounding<'a> {
     /// Levels saturate at this magnitude.
     largest: f32,
     high: &'a mut [i8],
-    /// Empty if there is one byte.
+    /// The low bytes; empty if there is one byte per level.
     low: &'a mut [i8],
 }
 

@@ -72,7 +72,7 @@ pub enum KnnError {
     NotFinite {
         /// The set with the row.
         side: Side,
-        /// The row, and where in it.
+        /// The row and coordinate.
         error: MatrixError,
     },
     /// A vector is zero, which has no cosine distance.

@@ -45,7 +45,7 @@ impl Operation {
         }
     }
 
-    /// The rows of the base that it reads.
+    /// The rows of the base that the operation reads.
     pub fn ids(&self) -> Option<&Range<u32>> {
         match self {
             Self::Insert(ids) | Self::Replace { ids, .. } => Some(ids),

@@ -39,7 +39,7 @@ impl<T: Element> Graph<T> {
     /// Creates a graph without vertices for vectors of `dimension` coordinates.
     ///
     /// # Errors
-    /// Returns [`MatrixError::Dimension`].
+    /// Returns [`MatrixError::Dimension`] if it is out of range.
     pub fn new(metric: Metric, dimension: usize, params: BuildParams) -> Result<Self, MatrixError> {
         if dimension == 0 || dimension > MAX_DIMENSION {
             return Err(MatrixError::Dimension(dimension));
@@ -107,8 +107,8 @@ impl<T: Element> Graph<T> {
         &mut self.keys
     }
 
-    /// Returns the bytes of the file's section `tuned searches`, which this crate carries and does not interpret; empty
-    /// where there are none. Quantizing and its reverse clear them: they were measured on other distances.
+    /// Returns the bytes of the file's section `tuned searches`, which this crate does not interpret; empty if there
+    /// are none. Setting or clearing codes clears them, because the searches were tuned on other distances.
     pub fn tuned_section(&self) -> &[u8] {
         &self.tuned
     }
@@ -118,8 +118,8 @@ impl<T: Element> Graph<T> {
         self.tuned = records;
     }
 
-    /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the
-    /// file's section `params`. Cost: one pass over the degrees.
+    /// Returns a checksum that changes when vertices are added or removed, or their number of edges changes: the
+    /// checksum of the file's section `params`. Cost: one pass over the degrees.
     pub fn state(&self) -> u32 {
         crate::file::state(self)
     }
@@ -138,7 +138,8 @@ impl<T: Element> Graph<T> {
     fn resize(&mut self, slots: usize) -> io::Result<()> {
         self.vectors.resize(slots)?;
         self.keys.resize(slots)?;
-        // Last: `slots` reads it, so a failure before leaves the number unchanged.
+        // The adjacency table is resized last: `slots` reads its length, so a failure before leaves the number
+        // unchanged.
         self.adjacency.resize(slots)
     }
 }

@@ -4,9 +4,10 @@ use jasper_core::{Element, VectorId};
 
 use super::Graph;
 
-/// The slots that changed, for copies of the graph on devices. In any order; a slot may appear more than once.
+/// The slots that changed, for copies of the graph on devices. They are in any order, and a slot may appear more than
+/// once.
 ///
-/// Edges are not logged: a device works on edges of its own.
+/// Edges are not logged, because a device has edges of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Slots that got a vector, and have no edges yet.
@@ -57,7 +58,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots
-    /// and is not logged: a copy is made anew after it.
+    /// and is not logged: a copy must be made anew after it.
     pub fn take_changes(&mut self) -> Changes {
         let start_points = std::mem::take(&mut self.adjacency.start_points_changed);
         match self.keys.changes.replace(Changes::default()) {
@@ -66,7 +67,7 @@ impl<T: Element> Graph<T> {
         }
     }
 
-    /// Stops logging changes: there is no copy.
+    /// Stops logging changes, because there is no copy any more.
     pub fn clear_changes(&mut self) {
         self.keys.changes = None;
     }

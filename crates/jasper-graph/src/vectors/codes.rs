@@ -104,7 +104,7 @@ pub struct CodeScorer<'a> {
     query: QueryCode,
 }
 
-/// Estimates are so cheap that lower bounds would not pay.
+/// There are no lower bounds: estimates are so cheap that bounds would not pay off.
 impl Score for CodeScorer<'_> {
     #[inline]
     fn prefetch_sift(&self, ids: &[VectorId]) {
@@ -125,7 +125,7 @@ impl<T: Element> Graph<T> {
     /// threads as it likes.
     ///
     /// # Errors
-    /// Returns [`VectorError::Memory`], [`VectorError::NoVectors`], and those of `encode`.
+    /// Returns [`VectorError::Memory`], [`VectorError::NoVectors`], or the error of `encode`.
     ///
     /// # Panics
     /// Panics if the quantizer has another metric or dimension.
@@ -147,8 +147,8 @@ impl<T: Element> Graph<T> {
         Ok(codes)
     }
 
-    /// Replaces the codes; later vectors get codes as they come. Removes tuned searches: they were measured on other
-    /// distances.
+    /// Replaces the codes. Vectors added later are encoded as well. Removes tuned searches, which were measured on
+    /// other distances.
     ///
     /// # Panics
     /// Panics if the graph has another number of slots than the one that was encoded.
@@ -158,8 +158,8 @@ impl<T: Element> Graph<T> {
         self.tuned.clear();
     }
 
-    /// Frees the vectors and keeps the codes. Searches by estimated distances, deleting and compacting still work; what
-    /// needs the vectors returns [`VectorError::NoVectors`]. Removes tuned searches.
+    /// Frees the vectors and keeps the codes. Searches by estimated distances, deleting and compacting still work;
+    /// operations that need the vectors return [`VectorError::NoVectors`]. Removes tuned searches.
     ///
     /// # Panics
     /// Panics if there are no codes.
@@ -189,7 +189,7 @@ impl<T: Element> Graph<T> {
     /// Checks that the vectors are stored.
     ///
     /// # Errors
-    /// Returns [`VectorError::NoVectors`].
+    /// Returns [`VectorError::NoVectors`] if they are not.
     pub fn require_vectors(&self) -> Result<(), VectorError> {
         if self.has_vectors() { Ok(()) } else { Err(VectorError::NoVectors) }
     }

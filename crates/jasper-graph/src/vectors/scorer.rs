@@ -6,18 +6,18 @@ use jasper_core::{Element, Metric, VectorId};
 use super::Vectors;
 use super::sketch::{Bounds, SketchedVector};
 
-/// Whether the metric needs the squared norms of the vectors. `exact`: the element is an integer.
+/// Whether the metric needs the squared norms of the vectors. `exact` says that the element is an integer.
 pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
     matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
 }
 
-/// Distances from one query, in the order of the steps of a hop of a search.
+/// Computes distances from one query. The methods are the steps of a hop of a search, in order.
 pub trait Score {
-    /// Prefetches what [`Self::sift`] reads.
+    /// Prefetches the memory that [`Self::sift`] reads.
     fn prefetch_sift(&self, ids: &[VectorId]);
-    /// Removes ids that are certainly farther than `limit`; not all of them.
+    /// Removes some of the ids that are farther than `limit`.
     fn sift(&self, limit: f32, ids: &mut Vec<VectorId>);
-    /// Prefetches what [`Self::score`] reads first.
+    /// Prefetches the memory that [`Self::score`] reads first.
     fn prefetch_score(&self, ids: &[VectorId]);
     /// Writes the distances to `ids` to `out`, of the same length.
     fn score(&self, ids: &[VectorId], out: &mut [f32]);
@@ -27,7 +27,7 @@ pub trait Score {
 /// [`Vectors::slot_scorer`].
 pub struct Scorer<'a, T: 'static> {
     vectors: &'a Vectors<T>,
-    /// Padded.
+    /// The query, padded.
     vector: &'a [T],
     squared_norm: f32,
     form: DistanceForm,
@@ -117,7 +117,7 @@ impl<T: Element> Scorer<'_, T> {
         out[0]
     }
 
-    /// Adds a sketch of the vector, if the stored vectors have sketches. Worth it for hundreds of distances.
+    /// Adds a sketch of the vector, if the stored vectors have sketches. This pays off for hundreds of distances.
     pub fn sketched(self) -> Self {
         let sketched = self.vectors.sketches.as_ref().map(|sketches| sketches.sketch_vector(self.vector));
         Self { sketched, ..self }
