@@ -1,6 +1,6 @@
 //! The dynamic shared memory of a block, by 32-bit address.
 //!
-//! It is one array of the size given at launch, which a kernel divides:
+//! Dynamic shared memory is one array of the size given at launch, which a kernel divides:
 //!
 //! ```
 //! use cuda_std::prelude::*;
@@ -114,7 +114,7 @@ impl<T: Word> Shared<T> {
     ///
     /// # Safety
     /// The same as for [`store`](Self::store), to a place that was written before; other threads may read it by
-    /// [`load_relaxed`](Self::load_relaxed), write it by this or update it atomically at the same time.
+    /// [`load_relaxed`](Self::load_relaxed), write it by this function or update it atomically at the same time.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store_relaxed(self, value: T) {
@@ -141,13 +141,13 @@ macro_rules! updates {
 macro_rules! atomics {
     ($($T:ty),*) => { $( impl Shared<$T> {
         updates! { $T:
-            /// Adds, wrapping, and gives what was there (`atom.shared.add`).
+            /// Adds, wrapping, and returns the old value (`atom.shared.add`).
             atomic_add, Add;
-            /// Leaves the lesser and gives what was there (`atom.shared.min`).
+            /// Stores the minimum and returns the old value (`atom.shared.min`).
             atomic_min, Min;
-            /// Leaves the bits of either and gives what was there (`atom.shared.or.b32`, `.b64`).
+            /// Stores the bitwise or and returns the old value (`atom.shared.or.b32`, `.b64`).
             atomic_or, Or;
-            /// Leaves `value` and gives what was there (`atom.shared.exch.b32`, `.b64`).
+            /// Stores `value` and returns the old value (`atom.shared.exch.b32`, `.b64`).
             atomic_exchange, Exchange;
         }
     } )* };

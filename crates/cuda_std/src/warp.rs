@@ -8,7 +8,7 @@ use crate::{Word, imp};
 
 /// Lanes of a warp.
 pub const WARP_SIZE: u32 = 32;
-/// The mask of a whole warp.
+/// The mask of all 32 lanes.
 pub const FULL_MASK: u32 = u32::MAX;
 
 /// The index of this thread in its warp (`%laneid`).
@@ -18,7 +18,7 @@ pub fn lane_id() -> u32 {
     imp::special(Special::Lane)
 }
 
-/// Barrier of the lanes of `mask`: what each wrote before is visible to all of them afterwards (`bar.warp.sync`).
+/// Barrier of the lanes of `mask`: all their writes before it are visible to all of them afterwards (`bar.warp.sync`).
 ///
 /// # Safety
 /// Every lane of `mask`, and no other, calls this with the same mask.

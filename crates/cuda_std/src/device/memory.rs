@@ -87,7 +87,7 @@ macro_rules! update {
 }
 
 /// # Safety
-/// As the public function of this kind of load says.
+/// The same as for the public function of this kind of load.
 #[inline(always)]
 pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
     // SAFETY: the caller's promise.
