@@ -1,4 +1,4 @@
-//! Traversals against plain ones.
+//! Compares traversals with plain ones.
 
 use std::collections::BTreeSet;
 
@@ -95,8 +95,8 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
     }
 }
 
-/// The nearest candidate that is reached and has room: if all have, and if few do; with ties, and with empty
-/// vertices_len.
+/// The nearest candidate that is reached and has room, where all candidates have room and where few do; with ties, and
+/// with vertices without candidates.
 ///
 /// # Panics
 /// Panics if it is not that of the reference, or the stream fails.

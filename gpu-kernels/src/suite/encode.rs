@@ -1,4 +1,4 @@
-//! Codes of vectors and queries, equal to those of the quantizer to the bit.
+//! Codes of vectors and queries equal those of the quantizer, bit for bit.
 
 use jasper_core::{Element, MatrixView, Metric, f16, padded_len, synthetic};
 use jasper_quant::{
@@ -169,7 +169,7 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
     }
 }
 
-/// Rows of selection slots are coded in these and no others.
+/// Encoding some slots writes the codes of these slots and no others.
 ///
 /// # Panics
 /// Panics if they are not, or the stream fails.
@@ -202,7 +202,7 @@ pub fn codes_go_to_their_slots(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Rows that are turned in global memory, as those are that no shared memory holds.
+/// Rotates rows in global memory, as rows that do not fit in shared memory are.
 ///
 /// # Panics
 /// Panics if they are not what the rotation gives, or the stream fails.

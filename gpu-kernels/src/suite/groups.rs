@@ -1,4 +1,4 @@
-//! Groups against slices of equal keys.
+//! Compares groups with slices of equal keys.
 
 use jasper_core::synthetic;
 use rand::{Rng, RngExt};

@@ -1,4 +1,4 @@
-//! Rows copied and moved, against slices.
+//! Compares copied and moved rows with slices.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::graph::NO_SLOT;
 use crate::rows::{MoveArgs, MoveRows, RenameArgs, RenameEdges, SaveArgs, SaveRows};
 use crate::{Buffer, Stream};
 
-/// Copies of some rows; the places of one that is asked for nobody stay as they are.
+/// Copies of some rows. A row of `NO_SLOT` is not written.
 ///
 /// # Panics
 /// Panics if they are not the rows, or the stream fails.
@@ -45,7 +45,7 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// The last vertices moved to free slots before them: tables of rows of any length, and the edges of all.
+/// Moves the last vertices to free slots before them: tables with rows of any length, and all edges.
 ///
 /// # Panics
 /// Panics if a table is not that of the reference, or the stream fails.

@@ -1,4 +1,4 @@
-//! Sorts against a stable sort of the standard library.
+//! Compares sorts with the stable sort of the standard library.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Gathers single searches of many callers into batches, for [`Index::submit`] and, on a CUDA device,
-//! [`Index::search`](crate::Index::search).
+//! Gathers single searches of many callers into batches, for [`Index::submit`](crate::Index::submit) and, on a CUDA
+//! device, [`Index::search`](crate::Index::search).
 
 mod queue;
 #[cfg(test)]

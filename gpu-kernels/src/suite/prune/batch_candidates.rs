@@ -11,7 +11,7 @@ use crate::graph::NO_SLOT;
 use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
-/// Groups are smaller: two of them and one more vertex are no more than there are vertices.
+/// Vertices per group: few enough that there are at least two groups and one more vertex.
 const GROUP: usize = 10;
 
 /// The nearest peers of the vertices of a batch, and edges of these and of candidates from a search: with duplicates,

@@ -13,7 +13,8 @@ use crate::prune::{
 };
 use crate::{Buffer, DevicePtr, Stream};
 
-/// Edges of new vertices, reversed, and written into the graph: with no candidates, few, and more than count.
+/// Edges of new vertices, reversed, and written into the graph: with no candidates, few, and more than a prune
+/// considers.
 ///
 /// # Panics
 /// Panics if a result differs from the reference, or the stream fails.

@@ -9,7 +9,8 @@ use crate::graph::NO_SLOT;
 use crate::prune::{Merge, MergeArgs};
 use crate::{Buffer, Stream};
 
-/// New edges merged into rows that have room, that overflow, that know some of them, by more edges than count.
+/// Merges new edges into rows that have room, that overflow, or that have some of them already, and merges more edges
+/// than a prune considers.
 ///
 /// # Panics
 /// Panics if a result differs from the reference, or the stream fails.

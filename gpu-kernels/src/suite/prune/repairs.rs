@@ -14,8 +14,8 @@ use crate::{Buffer, Stream};
 /// Repaired rows per case: among them that of vertex 0, all of whose neighbors are deleted.
 const MAX_ROWS: usize = 12;
 
-/// Rows with few deleted neighbors, with many, and with nothing else, which have more replacement candidates than
-/// count.
+/// Rows with few deleted neighbors, with many, and with only deleted ones, which have more replacement candidates than
+/// a prune considers.
 ///
 /// # Panics
 /// Panics if a row differs from the reference, or the stream fails.
