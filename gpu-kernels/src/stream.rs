@@ -68,7 +68,7 @@ pub trait Stream {
     /// Writes the first `len` elements of `buffer` as [`Self::write_range`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The same as for [`Self::write_range`].
     fn write<T: Pod, E: From<Self::Error>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -171,7 +171,7 @@ pub trait Stream {
     /// Downloads all elements as [`Self::download_range`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The same as for [`Self::download_range`].
     fn download<T: Pod>(&self, buffer: &Self::Buffer<T>) -> Result<Vec<T>, Self::Error> {
         self.download_range(buffer, 0..buffer.len())
     }

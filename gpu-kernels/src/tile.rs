@@ -111,7 +111,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
         if self.shape.keeps_query() {
             for s in 0..QUERY_STEPS {
                 if s < self.shape.steps {
-                    // SAFETY: within the row.
+                    // SAFETY: the address is within the row.
                     let unit = unsafe { load_unit(row.at(self.offset(s) as usize)) };
                     own[s as usize] = self.zero_past_end(unit, s);
                 }

@@ -17,8 +17,8 @@ pub unsafe fn reach(args: ReachArgs) {
     if at >= args.frontier_len as usize {
         return;
     }
-    // SAFETY: a vertex of the frontier, which this launch does not write; each warp is converged at the collectives.
-    // Each slot is appended once, so the queue has room.
+    // SAFETY: the vertex is in the frontier, which this launch does not write; each warp is converged at the
+    // collectives. Each slot is appended once, so the queue has room.
     unsafe {
         let vertex = global::load(args.frontier.at(at));
         let row = args.edges.add(vertex as usize * args.edges_stride as usize);
@@ -35,7 +35,7 @@ pub unsafe fn reach(args: ReachArgs) {
 /// a load costs less than an atomic update.
 ///
 /// # Safety
-/// There is such a slot.
+/// The slot exists.
 #[inline(always)]
 unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
     let (word, bit) = (args.reached.at((slot / SLOTS_PER_WORD) as usize), 1 << (slot % SLOTS_PER_WORD));

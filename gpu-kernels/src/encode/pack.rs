@@ -39,7 +39,7 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
     let mask = 0x0101_0101 * ((1 << WIDTH) - 1);
     let (mut word, mut slot) = (0, 0);
     while slot < 8 / WIDTH {
-        // SAFETY: levels of the plane; it begins at a multiple of four.
+        // SAFETY: the levels are those of the plane, which begins at a multiple of four.
         let four = unsafe { levels.add(slot).load() };
         word |= (four >> plane.shift & mask) << (WIDTH * slot);
         slot += 1;

@@ -49,7 +49,7 @@ impl EncodeQueriesArgs {
     /// Twice the negated offset that centers a row's levels in dimension `i` around zero.
     ///
     /// # Safety
-    /// There is such a dimension.
+    /// The dimension exists.
     #[inline(always)]
     unsafe fn twice_offset(&self, i: u32) -> i32 {
         let mut half = self.half;

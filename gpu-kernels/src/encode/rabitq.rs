@@ -29,7 +29,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
     let levels = levels(rows);
     let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let dimensions = rows.shape.dimensions;
-    // SAFETY: there is such a row; the levels are this warp's; each warp is converged at the collectives.
+    // SAFETY: the row exists; the levels are this warp's; each warp is converged at the collectives.
     unsafe {
         let mut square = Sum::ZERO;
         for_coordinates(dimensions, |half, i| {

@@ -17,7 +17,7 @@ pub(super) struct Step {
 /// The grids of all dimensions.
 pub(super) trait Grid: Copy {
     /// # Safety
-    /// There is such a dimension.
+    /// The dimension exists.
     unsafe fn get(self, i: u32) -> Step;
 }
 
@@ -103,13 +103,13 @@ impl<D: Grid> Row<D> {
     /// The grid points at several scales, in every lane. Called by the whole warp.
     ///
     /// # Safety
-    /// There is such a row.
+    /// The row exists.
     #[inline(always)]
     pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [GridPoint; N] {
         let (mut product, mut square) = ([Sum::ZERO; N], [Sum::ZERO; N]);
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
-                // SAFETY: a coordinate of the row.
+                // SAFETY: the row has the coordinate.
                 let (step, magnitude) = unsafe { (self.grid.get(i), self.magnitude(i)) };
                 for n in 0..N {
                     let point = Self::point(step, magnitude, scales[n]);
@@ -129,13 +129,13 @@ impl<D: Grid> Row<D> {
     /// The largest magnitude, in every lane.
     ///
     /// # Safety
-    /// There is such a row. All 32 lanes of the warp call this together.
+    /// The row exists. All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(super) unsafe fn peak(&self) -> f32 {
         let mut peak = 0;
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {
-                // SAFETY: a coordinate of the row. Numbers that are not negative are ordered as their bits are.
+                // SAFETY: the row has the coordinate. Numbers that are not negative are ordered as their bits are.
                 peak = peak.max(unsafe { self.magnitude(i) }.to_bits());
             }
         });
@@ -147,13 +147,13 @@ impl<D: Grid> Row<D> {
     /// grid point. Called by the whole warp.
     ///
     /// # Safety
-    /// There is such a row, and a byte per level that no other warp accesses.
+    /// The row exists, and a byte per level that no other warp accesses.
     #[inline(always)]
     pub(super) unsafe fn store_levels(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
         let mut squared_error = Sum::ZERO;
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
-                // SAFETY: a coordinate of the row, and its level.
+                // SAFETY: the coordinate and its level exist.
                 unsafe {
                     let (step, x) = (self.grid.get(i), global::load_readonly(self.rotated.at(i as usize)));
                     let magnitude = x.abs() * self.factor;
@@ -177,7 +177,7 @@ impl<D: Grid> Row<D> {
     pub(super) unsafe fn store_zero(&self, levels: Shared<u8>) {
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {
-                // SAFETY: a dimension, and its level.
+                // SAFETY: the dimension and its level exist.
                 unsafe { levels.add(i).store(self.grid.get(i).half as u32 as u8) };
             }
         });

@@ -12,7 +12,7 @@ use crate::scan::select::select;
 #[kernel(max_threads = 256, min_blocks = 6)]
 pub unsafe fn find_groups(args: GroupArgs) {
     let begins_group = |place: usize| {
-        // SAFETY: within `len`. Neighbors read the same key again: it is in the cache.
+        // SAFETY: the index is within `len`. Neighbors read the same key again: it is in the cache.
         let [key, previous] = [place, place.saturating_sub(1)]
             .map(|place| unsafe { global::load_readonly(args.keys.at(place)) } >> args.shift);
         place == 0 || key != previous

@@ -136,7 +136,7 @@ impl AllPairs {
 
     #[inline(always)]
     unsafe fn clear(&self, count: u32) {
-        // SAFETY: sets of candidates, at multiples of 16 bytes.
+        // SAFETY: the words are those of sets of candidates, at multiples of 16 bytes.
         unsafe {
             block_stride(2 * count, |set| self.occluded.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
             block_stride(2, |set| self.sets.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
@@ -230,7 +230,7 @@ impl AllPairs {
     unsafe fn note(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
         let (distance, bit) = (neighbor::distance(entry), 1 << (to % 32));
         let word = self.occluded.add(2 * from * WORDS + to / 32);
-        // SAFETY: the bits of a candidate.
+        // SAFETY: the bits are those of a candidate.
         unsafe {
             if rule.occludes(between, distance) {
                 word.atomic_or(bit);
@@ -245,7 +245,7 @@ impl AllPairs {
     /// one step, so both sets together may exceed `max_degree`. Called by one warp, whose lanes all do the same.
     #[inline(always)]
     unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
-        // SAFETY: bits of candidates, after a barrier.
+        // SAFETY: the bits are those of candidates, and a barrier has passed.
         unsafe {
             let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
             let occluding = self.occluding(count).or(new);
@@ -299,7 +299,7 @@ impl AllPairs {
         let (mut occluding, mut first) = (BitSet::EMPTY, 0);
         while first < count {
             let index = first + warp::lane_id();
-            // SAFETY: bits of candidates; the warp is converged at the vote.
+            // SAFETY: the bits are those of candidates; the warp is converged at the vote.
             unsafe {
                 let occluded = self.occluded.add(2 * index.min(count - 1) * WORDS);
                 let any = BitSet::load(occluded).or(BitSet::load(occluded.add(WORDS))).len() > 0;

@@ -34,7 +34,7 @@ pub(super) unsafe fn pruned_ends(
     memory: &SharedMemory,
 ) -> [u32; 2] {
     let [first, second] = memory.pruned_ends;
-    // SAFETY: places are below the degree; the whole block reaches the barriers.
+    // SAFETY: places are below the degree; all threads of the block reach the barriers.
     unsafe {
         // The end of the ascending run from `begin` on: the first descent, found by all threads.
         let find = |end: Shared<u32>, begin: u32| {

@@ -37,7 +37,7 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
     let limit = args.prune.max_degree;
     let memory =
         SharedMemory::new(&args.prune, batch_capacity(args.chunk_len, limit, args.candidates_stride));
-    // SAFETY: the whole block reaches every barrier; there is room for the candidates and the peers.
+    // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index as usize));
         let bound = bound(&args, batch_index, vertex, memory.entries);
@@ -178,7 +178,7 @@ impl Nearest {
     /// Writes the nearest peers to global memory, ascending. Called by the whole block.
     ///
     /// # Safety
-    /// The batch has such a vertex; a barrier has passed since the last insertion.
+    /// The batch has the vertex; a barrier has passed since the last insertion.
     #[inline(always)]
     unsafe fn store(&self, args: &BatchCandidatesArgs, batch_index: u32) {
         let candidates = args.batch_candidates.add(batch_index as usize * self.limit as usize);

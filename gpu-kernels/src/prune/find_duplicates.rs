@@ -21,7 +21,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
         return;
     }
     let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
-    // SAFETY: the batch has such a vertex; each warp is converged at the collectives.
+    // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let found = global::load_readonly(args.costs.at(2 * batch_index));
@@ -58,7 +58,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
 /// Whether two vertices have the same vector. Called by the whole warp.
 ///
 /// # Safety
-/// There are such vertices.
+/// The vertices exist.
 #[inline(always)]
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);

@@ -23,7 +23,7 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let capacity = link_capacity(args.candidates_stride, batch_candidates_len(&args));
     let memory = SharedMemory::new(&args.prune, capacity);
     let distances = S::new(&args.prune.graph, args.prune.form);
-    // SAFETY: the whole block reaches every barrier; reads and writes are in the places of this vertex.
+    // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));

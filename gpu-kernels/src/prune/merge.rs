@@ -39,7 +39,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     let target_index = thread::block_idx_x() as usize;
     let prune = &args.prune;
     let stride = prune.graph.edges_stride;
-    // SAFETY: the whole block reaches every barrier, or returns here; reads and writes are in the places of this
+    // SAFETY: all threads of the block reach every barrier, or returns here; reads and writes are in the places of this
     // target.
     unsafe {
         let [begin, end] =
@@ -118,7 +118,7 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 
     let stride = args.graph.edges_stride;
     let row = args.graph.edges.add(target as usize * stride as usize);
     let (mut degree, mut first) = (0, 0);
-    // SAFETY: indices are below the stride; the whole block reaches every barrier.
+    // SAFETY: indices are below the stride; all threads of the block reach every barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);

@@ -25,7 +25,7 @@ pub(super) trait PairDistances: Sized {
     /// Loads the vertex `id`.
     ///
     /// # Safety
-    /// There is such a vertex, and its row is not written during the launch.
+    /// The vertex exists, and its row is not written during the launch.
     unsafe fn reference(&self, id: u32) -> Self::Reference;
 
     /// The distance between `reference` and the vertex `id` of this lane, if the lane has [one](Self::lane_vertex).
@@ -108,7 +108,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
             if self.tile.shape.keeps_query() {
                 return Tile::<E, T, LOADS>::own_unit(&reference.own, step);
             }
-            // SAFETY: within the row.
+            // SAFETY: the address is within the row.
             self.tile
                 .zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) }, step)
         };

@@ -47,7 +47,7 @@ impl SecondRound {
     unsafe fn contains(&self, id: u32) -> bool {
         let (mut found, mut place) = (false, self.begin);
         while place < self.end {
-            // SAFETY: within the old row.
+            // SAFETY: the index is within the old row.
             found |= unsafe { self.old.add(place).load() } == id;
             place += 1;
         }
@@ -71,7 +71,7 @@ impl List {
         let mut first = 0;
         while first < self.len() {
             let at = first + warp::lane_id();
-            // SAFETY: within the list; the warp is converged at the vote.
+            // SAFETY: the index is within the list; the warp is converged at the vote.
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
                 let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
@@ -91,7 +91,7 @@ impl List {
     /// The list has an item `at`, and the warp has synchronized since the list was changed.
     #[inline(always)]
     unsafe fn item(&self, at: u32) -> u32 {
-        // SAFETY: within the list.
+        // SAFETY: the index is within the list.
         unsafe { self.indices.add(self.begin + at).load() }.into()
     }
 
@@ -109,7 +109,8 @@ impl List {
         let (mut first, mut end) = (0, self.begin);
         while first < self.len() {
             let at = first + warp::lane_id();
-            // SAFETY: within the list; what is overwritten has been read, by this lane or before the synchronization.
+            // SAFETY: the index is within the list; what is overwritten has been read, by this lane or before the
+            // synchronization.
             unsafe {
                 let is_item = at < self.len();
                 let item = if is_item { self.item(at) } else { 0 };
@@ -221,7 +222,7 @@ impl Remaining {
             let at = first + distances.lane_vertex();
             let is_scored = distances.lane_vertex() < distances.per_warp() && at < compared;
             let is_new = at < new;
-            // SAFETY: within the lists; items are indices of entries, and entries name vertices.
+            // SAFETY: indices are within the lists; items are indices of entries, and entries name vertices.
             unsafe {
                 let mut item = 0;
                 if is_scored {

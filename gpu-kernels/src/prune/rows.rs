@@ -15,7 +15,7 @@ pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
     if edge >= args.vertices_len as usize * args.edges_stride as usize {
         return;
     }
-    // SAFETY: below the number of edges.
+    // SAFETY: the index is below the number of edges.
     unsafe {
         let target = global::load_streaming(args.ids.at(edge));
         let mut key = u64::MAX;
@@ -42,7 +42,7 @@ pub unsafe fn publish_rows(args: PublishArgs) {
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: there is such a row; each vertex has one.
+    // SAFETY: the row exists; each vertex has one.
     unsafe {
         let vertex = global::load_readonly(args.vertices.at(row));
         if vertex != NO_SLOT {

@@ -19,7 +19,7 @@ pub(super) unsafe fn score<S: PairDistances>(
     emit: impl Fn(u32, u32, f32),
 ) {
     let mut first = warp_number() * distances.per_warp();
-    // SAFETY: whole warps compute every distance; lanes without a vertex use `vertex` itself.
+    // SAFETY: each warp is converged at every distance; lanes without a vertex use `vertex` itself.
     unsafe {
         let reference = distances.reference(vertex);
         while first < len {

@@ -39,7 +39,7 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
             while pair < len / 2 {
                 let low = 2 * pair - (pair & (stride - 1));
                 let high = low + stride;
-                // SAFETY: within a step every pair belongs to one thread; barriers separate the steps.
+                // SAFETY: in each step, every pair belongs to one thread; barriers separate the steps.
                 unsafe {
                     let (a, b) = (entries.add(low).load(), entries.add(high).load());
                     if (b < a) == (low & run == 0) {

@@ -78,7 +78,7 @@ fn butterflies<const N: usize>(x: &mut [f32; N]) {
 unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
     let mut layer = 0;
     while layer < layers {
-        // SAFETY: coordinates of this lane in layers of the window.
+        // SAFETY: the coordinates belong to this lane, in layers of the window.
         unsafe {
             let at = first + layer * WARP_SIZE + warp::lane_id();
             let mut x = [0.0; N];
@@ -104,14 +104,14 @@ unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f3
 /// A later pass of a window of `layers`: the butterflies between `N` layers that are `apart`.
 ///
 /// # Safety
-/// There is such a row; `layers` is a multiple of `N * apart`.
+/// The row exists; `layers` is a multiple of `N * apart`.
 #[inline(always)]
 unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
     let mut number = 0;
     while number < layers / N as u32 {
         let layer = number / apart * apart * N as u32 + number % apart;
         let at = first + layer * WARP_SIZE + warp::lane_id();
-        // SAFETY: coordinates of this lane in layers of the window.
+        // SAFETY: the coordinates belong to this lane, in layers of the window.
         unsafe {
             let mut x = [0.0; N];
             for i in 0..N {
@@ -129,7 +129,7 @@ unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u
 /// All rounds on one row.
 ///
 /// # Safety
-/// There is such a row. All 32 lanes of the warp call this together.
+/// The row exists. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
     let layers = args.dimension / WARP_SIZE;

@@ -13,7 +13,7 @@ trait ToF32 {
     /// Coordinate `i` of a row.
     ///
     /// # Safety
-    /// There is such a coordinate, and it is not written during the launch.
+    /// The coordinate exists, and it is not written during the launch.
     unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32;
 }
 
@@ -43,7 +43,7 @@ unsafe fn residuals<E: ToF32>(args: ResidualArgs) {
     if number >= args.selection.len as usize {
         return;
     }
-    // SAFETY: there is such a row; each lane accesses its own coordinates of the output; each warp is converged at the
+    // SAFETY: the row exists; each lane accesses its own coordinates of the output; each warp is converged at the
     // collectives.
     unsafe {
         let row = args.rows.add(args.selection.slot(number) * args.row_bytes as usize);

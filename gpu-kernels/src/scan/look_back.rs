@@ -114,7 +114,7 @@ impl Column {
         while remaining > 0 {
             let mut words = [0; WINDOW];
             for (back, word) in words.iter_mut().enumerate() {
-                // SAFETY: a word of an earlier tile.
+                // SAFETY: the word is that of an earlier tile.
                 *word = unsafe { global::load_relaxed(self.word(remaining.saturating_sub(1 + back as u32))) };
             }
             let mut pending = false;

@@ -25,8 +25,8 @@ pub(crate) unsafe fn select(
     first: u32,
 ) -> Option<u32> {
     let [slot, before, sums] = [0, 1, 2].map(|word| shared::dynamic_shared_mem::<u32>().add(word));
-    // SAFETY: the whole block calls the collectives; the words of shared memory are disjoint; there is room for the
-    // list.
+    // SAFETY: all threads of the block call the collectives; the words of shared memory are disjoint; there is room for
+    // the list.
     unsafe {
         let tile = take_tile(look_back, slot);
         let own = tile as usize * SELECT_TILE as usize + first_of_lane();

@@ -26,7 +26,7 @@ pub(super) struct SearchCost {
 pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
     if !args.expanded.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
-        // SAFETY: a place of this query.
+        // SAFETY: the place is one of this query.
         unsafe { global::store(args.expanded.at(at), entry) };
     }
 }

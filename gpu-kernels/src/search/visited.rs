@@ -42,7 +42,7 @@ impl VisitedCache {
     /// The table is live and used by this cache alone.
     #[inline(always)]
     pub(super) unsafe fn insert(&self, id: u32) -> bool {
-        // SAFETY: a slot below `slots`.
+        // SAFETY: the slot is below `slots`.
         self.slots == 0 || unsafe { self.slot(id).atomic_exchange(id) } != id
     }
 
@@ -52,7 +52,7 @@ impl VisitedCache {
     /// The same as for [`Self::insert`].
     #[inline(always)]
     pub(super) unsafe fn misses(&self, id: u32) -> bool {
-        // SAFETY: a slot below `slots`.
+        // SAFETY: the slot is below `slots`.
         self.slots == 0 || unsafe { self.slot(id).load_relaxed() } != id
     }
 }

@@ -12,7 +12,7 @@ use crate::scan::block::{block_sums, warp_inclusive_sum};
 #[kernel(max_threads = 256)]
 pub unsafe fn sort_begins(args: BeginsArgs) {
     let counter = args.counts.at(thread::index_1d() as usize);
-    // SAFETY: each thread owns one counter of the pass; the whole block calls the collectives.
+    // SAFETY: each thread owns one counter of the pass; all threads of the block call the collectives.
     unsafe {
         let count = global::load(counter);
         let up_to = warp_inclusive_sum(count);

@@ -79,7 +79,7 @@ pub(super) unsafe fn count_runs<const N: usize>(
     for (k, key) in keys.iter().enumerate() {
         let value = if k < loaded { digit.extract(*key) } else { run };
         if value != run {
-            // SAFETY: a value of the digit.
+            // SAFETY: the index is a value of the digit.
             unsafe { counters.add(run).atomic_add(length) };
             run = value;
             length = 0;

@@ -38,7 +38,7 @@ struct SharedMemory {
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn sort_pass(args: PassArgs) {
     let memory = SharedMemory::new();
-    // SAFETY: the whole block calls the collectives.
+    // SAFETY: all threads of the block call the collectives.
     unsafe {
         memory.clear_counters();
         let tile = take_tile(&args.look_back, memory.slot);
@@ -87,7 +87,7 @@ impl SharedMemory {
     unsafe fn clear_counters(self) {
         let counters = self.own_counters().cast::<[u32; 4]>();
         for turn in 0..RADIX / (4 * warp::WARP_SIZE) {
-            // SAFETY: within the counters.
+            // SAFETY: the index is within the counters.
             unsafe { counters.add(turn * warp::WARP_SIZE + warp::lane_id()).store([0; 4]) };
         }
     }
@@ -103,7 +103,7 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
     let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
     let array = array.add(own);
     let mut mine = [padding; PAIRS];
-    // SAFETY: within `len`.
+    // SAFETY: the index is within `len`.
     unsafe {
         if first + TILE as usize <= len as usize {
             for (k, element) in mine.iter_mut().enumerate() {
@@ -129,7 +129,7 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
 unsafe fn prefetch_values(args: &PassArgs, first: usize) {
     let index = first + (thread::thread_idx_x() * VALUES_PER_LINE) as usize;
     if thread::thread_idx_x() < TILE / VALUES_PER_LINE && index < args.len as usize {
-        // SAFETY: within `len`, whose array is there.
+        // SAFETY: the index is within `len`.
         unsafe { global::prefetch_l2(args.values.at(index)) };
     }
 }
@@ -247,7 +247,7 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
 unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
     let pairs = (args.len as usize - first).min(TILE as usize) as u32;
     let places = (0..PAIRS_PER_THREAD).map(|k| k * RADIX + thread::thread_idx_x());
-    // SAFETY: places of the tile, with a pair in each.
+    // SAFETY: places are within the tile, and each has a pair.
     unsafe {
         if pairs == TILE {
             places.for_each(|place| write_pair(args, memory, place));

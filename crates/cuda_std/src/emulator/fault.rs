@@ -223,7 +223,7 @@ pub enum Fault {
     },
     /// A write to memory that the same launch reads by read-only loads, which may return old or new bytes.
     #[error(
-        "{at}: {access} and the {other} of one launch; one of them is a load of data that nobody may write"
+        "{at}: {access} and the {other} of one launch; one of them is a load of data that the launch must not write"
     )]
     ReadOnly {
         /// The thread.

@@ -237,7 +237,7 @@ impl<T: Element> MutableDeviceGraph<T> {
     /// The view for searches.
     ///
     /// # Errors
-    /// The error that made the copy unusable.
+    /// Returns the error that made the copy unusable, if any.
     pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
         self.check()?;
         Ok(GraphView::new(&self.host, self.on_device()))

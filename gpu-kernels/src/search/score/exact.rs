@@ -40,7 +40,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
     #[inline(always)]
     unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
         let tile = Tile::new(args.graph.shape);
-        // SAFETY: reads within the query, and writes as many bytes.
+        // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
             let own = tile.load_if_in_registers(query);
@@ -159,7 +159,7 @@ unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f3
     let mut sum = E::ZERO;
     let mut at = warp::lane_id() * 4;
     while at < row_bytes {
-        // SAFETY: within the row.
+        // SAFETY: the address is within the row.
         let word = unsafe { global::load_readonly(row.at(at as usize).cast::<u32>()) };
         sum = E::product(sum, word, word);
         at += WARP_SIZE * 4;

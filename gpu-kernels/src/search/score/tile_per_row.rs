@@ -53,7 +53,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     ) -> Self {
         let CodeArgs { rows, levels, terms, level_bytes, ref shape } = args.codes;
         let query = memory.cast();
-        // SAFETY: reads within the query; the plan has room for the levels of all planes.
+        // SAFETY: reads are within the query, and the plan has room for the levels of all planes.
         unsafe {
             let row = query_row(&args.search, number);
             let words = (shape.dimensions / 4) as usize;
@@ -191,7 +191,7 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     let mut sums = [[0; 8]; ROWS];
     let mut chunk = warp::lane_id() % WIDTH;
     while chunk < chunks {
-        // SAFETY: chunks of the plane, and their levels.
+        // SAFETY: the chunks are those of the plane, and have levels.
         unsafe {
             let at = ((plane.first_chunk() + chunk) * CHUNK) as usize;
             let mut read = [[0_u32; 4]; ROWS];
