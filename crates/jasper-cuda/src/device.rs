@@ -47,7 +47,7 @@ impl Device {
     /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
-    /// Returns [`Error::NoDriver`] and [`Error::NoDevice`]: the list is never empty.
+    /// Returns [`Error::NoDriver`] or [`Error::NoDevice`]. The list is never empty.
     pub fn list() -> Result<Vec<Self>> {
         (0..count()?).map(Self::read).collect()
     }
@@ -55,7 +55,7 @@ impl Device {
     /// The device of this number.
     ///
     /// # Errors
-    /// Returns [`Error::NoDriver`], [`Error::NoDevice`], [`Error::NoSuchDevice`].
+    /// Returns [`Error::NoDriver`], [`Error::NoDevice`] or [`Error::NoSuchDevice`].
     pub fn get(ordinal: usize) -> Result<Self> {
         let count = count()?;
         if ordinal >= count {

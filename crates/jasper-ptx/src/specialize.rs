@@ -1,8 +1,8 @@
 //! Constants of kernels: numbers in the place of values that a launch would pass.
 
-/// What a kernel marks a constant by: a move whose source may be replaced, and its number.
+/// The mark of a constant in a kernel: a move whose source may be replaced, and a comment with the constant's number.
 const CONSTANT: &str = "; // constant ";
-/// The directive of the blocks per multiprocessor that there are registers for.
+/// The directive for the minimum number of resident blocks per multiprocessor, which limits registers.
 const MIN_BLOCKS: &str = ".minnctapersm ";
 
 /// The PTX of a kernel in which constant number `n` (`cuda_std::constant`) is `constants[n]`, compiled for at least

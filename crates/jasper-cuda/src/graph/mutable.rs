@@ -226,8 +226,8 @@ impl<T: Element> MutableDeviceGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// Returns [`Error::BuildParam`](crate::Error::BuildParam) and [`Error::RowTooLong`](crate::Error::RowTooLong): the
-    /// beam is wider, or rows are longer, than kernels are made for.
+    /// Returns [`Error::BuildParam`](crate::Error::BuildParam) or [`Error::RowTooLong`](crate::Error::RowTooLong) if the
+    /// beam is wider, or rows are longer, than kernels support.
     pub fn check_updates(&self) -> crate::Result<()> {
         let (params, device) = (self.host.params(), self.stream().context().device());
         check_beam(params)?;
