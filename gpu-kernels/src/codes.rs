@@ -1,7 +1,7 @@
-//! Codes in device memory: rows, and queries coded to be compared with them.
+//! Codes in device memory: those of rows, and those of the queries compared with them.
 //!
-//! Bits lie where `jasper_quant::layout` says, and an estimate is what `jasper_quant::query` says, to the bit. Queries
-//! are coded by the host or by a kernel.
+//! The layout of the bits is that of `jasper_quant::layout`, and estimates equal those of `jasper_quant::query` bit for
+//! bit. Queries are encoded by the host or by a kernel.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use jasper_quant::Layout;
@@ -12,33 +12,34 @@ use crate::DevicePtr;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CodeArgs {
-    /// `[slots][shape.words]`: a code for each row, at a multiple of their length up to 64 bytes, and of 16 at least.
+    /// `[slots][shape.words]`: a code per row. The address is a multiple of 16 bytes, and of the length of a code if
+    /// that is at most 64 bytes.
     pub rows: DevicePtr<u32>,
     /// `[queries][level_bytes][shape.dimensions]`: levels, which are the coordinates of the query rounded to integers,
     /// in natural order, four bytes a word, most significant byte first.
     pub levels: DevicePtr<u32>,
-    /// `[queries]`: the numbers beside the levels.
+    /// `[queries]`: the other terms of each query's estimates.
     pub terms: DevicePtr<QueryTerms>,
-    /// Bytes of the level of a query in a coordinate: 1 or 2.
+    /// Bytes per level of a query: 1 or 2.
     pub level_bytes: u32,
-    /// Where the bits of a row lie.
+    /// The layout of a row.
     pub shape: CodeShape,
 }
 
-/// What estimates need of a query beside its levels: `jasper_quant::QueryTerms`, which says what is done with it.
+/// The terms of a query's estimates besides its levels. `jasper_quant::QueryTerms` documents how they are used.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct QueryTerms {
     /// Added to every estimate.
     pub add: f32,
-    /// What the `add` of a row is multiplied with.
+    /// Multiplies the `add` of a row.
     pub add_unit: f32,
     /// Half-width of the bound of the error, for a row whose `error` is 1.
     pub error: f32,
     /// Bytes of a level: 1 or 2.
     pub level_bytes: u32,
-    /// Scale of each byte of the levels, times what the `rescale` of a row is multiplied with; 0 where there is none.
+    /// Scale of each byte of the levels, times the unit of `rescale` of a row; 0 for a byte that levels do not have.
     pub scale: [f32; 2],
     /// Offset of each byte of the levels.
     pub offset: [f32; 2],
@@ -48,51 +49,51 @@ pub struct QueryTerms {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeShape {
-    /// The plane of 8 bits a dimension; without dimensions, as the others, if there is none.
+    /// The 8-bit plane; `dimensions` is 0 if it is absent.
     pub eight: PlaneShape,
-    /// That of 4 bits.
+    /// The 4-bit plane, or none.
     pub four: PlaneShape,
-    /// That of 2 bits.
+    /// The 2-bit plane, or none.
     pub two: PlaneShape,
-    /// That of 1 bit.
+    /// The 1-bit plane, or none.
     pub one: PlaneShape,
     /// Words of a row, a multiple of four.
     pub words: u32,
-    /// Coded dimensions: int8 numbers of a query per byte of a level, a multiple of 8.
+    /// Number of coded dimensions, a multiple of 8. A query has as many int8 numbers per byte of a level.
     pub dimensions: u32,
     /// f16 factors at the end of a row: 2 (`add`, `rescale`), or 4 (those, `error`, `add_low`).
     pub factors_len: u32,
 }
 
-/// Some bits of some dimensions.
+/// The shape of a plane: some bits of some dimensions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaneShape {
-    /// What these bits weigh: `2^shift`.
+    /// The weight of these bits is `2^shift`.
     pub shift: u32,
-    /// First dimension that it holds.
+    /// First dimension of the plane.
     pub first_dimension: u32,
-    /// Dimensions that it holds: a multiple of 32 / width.
+    /// Dimensions of the plane, a multiple of 32 / width.
     pub dimensions: u32,
-    /// First word of the row that it fills.
+    /// First word of the plane in a row.
     pub first_word: u32,
 }
 
 // By reference: a copy of four words stays in memory on the device.
 impl PlaneShape {
-    /// Words that it fills, at `bits` bits a dimension.
+    /// Words of the plane, at `bits` bits per dimension.
     #[inline(always)]
     pub(crate) const fn words(&self, bits: u32) -> u32 {
         self.dimensions * bits / 32
     }
 
-    /// The first chunk of four words, 16 bytes, of which it has any.
+    /// The first chunk of the plane. A chunk is four words, 16 bytes.
     #[inline(always)]
     pub(crate) const fn first_chunk(&self) -> u32 {
         self.first_word / 4
     }
 
-    /// Chunks of which it has any words.
+    /// Number of chunks with words of the plane.
     #[inline(always)]
     pub(crate) const fn chunks(&self, bits: u32) -> u32 {
         if self.dimensions == 0 {

@@ -1,8 +1,8 @@
-//! What the threads of a warp or a block do together: numbering, compaction, a minimum, and strided loops.
+//! Collective operations of a warp or a block: numbering, compaction, a minimum, and strided loops.
 
 use cuda_std::prelude::*;
 
-/// The number of this warp in the launch, which is that of its row.
+/// The number of this warp in the launch, which is the number of its row.
 #[inline(always)]
 pub(crate) fn row_of_warp() -> usize {
     let warps = thread::block_dim_x() / warp::WARP_SIZE;
@@ -15,16 +15,16 @@ pub(crate) fn lanes_below() -> u32 {
     (1 << warp::lane_id()) - 1
 }
 
-/// How many of `lanes` are below this one: the place of its value when the values of these lanes are packed.
+/// The number of `lanes` below this one, which is the index of its value when the values of these lanes are packed.
 #[inline(always)]
 pub(crate) fn rank_in(lanes: u32) -> u32 {
     (lanes & lanes_below()).count_ones()
 }
 
-/// Packs the values of the lanes that keep theirs into `to`, in the order of the lanes. Returns how many there are.
+/// Packs the values of the lanes with `is_kept` into `to`, in the order of the lanes. Returns their number.
 ///
 /// # Safety
-/// Whole warp. `to` has room for the values, and nothing else uses it.
+/// All 32 lanes of the warp call this together. `to` has room for the values, and nothing else uses it.
 #[inline(always)]
 pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
     // SAFETY: the caller's promise.
@@ -41,26 +41,27 @@ pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kep
 /// elements and returns the first, in one atomic addition per warp.
 ///
 /// # Safety
-/// Whole warp, with the same `lanes`.
+/// All 32 lanes of the warp call this together, with the same `lanes`.
 #[inline(always)]
 pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u32 {
     let mut begin = 0;
     if warp::lane_id() == 0 && lanes != 0 {
         begin = add(lanes.count_ones());
     }
-    // SAFETY: the whole warp comes here.
+    // SAFETY: the warp is converged here.
     let (begin, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, begin, 0, warp::WARP_SIZE) };
     begin + rank_in(lanes)
 }
 
-/// The minimum of the 64-bit keys of all lanes: the upper halves first, then the lower halves of those that have it.
+/// The minimum of the 64-bit keys of all lanes: the minimum of the upper halves, then of the lower halves of the keys
+/// with that upper half.
 ///
 /// # Safety
-/// Whole warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(crate) unsafe fn warp_min(key: u64) -> u64 {
     let (high, low) = ((key >> 32) as u32, key as u32);
-    // SAFETY: the whole warp comes here.
+    // SAFETY: the warp is converged here.
     unsafe {
         let least = warp::warp_reduce_min(warp::FULL_MASK, high);
         let low = if high == least { low } else { u32::MAX };
@@ -78,7 +79,7 @@ pub(crate) fn warp_stride(len: u32, mut body: impl FnMut(u32)) {
     }
 }
 
-/// Calls `body` with the indices below `len` that fall to this thread of the block: from its number on, a block apart.
+/// Calls `body` with this thread's indices below `len`: thread t of a block of 256 gets t, t + 256, t + 512, and so on.
 #[inline(always)]
 pub(crate) fn block_stride(len: u32, mut body: impl FnMut(u32)) {
     let mut i = thread::thread_idx_x();

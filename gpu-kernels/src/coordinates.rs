@@ -10,7 +10,7 @@ pub(crate) trait Coordinates: 'static {
     type Sum: Summand;
     /// The empty sum.
     const ZERO: Self::Sum;
-    /// Words that 16 bytes unpack to.
+    /// Number of u32 words that [`Self::unpack`] produces from 16 bytes.
     const UNPACKED: usize;
     /// The type of the unpacked words.
     type Unpacked: Coordinates<Sum = Self::Sum>;
@@ -21,7 +21,7 @@ pub(crate) trait Coordinates: 'static {
     fn squared_difference(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
     /// The sum as f32, rounded once.
     fn to_f32(sum: Self::Sum) -> f32;
-    /// 16 bytes as words that take less work to sum; the first [`Self::UNPACKED`] count.
+    /// Unpacks 16 bytes into words that take fewer instructions to sum. Only the first [`Self::UNPACKED`] are used.
     fn unpack(chunk: [u32; 4]) -> [u32; 8];
 }
 
@@ -99,12 +99,13 @@ impl Coordinates for F16 {
     }
 }
 
-/// Elements of one byte: sums wrap on the way, and end exact, since the squares of the longest vectors fit an i32.
+/// Elements of one byte. Partial sums may wrap, but the total is exact, because the squared length of the longest
+/// vector fits an i32.
 pub(crate) trait Bytes: Coordinates<Sum = i32> {
     /// `c` and the product of 16 x 32 bytes with 32 x 8: the fragments of [`mma`].
     ///
     /// # Safety
-    /// The whole warp comes here.
+    /// All 32 lanes of the warp call this together.
     unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4];
 }
 
@@ -156,15 +157,15 @@ bytes!(
 );
 bytes!(I8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
-/// The term of a pair of coordinates in a sum.
+/// A term of a sum over two vectors: what each pair of coordinates contributes.
 pub(crate) trait Term: 'static {
-    /// `sum` and what the coordinates of `a` and `b` add to it.
+    /// `sum` plus the terms of the coordinates of `a` and `b`.
     fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
 }
 
-/// The squares of the differences.
+/// The squared difference.
 pub(crate) struct SquaredL2;
-/// The products.
+/// The product.
 pub(crate) struct Dot;
 
 impl Term for SquaredL2 {

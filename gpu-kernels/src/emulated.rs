@@ -77,7 +77,7 @@ impl Stream for EmulatedStream {
     type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
-    /// Few, so that small tests have more blocks.
+    /// A small number, so that small tests have more blocks than multiprocessors.
     fn multiprocessors(&self) -> u32 {
         2
     }
@@ -152,7 +152,7 @@ impl Stream for EmulatedStream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         let (body, launch) = (kernel.body(), kernel.launch(&args));
-        // SAFETY: what the caller promises the emulator also checks, at every access.
+        // SAFETY: the caller's promise, which the emulator also checks at every access.
         let run = || unsafe { body(args) };
         self.emulator.launch(&kernel.entry(), launch.grid, launch.block, launch.shared, run)?;
         Ok(())

@@ -5,16 +5,16 @@ use cuda_std::math;
 
 use crate::{DevicePtr, RowShape};
 
-/// No vertex, where a slot stands.
+/// Stands for no vertex, in place of a slot.
 pub const NO_SLOT: u32 = u32::MAX;
 
 /// The parts of a graph. Slots are numbered as on the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GraphArgs {
-    /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
+    /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros. The address is a multiple of 16.
     pub rows: DevicePtr<u8>,
-    /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. At a multiple of 128.
+    /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
     pub edges: DevicePtr<u32>,
     /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
     pub squared_norms: DevicePtr<f32>,
@@ -28,21 +28,21 @@ pub struct GraphArgs {
     pub shape: RowShape,
     /// Places for neighbors of each slot, a multiple of 32.
     pub edges_stride: u32,
-    /// The largest squared norm: for inner products, whose prune measures its slack from it.
+    /// The largest squared norm, from which prunes for inner products measure their slack.
     pub largest_squared_norm: f32,
 }
 
-/// How a distance follows from the sum over two vectors: the same steps as on the CPU, in the same order.
+/// How a distance follows from the sum over two vectors. The steps and their order are those of the CPU.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DistanceForm {
     /// Squared L2.
     SquaredL2,
-    /// Half of squared L2, of unit vectors: 1 - cos.
+    /// Half of squared L2 of unit vectors, which is 1 - cos.
     HalfSquaredL2,
     /// A dot product, negated.
     NegatedDot,
-    /// A dot product divided by both lengths: 1 - cos of vectors of any length. Needs squared norms.
+    /// One minus a dot product divided by both lengths, which is 1 - cos of vectors of any length. Needs squared norms.
     Cosine,
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::WARP_SIZE;
 
-/// Shared memory that a block of every device has without opting in, in bytes.
+/// Bytes of shared memory that a block may use on every device without opting in.
 pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
 
 /// The threads of one launch.
@@ -24,25 +24,25 @@ impl Launch {
         Self { grid: (blocks, 1), block, shared: 0 }
     }
 
-    /// The same with `shared` bytes of shared memory per block.
+    /// This launch with `shared` bytes of shared memory per block.
     #[must_use]
     pub const fn with_shared(self, shared: u32) -> Self {
         Self { shared, ..self }
     }
 }
 
-/// What a kernel is compiled for by a driver, beyond its PTX: see `jasper_ptx::specialize`.
+/// Constants that are patched into the PTX of a kernel before JIT compilation: see `jasper_ptx::specialize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Specialization {
     /// The values of its constants (`cuda_std::constant`): the shape of the rows that it reads.
     pub constants: [u32; 4],
-    /// Blocks per multiprocessor that there are registers for without spills, from compute capability 9.0 on.
+    /// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill, on compute
+    /// capability 9.0 and above.
     pub(crate) min_blocks: u32,
 }
 
 impl Specialization {
-    /// Blocks per multiprocessor that there must be registers for on devices of a compute capability. Code for those
-    /// before 9.0 takes more registers.
+    /// The `.minnctapersm` for devices of a compute capability. Code for capabilities below 9.0 takes more registers.
     pub const fn min_blocks(&self, (major, _): (u32, u32)) -> u32 {
         if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 }
     }
@@ -60,7 +60,7 @@ pub trait Kernel {
     /// Grid, block and shared memory for these arguments.
     fn launch(&self, args: &Self::Args) -> Launch;
 
-    /// What the PTX is specialized by before a driver compiles it, if by anything.
+    /// The constants patched into the PTX before JIT compilation, if any.
     fn specialization(&self) -> Option<Specialization> {
         None
     }
@@ -97,19 +97,19 @@ macro_rules! kernels {
 }
 pub(crate) use kernels;
 
-/// Warps of a block with a warp per row.
+/// Warps per block of launches with a warp per row.
 const WARPS_PER_BLOCK: u32 = 8;
 
 impl Launch {
-    /// A warp for each of `rows`.
+    /// A launch with one warp for each of `rows`.
     pub(crate) const fn warp_per_row(rows: u32) -> Self {
         Self::linear(rows.div_ceil(WARPS_PER_BLOCK), WARPS_PER_BLOCK * WARP_SIZE)
     }
 
-    /// A warp for each of `rows`, which needs `bytes` of shared memory.
+    /// A launch with one warp for each of `rows`, and `bytes` of shared memory per warp.
     ///
     /// # Panics
-    /// If that is more than a block has without opting in.
+    /// Panics if that is more than a block has without opting in.
     pub(crate) fn warp_per_row_with_shared(rows: u32, bytes: u32) -> Self {
         let warps = WARPS_PER_BLOCK.min(MAX_SHARED_BYTES / bytes);
         assert!(warps > 0, "rows of {bytes} bytes in {MAX_SHARED_BYTES} of shared memory");

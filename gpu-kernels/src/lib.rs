@@ -1,9 +1,9 @@
 //! The kernels of Jasper.
 //!
-//! One source serves three builds. Without features this crate is plain host code: the arguments of each kernel, the
-//! grid that a launch takes, the sequences of launches that make an operation, and the committed PTX. With the feature
-//! `kernels` the bodies come in: compiled for nvptx64 they are that PTX, on the host they run in the emulator of
-//! `cuda_std`, so that tests need no GPU. The feature `suite` brings those tests as functions over any [`Stream`].
+//! One source serves three builds. Without features, this crate is plain host code: the arguments of each kernel, its
+//! launch configuration, the sequences of launches that make an operation, and the committed PTX. The feature `kernels`
+//! adds the bodies of the kernels: compiled for nvptx64, they are that PTX; on the host, they run in the emulator of
+//! `cuda_std`, so that tests need no GPU. The feature `suite` adds those tests as functions over any [`Stream`].
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -27,8 +27,9 @@
 //! | [`groups`] | where runs of equal keys begin |
 //! | `suite` | the tests, as functions over a stream |
 //!
-//! The docs of device functions say who calls them. *Whole warp*, or *whole block*: all its threads call the function
-//! together, with the same arguments unless they are per lane. *A barrier*: the function contains one for the block.
+//! The docs of device functions say who calls them. *Called by the whole warp*, or *block*, means that all its threads
+//! call the function together, with the same arguments unless they are per lane. *With a barrier* means that the
+//! function contains a barrier of the block.
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
 
@@ -76,7 +77,8 @@ pub use row_shape::RowShape;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use stream::{Buffer, Stream};
 
-/// The entries of the kernels that are specialized for the length of rows, and by what for rows of `row_bytes`.
+/// The entries of the kernels that are specialized for the length of rows, each with its constants for rows of
+/// `row_bytes`.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
     let of_searches = search::Search::all(row_bytes).map(|search| (search.entry(), search.specialization()));

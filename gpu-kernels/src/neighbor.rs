@@ -1,10 +1,10 @@
 //! Entries: a neighbor packed into 64 bits, as `jasper_core::Neighbor`. Frontiers and lists of candidates hold them.
 //!
-//! From the top: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and the unexpanded bit.
-//! Entries compare by distance, then by vertex.
+//! From the highest bit down: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and the
+//! unexpanded bit. Entries compare by distance, then by vertex.
 
-/// The lowest bit: set until a search expands the vertex. A prune clears it for entries that need no comparison with
-/// each other.
+/// The unexpanded bit, the lowest: set until a search expands the vertex. A prune clears it in entries that need no
+/// comparison with each other.
 pub(crate) const UNEXPANDED: u64 = 1;
 
 /// The entry of an unexpanded vertex.

@@ -1,20 +1,20 @@
-//! The rows of vectors that kernels are compiled for.
+//! Row kinds: the combinations of element, measure and shape that kernels are compiled for.
 
 use jasper_core::ElementKind;
 
 use crate::RowShape;
 use crate::graph::Measure;
 
-/// Rows that kernels are compiled for: an element, what is summed over two rows, and how lanes share a row.
+/// A kind of rows that a kernel is compiled for: the element, what is summed over two rows, and how lanes share a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowKind {
     /// The element that rows hold.
     pub(crate) element: ElementKind,
     /// What is summed over two rows.
     pub(crate) measure: Measure,
-    /// The rows' part of the names of entries.
+    /// Infix of the kernel name, for example `f32_l2`.
     pub(crate) name: &'static str,
-    /// The constants that a kernel is loaded with.
+    /// The shape, which is patched into the PTX as constants.
     pub(crate) shape: RowShape,
 }
 
@@ -30,14 +30,14 @@ pub(crate) use row_kinds;
 pub(crate) type RowTable = [(ElementKind, Measure, &'static str)];
 
 impl RowKind {
-    /// Each kind of rows of a table, of `row_bytes`.
+    /// Every row kind of a table, for rows of `row_bytes`.
     pub(crate) fn all(table: &'static RowTable, row_bytes: u32) -> impl Iterator<Item = Self> {
         assert!(row_bytes.is_multiple_of(16), "row_bytes ({row_bytes}) must be a multiple of 16");
         let shape = RowShape::new(row_bytes);
         table.iter().map(move |&(element, measure, name)| Self { element, measure, name, shape })
     }
 
-    /// The kind of rows of `row_bytes` in a table.
+    /// The row kind of a table for these rows of `row_bytes`.
     pub(crate) fn find(
         table: &'static RowTable,
         element: ElementKind,
@@ -49,7 +49,7 @@ impl RowKind {
     }
 
     /// # Panics
-    /// If rows of `shape` are not of this kind.
+    /// Panics if rows of `shape` are not of this kind.
     pub(crate) fn check(&self, shape: RowShape) {
         assert_eq!(shape, self.shape, "{}: rows of another shape", self.name);
     }

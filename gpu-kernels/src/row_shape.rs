@@ -1,34 +1,38 @@
 //! How the lanes of a warp share rows of one length.
 
-/// Most steps of a row whose loads are in flight together.
+/// Maximum number of steps of a row whose loads are in flight together.
 const MAX_STEPS: u32 = 8;
-/// Most units that a lane loads before it sums any: what registers have room for.
+/// Maximum number of units that a lane loads before it sums any: as many as registers have room for.
 pub(crate) const MAX_LOADS: u32 = 16;
-/// Most steps of a row that stays in registers.
+/// Maximum number of steps of a row that stays in registers.
 pub(crate) const QUERY_STEPS: u32 = 4;
 
-/// How the lanes of a warp share rows of one length: a *tile* of lanes reads a row in *steps* of a unit of 16 bytes per
-/// lane.
+/// How the lanes of a warp share rows of one length. A *tile* of lanes reads a row in *steps*: in each step, every lane
+/// of the tile loads one *unit* of 16 bytes.
+///
+/// A row of 400 bytes, for example, has 25 units. Its tiles are 8 lanes wide, so a warp has 4 tiles, and each reads its
+/// row in 4 steps, the last of which loads 1 unit. Each tile has the 4 steps of 4 rows in flight, 16 loads per lane.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowShape {
     /// The length of a row in units of 16 bytes.
     pub(crate) units: u32,
-    /// The lanes of a tile, as a power of two: 2 to 5. The width fixes the order of additions, and with it the bits of a
-    /// distance of floats.
+    /// The base-2 logarithm of the lanes of a tile: 2 to 5. The width fixes the order of additions, and so the bits of
+    /// a float distance.
     pub(crate) log2_width: u32,
     /// Steps of a row whose loads are in flight together.
     pub(crate) steps: u32,
-    /// Rows of a tile whose loads are in flight together: 1 if a row takes several rounds of `steps`.
+    /// Rows per tile whose loads are in flight together: 1 if a row takes several rounds of `steps`.
     pub(crate) rows: u32,
 }
 
 impl RowShape {
     /// The shape for rows of `row_bytes`, a multiple of 16: the narrowest tile whose lanes read a row in six steps, and
-    /// as many rows as there are registers for. Rows that no tile reads in eight steps go in rounds of equal length.
+    /// as many rows as there are registers for. Rows that no tile reads in eight steps are read in rounds of equal
+    /// length.
     ///
-    /// A narrow tile takes fewer shuffles per row, and wastes fewer loads at the end of one. Measured over all lengths:
-    /// docs/src/experiments.md#rows-of-any-length.
+    /// A narrow tile takes fewer shuffles per row, and wastes fewer loads at the end of a row.
+    /// docs/src/experiments.md#rows-of-any-length has measurements for all lengths.
     pub const fn new(row_bytes: u32) -> Self {
         let units = row_bytes / 16;
         let log2_width = match units {
@@ -65,13 +69,14 @@ impl RowShape {
         self.total_steps() <= self.steps
     }
 
-    /// Whether the row that others are compared with stays in registers. Longer ones would take the registers of loads.
+    /// Whether the row that others are compared with (the query) stays in registers. A longer one would take the
+    /// registers of loads.
     #[inline(always)]
     pub(crate) const fn keeps_query(&self) -> bool {
         self.total_steps() <= QUERY_STEPS
     }
 
-    /// Bytes of shared memory that the row takes which others are compared with.
+    /// Bytes of shared memory for the query; 0 if it stays in registers.
     #[inline(always)]
     pub(crate) const fn query_bytes(&self) -> u32 {
         if self.keeps_query() { 0 } else { self.row_bytes() }
@@ -83,7 +88,7 @@ impl RowShape {
         self.units * 16
     }
 
-    /// The values of a kernel's constants, in the order of their numbers.
+    /// The values of a kernel's constants 0 to 3.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) const fn constants(&self) -> [u32; 4] {
         [self.units, self.log2_width, self.steps, self.rows]

@@ -12,17 +12,17 @@ const PIECE: usize = 1 << 12;
 
 /// An ordered queue of work on one device.
 ///
-/// Operations are written once over this trait: a GPU runs the same launches as the emulator. Work runs in the order of
-/// the calls; only downloads and `synchronize` wait for it.
+/// Operations are written once over this trait, so a GPU runs the same launches as the emulator. Work runs in the order
+/// of the calls. Only downloads and the synchronizing methods wait for it.
 pub trait Stream {
     /// What can go wrong on the device.
     type Error: std::error::Error + Into<DeviceError>;
 
-    /// Device memory, or host memory that the device reaches. The implementation keeps it alive for all launches queued
-    /// before it is dropped.
+    /// An array in device memory, or in host memory that the device can access. The implementation keeps it alive until
+    /// all launches queued before it is dropped have run.
     type Buffer<T: Pod>: Buffer<T>;
 
-    /// Multiprocessors of the device: how many blocks it takes to fill it.
+    /// Number of multiprocessors of the device.
     fn multiprocessors(&self) -> u32;
 
     /// Bytes of device memory that can be allocated, if memory is limited.
@@ -36,36 +36,36 @@ pub trait Stream {
     /// Allocates an array of `len` uninitialized elements: a kernel must write them before one reads them.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Returns an error if there is not enough memory.
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// The same in host memory, which kernels access over the bus: for large arrays that are seldom read. A stream with
-    /// one kind of memory allocates that.
+    /// Allocates an array as [`Self::allocate`] does, but in host memory, which kernels access over PCIe: for large
+    /// arrays that are seldom read. A stream with only one kind of memory allocates that kind.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Returns an error if there is not enough memory.
     fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error> {
         self.allocate(len)
     }
 
-    /// An array with a copy of `values`.
+    /// Allocates an array with a copy of `values`.
     ///
     /// # Errors
-    /// When there is not that much memory.
+    /// Returns an error if there is not enough memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
     /// Writes the elements `within` of `buffer`, in pieces. `fill` gets a range of elements, and host memory to write
-    /// them to, which is copied to the device while the next piece is filled. The length of the range is a multiple of
-    /// `granule`: the elements that must not be split, such as those of a row. An array on the host may be written in
-    /// place, once all work of this stream is done.
+    /// them to, which is copied to the device while the next piece is filled. The length of a range is a multiple of
+    /// `granule`, the number of elements that must not be split, such as those of a row. An array in host memory may be
+    /// written in place, after all work of this stream has finished.
     ///
     /// Returns when the last piece is filled; it is copied in the order of this stream.
     ///
     /// # Errors
-    /// Of the device; the first of `fill`, after which nothing more is copied.
+    /// Returns the device's error, or the first error of `fill`; nothing more is copied after it.
     ///
     /// # Panics
-    /// If `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    /// Panics if `buffer` holds fewer elements, or a granule is more than the stream copies at once.
     fn write_range<T: Pod, E: From<Self::Error>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -74,10 +74,10 @@ pub trait Stream {
         fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E>;
 
-    /// [`Self::write_range`] of the first `len` elements.
+    /// Writes the first `len` elements of `buffer` as [`Self::write_range`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The same as for [`Self::write_range`].
     fn write<T: Pod, E: From<Self::Error>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -91,10 +91,10 @@ pub trait Stream {
     /// Copies the first `len` elements of one array to the beginning of another.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If one of them holds fewer.
+    /// Panics if either array holds fewer elements.
     fn copy<T: Pod>(
         &self,
         from: &Self::Buffer<T>,
@@ -102,11 +102,11 @@ pub trait Stream {
         len: usize,
     ) -> Result<(), Self::Error>;
 
-    /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays on the
-    /// host or on the device. New elements are uninitialized.
+    /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays in host
+    /// or device memory. New elements are uninitialized.
     ///
     /// # Errors
-    /// When there is not that much memory; the buffer is as it was.
+    /// Returns an error if there is not enough memory; the buffer is as it was.
     fn grow<T: Pod>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<(), Self::Error> {
         if buffer.len() < len {
             let mut larger =
@@ -120,48 +120,48 @@ pub trait Stream {
     /// Waits for all work of this stream so far.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// Returns the error of that work, if any.
     fn synchronize(&self) -> Result<(), Self::Error>;
 
     /// Makes later work wait for all work queued in `other` so far. The calling thread does not wait.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     fn wait_for(&self, other: &Self) -> Result<(), Self::Error>;
 
     /// Waits for all work of all streams of the device so far.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// Returns the error of that work, if any.
     fn synchronize_device(&self) -> Result<(), Self::Error>;
 
     /// Sets each byte of `buffer` to `byte`.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), Self::Error>;
 
-    /// A copy of the elements `within` of `buffer`, after all work before.
+    /// Waits for all earlier work, and returns a copy of the elements `within` of `buffer`.
     ///
     /// # Errors
-    /// Of the device, those of the launches before included.
+    /// Returns the device's error, including errors of earlier launches.
     ///
     /// # Panics
-    /// If `buffer` holds fewer elements.
+    /// Panics if `buffer` holds fewer elements.
     fn download_range<T: Pod>(
         &self,
         buffer: &Self::Buffer<T>,
         within: Range<usize>,
     ) -> Result<Vec<T>, Self::Error>;
 
-    /// Reads the elements `within` of `buffer`, after all work before, in pieces. `take` gets a range of elements, a
-    /// multiple of `granule`, and their values, while the next piece is copied.
+    /// Waits for all earlier work, and reads the elements `within` of `buffer` in pieces. `take` gets a range of
+    /// elements, whose length is a multiple of `granule`, and their values, while the next piece is copied.
     ///
     /// # Errors
-    /// Of the device, those of the launches before included.
+    /// Returns the device's error, including errors of earlier launches.
     ///
     /// # Panics
-    /// If `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    /// Panics if `buffer` holds fewer elements, or a granule is more than the stream copies at once.
     fn read_range<T: Pod>(
         &self,
         buffer: &Self::Buffer<T>,
@@ -177,10 +177,10 @@ pub trait Stream {
         Ok(())
     }
 
-    /// [`Self::download_range`] of all elements.
+    /// Downloads all elements as [`Self::download_range`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The same as for [`Self::download_range`].
     fn download<T: Pod>(&self, buffer: &Self::Buffer<T>) -> Result<Vec<T>, Self::Error> {
         self.download_range(buffer, 0..buffer.len())
     }
@@ -188,26 +188,26 @@ pub trait Stream {
     /// Queues a kernel. A launch without blocks does nothing.
     ///
     /// # Errors
-    /// Of the device: a launch that it cannot take, or what an earlier launch did wrong.
+    /// Returns the device's error: it cannot run the launch, or an earlier launch failed.
     ///
     /// # Safety
-    /// - Every address in `args` is of a buffer of this stream's device that lives until the launch has run, with the
-    ///   shape that the arguments say.
-    /// - What the kernel reads has been written, and nothing else writes it meanwhile.
+    /// - Every address in `args` is that of a buffer of this stream's device that lives until the launch has run. The
+    ///   buffer has the shape that the docs of the field give.
+    /// - All memory that the kernel reads has been written, and nothing else writes it during the launch.
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), Self::Error>;
 }
 
-/// An array in memory that the device reaches.
+/// An array in memory that the device can access.
 pub trait Buffer<T> {
     /// Number of elements.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether the array has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is in memory of the host, by [`Stream::allocate_on_host`].
+    /// Whether the array is in host memory, allocated by [`Stream::allocate_on_host`].
     fn is_on_host(&self) -> bool {
         false
     }

@@ -1,16 +1,17 @@
-//! Sums of products by a warp, in the order of `jasper_core::distance`. A lane takes every 32nd coordinate.
+//! Sums of products by a warp, in the order of `jasper_core::distance`. Each lane takes every 32nd coordinate.
 
 use cuda_std::prelude::*;
 
-/// Coordinates that a sum takes at once: a row of buffers here is a multiple of it.
+/// Number of coordinates that a sum takes at once. The rows of all buffers here are padded to a multiple of it.
 pub(crate) const BLOCK: u32 = 64;
 
-/// The 64 partial sums of a warp, of which a lane holds two: coordinate `i` goes to that of `i % 64`.
+/// The 64 partial sums of a warp. Coordinate `i` is added to partial sum `i % 64`; lane `l` holds partial sums `l` and
+/// `l + 32`.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum([f32; 2]);
 
 impl Sum {
-    /// Nothing summed up yet.
+    /// The empty sum.
     pub(crate) const ZERO: Self = Self([0.0; 2]);
 
     /// Adds the product of a coordinate of the first or the second `half` of a block.
@@ -22,13 +23,14 @@ impl Sum {
     /// The whole sum, in every lane.
     ///
     /// # Safety
-    /// The whole warp comes here.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(crate) unsafe fn total(self) -> f32 {
         // SAFETY: the caller's promise.
         unsafe {
             let [low, high] = self.0;
-            // Four registers of sixteen lanes, on the CPU: pairs of them, the two pairs, then halves of the lanes.
+            // The CPU has four registers of sixteen lanes, and adds pairs of them, then the two pairs, then halves of
+            // the lanes.
             let low = low + warp::warp_shuffle_xor(warp::FULL_MASK, low, 16, warp::WARP_SIZE).0;
             let high = high + warp::warp_shuffle_xor(warp::FULL_MASK, high, 16, warp::WARP_SIZE).0;
             warp::warp_sum(warp::FULL_MASK, low + high, 16)
@@ -36,8 +38,8 @@ impl Sum {
     }
 }
 
-/// Calls `work` with the first and second coordinate of this lane in each block of the first `len`, and which of the
-/// two it is. Behind `len` there may be coordinates.
+/// Calls `visit` with 0 or 1 and the index of this lane's first or second coordinate, in each block of the first `len`
+/// coordinates. In the last block, indices may be past `len`.
 #[inline(always)]
 pub(crate) fn for_coordinates(len: u32, mut visit: impl FnMut(usize, u32)) {
     let mut at = warp::lane_id();

@@ -1,9 +1,9 @@
-//! Tiles: 4 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes, which the lanes of a
-//! tile read in turn.
+//! Tiles: 4 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes; in a tile of 8 lanes,
+//! lane i reads units i, i + 8, i + 16, and so on.
 //!
-//! One kernel takes rows of any length. How lanes share them is a [`RowShape`], which follows from the length and is a
-//! constant of the kernel ([`cuda_std::constant`]) when it is compiled for a device: what depends on the shape alone is
-//! decided then, and loops over loads are unrolled.
+//! One kernel takes rows of any length. A [`RowShape`], which follows from the length, says how lanes share them. It is
+//! a constant of the kernel ([`cuda_std::constant`]) when the kernel is JIT compiled, so that branches that depend on
+//! the shape alone disappear, and loops over loads are unrolled.
 //!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
@@ -22,7 +22,7 @@ use crate::row_shape::{QUERY_STEPS, RowShape};
 const UNIT_BYTES: u32 = 16;
 /// A unit in registers.
 pub(crate) type Unit = [u32; 4];
-/// A unit that adds nothing.
+/// A unit of zeros, which adds nothing to a sum.
 const ZERO: Unit = [0; 4];
 
 /// Loads a unit.
@@ -35,17 +35,18 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
     unsafe { global::load_readonly(p.cast()) }
 }
 
-/// How the lanes of a warp sum over rows of one shape. `LOADS` is the most units that a lane loads before it sums any.
+/// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane loads
+/// before it sums any.
 pub(crate) struct Tile<E, T, const LOADS: usize> {
     pub(crate) shape: RowShape,
     measure: PhantomData<(E, T)>,
 }
 
-/// This lane's units of a row that stays in registers.
+/// A lane's units of a row that stays in registers.
 pub(crate) type OwnUnits = [Unit; QUERY_STEPS as usize];
 
 impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
-    /// Tiles for rows of a shape, which is the same in a whole launch.
+    /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {
         let shape = RowShape {
@@ -66,22 +67,22 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
         (self.shape.units * UNIT_BYTES) as usize
     }
 
-    /// The number of this lane's tile, and of this lane in it.
+    /// The number of this lane's tile in the warp, and of this lane in the tile.
     #[inline(always)]
     pub(crate) fn place(&self) -> (u32, u32) {
         let lane = warp::lane_id();
         (lane >> self.shape.log2_width, lane & (self.shape.width() - 1))
     }
 
-    /// The offset of this lane's unit of a step, in bytes. Past the end of the row it is that of the last unit, which
-    /// [`Self::zero_past_end`] replaces by zeros.
+    /// The offset of this lane's unit of a step, in bytes. For a lane past the end of the row it is the offset of the
+    /// last unit, which [`Self::zero_past_end`] replaces by zeros.
     #[inline(always)]
     pub(crate) fn offset(&self, step: u32) -> u32 {
         (UNIT_BYTES * self.place().1).wrapping_add_signed(self.bytes_ahead(step) as i32)
     }
 
-    /// Bytes from this lane's first unit to that of a step. A step that the row fills is as far for each lane: what is
-    /// added to the address is then a number in the load.
+    /// Bytes from this lane's first unit to its unit of a step. For a step that the row fills this is the same in every
+    /// lane, so that it becomes an immediate offset of the load.
     #[inline(always)]
     fn bytes_ahead(&self, step: u32) -> isize {
         let (own, first) = (self.place().1, step << self.shape.log2_width);
@@ -91,7 +92,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
         ahead as isize * UNIT_BYTES as isize
     }
 
-    /// The unit; zeros if the row has none for this lane in this step.
+    /// `unit`, or zeros if the row has no unit for this lane in this step.
     #[inline(always)]
     pub(crate) fn zero_past_end(&self, unit: Unit, step: u32) -> Unit {
         let first = step << self.shape.log2_width;
@@ -99,17 +100,18 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
         if inside || first + self.place().1 < self.shape.units { unit } else { ZERO }
     }
 
-    /// This lane's units of the row that others are compared with, if it stays in registers, else zeros.
+    /// This lane's units of the row that others are compared with if it stays in registers, else zeros.
     ///
     /// # Safety
-    /// The row is that long, at a multiple of 16 in global memory that is not written during the launch.
+    /// The row has the length of the shape, at a multiple of 16 bytes in global memory that is not written during the
+    /// launch.
     #[inline(always)]
     pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> OwnUnits {
         let mut own = [ZERO; QUERY_STEPS as usize];
         if self.shape.keeps_query() {
             for s in 0..QUERY_STEPS {
                 if s < self.shape.steps {
-                    // SAFETY: within the row.
+                    // SAFETY: the address is within the row.
                     let unit = unsafe { load_unit(row.at(self.offset(s) as usize)) };
                     own[s as usize] = self.zero_past_end(unit, s);
                 }
@@ -121,7 +123,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     /// The unit of a step among those that stay in registers.
     #[inline(always)]
     pub(crate) fn own_unit(own: &OwnUnits, step: u32) -> Unit {
-        // An index that is not known would put the array into memory.
+        // A variable index would put the array into local memory.
         let mut unit = own[0];
         for s in 1..QUERY_STEPS as usize {
             if step as usize == s {
@@ -131,12 +133,23 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
         unit
     }
 
-    /// The sums over the query and `shape.rows` rows of each tile, whose addresses `row` returns: lane `first + r` of a
-    /// tile gets that of row `r`, and the others get `kept`. `query` returns this lane's unit of a step, zeros past the
-    /// end. The bits of a sum depend on the width of the tile alone. Whole warp.
+    /// Sums over the query and `shape.rows` rows per tile. `row(r)` returns the address of row `r` of this lane's tile,
+    /// and `query(step)` this lane's unit of the query, zeros past the end. Called by the whole warp.
+    ///
+    /// Lane `first + r` of a tile gets the sum of row `r`; every other lane gets its `kept` back. With 4 rows per tile,
+    /// two calls collect the sums of 8 rows:
+    ///
+    /// ```text
+    /// lane of the tile           0   1   2   3   4   5   6   7
+    /// kept = sums(.., 0, zero)   s0  s1  s2  s3  0   0   0   0
+    /// kept = sums(.., 4, kept)   s0  s1  s2  s3  s4  s5  s6  s7
+    /// ```
+    ///
+    /// The bits of a sum depend only on the width of the tile.
     ///
     /// # Safety
-    /// The rows are that long, at multiples of 16 in global memory that is not written during the launch.
+    /// The rows have the length of the shape, at multiples of 16 bytes in global memory that is not written during the
+    /// launch.
     #[inline(always)]
     pub(crate) unsafe fn sums(
         &self,
@@ -152,7 +165,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
         let mut done = 0;
         loop {
             let mut read = [ZERO; LOADS];
-            // At this lane's first unit.
+            // The address of this lane's first unit.
             let address = |r: u32| row(r).add((own * UNIT_BYTES) as usize);
             let mut at = address(0);
             let (mut r, mut s) = (0, 0);
@@ -171,13 +184,14 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
             (r, s) = (0, 0);
             for load in 0..LOADS {
                 if (load as u32) < loads {
-                    // Rows may hold anything past their end; zeros of the query do not undo differences.
+                    // Lanes past the end have loaded the last unit again, which the zeros of the query do not cancel in
+                    // differences.
                     let unit = self.zero_past_end(read[load], done + s);
                     sum = add::<E, T>(sum, query(done + s), unit);
                     s += 1;
                     if s == steps {
                         if is_last {
-                            // SAFETY: the whole warp comes here.
+                            // SAFETY: the warp is converged here.
                             let all = unsafe { self.sum_of_tile(sum) };
                             if own == first + r {
                                 kept = all;
@@ -198,7 +212,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     /// The sum over the lanes of a tile, in each of them.
     ///
     /// # Safety
-    /// The whole warp comes here.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn sum_of_tile(&self, sum: E::Sum) -> E::Sum {
         // SAFETY: the caller's promise.
@@ -213,7 +227,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     }
 }
 
-/// `sum` and what a unit of the query and one of a row add to it.
+/// `sum` plus the terms of a unit of the query and a unit of a row.
 #[inline(always)]
 fn add<E: Coordinates, T: Term>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
     for word in 0..4 {

@@ -14,7 +14,8 @@ pub struct Entry<'a> {
     pub close: usize,
 }
 
-/// Finds every kernel of `lines`, in their order. A body ends where its braces close, since inline assembly may hold more.
+/// Finds every kernel of `lines`, in their order. A body ends where its braces close, since inline assembly may hold
+/// more.
 pub fn entries<'a>(lines: &[&'a str]) -> Vec<Entry<'a>> {
     let mut found: Vec<Entry<'a>> = Vec::new();
     let mut name = None;

@@ -1,6 +1,6 @@
 //! Atomic updates of global memory. Each returns the old value, and is relaxed.
 //!
-//! Of unsigned integers: u32 and u64.
+//! The values are unsigned integers: u32 or u64.
 
 use crate::primitive::Update;
 use crate::{Word, imp};

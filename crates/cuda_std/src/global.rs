@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`load`] | data that this launch also writes |
 //! | [`load_readonly`] | data that the launch does not write; the compiler may move and merge these loads |
-//! | [`load_streaming`] | the same, read once: does not allocate in the L1 cache |
+//! | [`load_streaming`] | data that the launch does not write and reads once; does not allocate in the L1 cache |
 //! | [`load_relaxed`] | words that other threads update atomically |
 //!
 //! A value of 16 bytes ([`[u32; 4]`](crate::Value)) is one load or store of 16 bytes.
@@ -37,7 +37,7 @@ loads! {
     /// Reads data that is constant during the launch, without allocating in L1 (`ld.global.nc.L1::no_allocate`).
     ///
     /// # Safety
-    /// As [`load_readonly`].
+    /// The same as for [`load_readonly`].
     load_streaming<T: Value>, Streaming;
     /// Reads a word that other threads may write concurrently; orders nothing else (`ld.relaxed.gpu.global`).
     ///

@@ -1,5 +1,6 @@
-//! The device library of Jasper's kernels. Each function is one PTX instruction on the device (rustc's own
-//! `nvptx64-nvidia-cuda` target) and is emulated on the host, so the same source runs on a GPU and in `cargo test`.
+//! The device library of Jasper's kernels. On the device (rustc's own `nvptx64-nvidia-cuda` target), most functions are
+//! one PTX instruction, which their docs name; on the host they are emulated, so the same source runs on a GPU and in
+//! `cargo test`.
 //!
 //! ```
 //! use cuda_std::prelude::*;
@@ -51,8 +52,8 @@
 //! the device: this crate has the panic handler.
 //!
 //! # What is unsafe
-//! Functions that access memory, and those that several threads must call together. The emulator checks both, the
-//! device neither. Pointers are addresses of global memory; a pointer to anything else is a fault.
+//! Functions that access memory are unsafe, and so are those that several threads must call together. The emulator
+//! checks both, the device neither. Pointers are addresses of global memory; a pointer to anything else is a fault.
 //!
 //! # Back ends
 //! The public modules call a back end, which has these functions, with the types of `primitive`:
@@ -101,7 +102,7 @@ use emulator::back_end as imp;
 pub use cuda_std_macros::kernel;
 pub use value::{Value, Word};
 
-/// Everything that a kernel names.
+/// The items that most kernels use.
 pub mod prelude {
     pub use crate::shared::Shared;
     pub use crate::{atomic, global, kernel, math, mma, shared, thread, warp};

@@ -11,7 +11,7 @@
 use crate::imp;
 use crate::primitive::Mma;
 
-/// Signed bytes: 16 x 32 times 32 x 8, exact, with wrapping sums
+/// The product of signed bytes, 16 x 32 times 32 x 8: exact, with wrapping sums
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32`).
 ///
 /// # Safety
@@ -23,11 +23,11 @@ pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
     unsafe { imp::mma(Mma::M16N8K32I8, a, b, c.map(|sum| sum as u32)) }.map(|sum| sum as i32)
 }
 
-/// Unsigned bytes: 16 x 32 times 32 x 8, exact, with wrapping sums
+/// The product of unsigned bytes, 16 x 32 times 32 x 8: exact, with wrapping sums
 /// (`mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32`).
 ///
 /// # Safety
-/// As [`m16n8k32_i8`].
+/// The same as for [`m16n8k32_i8`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_u8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {

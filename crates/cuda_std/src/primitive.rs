@@ -26,9 +26,9 @@ pub enum Special {
 pub enum Barrier {
     /// Barrier 0, of all threads.
     All,
-    /// The same; the result is the number of threads with `true`.
+    /// Barrier 0; the result is the number of threads with `true`.
     Count(bool),
-    /// The same; the result is 1 if any thread has `true`.
+    /// Barrier 0; the result is 1 if any thread has `true`.
     Or(bool),
 }
 
@@ -62,7 +62,7 @@ pub enum Collective {
     ReduceOr,
     /// Sums over segments of `width` lanes, as wrapping u32, by exchange with the lanes `width / 2`, ..., 2, 1 away.
     ButterflyAddU32,
-    /// The same of f32: the order of the additions is that of the exchanges.
+    /// Sums over segments of `width` lanes, as f32; the order of the additions is that of the exchanges.
     ButterflyAddF32,
 }
 
@@ -73,13 +73,13 @@ pub enum Load {
     Weak,
     /// `ld.global.nc`: the launch does not write there.
     ReadOnly,
-    /// `ld.global.nc.L1::no_allocate`: the same, without allocating in L1.
+    /// `ld.global.nc.L1::no_allocate`: the launch does not write there, and the load does not allocate in L1.
     Streaming,
     /// `ld.relaxed.gpu.global`: other threads may write concurrently.
     Relaxed,
 }
 
-/// What an atomic operation stores; it returns the old value.
+/// An atomic update, which stores a new value and returns the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update<T> {
     /// The wrapping sum of integers.
@@ -90,7 +90,7 @@ pub enum Update<T> {
     And(T),
     /// The bitwise or.
     Or(T),
-    /// This value.
+    /// The given value.
     Exchange(T),
 }
 

@@ -1,6 +1,6 @@
 //! The dynamic shared memory of a block, by 32-bit address.
 //!
-//! It is one array of the size given at launch, which a kernel divides:
+//! Dynamic shared memory is one array of the size given at launch, which a kernel divides:
 //!
 //! ```
 //! use cuda_std::prelude::*;
@@ -100,8 +100,8 @@ impl<T: Word> Shared<T> {
     /// [`block_fence`](crate::thread::block_fence), it acquires what the writer released.
     ///
     /// # Safety
-    /// As [`load`](Self::load), but other threads may write the place by [`store_relaxed`](Self::store_relaxed) or
-    /// update it atomically at the same time.
+    /// The same as for [`load`](Self::load), but other threads may write the place by
+    /// [`store_relaxed`](Self::store_relaxed) or update it atomically at the same time.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_relaxed(self) -> T {
@@ -113,8 +113,8 @@ impl<T: Word> Shared<T> {
     /// [`block_fence`](crate::thread::block_fence), it releases what this thread did before the fence.
     ///
     /// # Safety
-    /// As [`store`](Self::store), to a place that was written before; other threads may read it by
-    /// [`load_relaxed`](Self::load_relaxed), write it by this or update it atomically at the same time.
+    /// The same as for [`store`](Self::store), to a place that was written before; other threads may read it by
+    /// [`load_relaxed`](Self::load_relaxed), write it by this function or update it atomically at the same time.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store_relaxed(self, value: T) {
@@ -128,7 +128,7 @@ macro_rules! updates {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`load`](Self::load), but other threads may update the place atomically at the same time.
+        /// The same as for [`load`](Self::load), but other threads may update the place atomically at the same time.
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name(self, value: $T) -> $T {
@@ -141,13 +141,13 @@ macro_rules! updates {
 macro_rules! atomics {
     ($($T:ty),*) => { $( impl Shared<$T> {
         updates! { $T:
-            /// Adds, wrapping, and gives what was there (`atom.shared.add`).
+            /// Adds, wrapping, and returns the old value (`atom.shared.add`).
             atomic_add, Add;
-            /// Leaves the lesser and gives what was there (`atom.shared.min`).
+            /// Stores the minimum and returns the old value (`atom.shared.min`).
             atomic_min, Min;
-            /// Leaves the bits of either and gives what was there (`atom.shared.or.b32`, `.b64`).
+            /// Stores the bitwise or and returns the old value (`atom.shared.or.b32`, `.b64`).
             atomic_or, Or;
-            /// Leaves `value` and gives what was there (`atom.shared.exch.b32`, `.b64`).
+            /// Stores `value` and returns the old value (`atom.shared.exch.b32`, `.b64`).
             atomic_exchange, Exchange;
         }
     } )* };

@@ -35,7 +35,7 @@ pub fn index_1d() -> u32 {
     block_idx_x() * block_dim_x() + thread_idx_x()
 }
 
-/// Barrier of the block: what each thread wrote before is visible to all afterwards (`bar.sync 0`).
+/// Barrier of the block: all writes before it are visible to all threads of the block afterwards (`bar.sync 0`).
 ///
 /// # Safety
 /// Every thread of the block calls this, and the lanes of a warp have not diverged.
@@ -46,10 +46,10 @@ pub unsafe fn sync_threads() {
     unsafe { imp::barrier(Barrier::All) };
 }
 
-/// [`sync_threads`] that returns the number of threads with `true` (`bar.red.popc.u32 0`).
+/// Synchronizes as [`sync_threads`] does, and returns the number of threads with `true` (`bar.red.popc.u32 0`).
 ///
 /// # Safety
-/// As [`sync_threads`].
+/// The same as for [`sync_threads`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
@@ -57,10 +57,10 @@ pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
     unsafe { imp::barrier(Barrier::Count(predicate)) }
 }
 
-/// [`sync_threads`] that returns whether any thread has `true` (`bar.red.or.pred 0`).
+/// Synchronizes as [`sync_threads`] does, and returns whether any thread has `true` (`bar.red.or.pred 0`).
 ///
 /// # Safety
-/// As [`sync_threads`].
+/// The same as for [`sync_threads`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads_or(predicate: bool) -> bool {
@@ -75,16 +75,16 @@ pub fn block_fence() {
     imp::fence();
 }
 
-/// Sleeps for up to twice as many nanoseconds (`nanosleep.u32`). Use it in every loop that polls another block. At most
-/// 1,000,000.
+/// Sleeps for up to twice `nanoseconds`, which is at most 1,000,000 (`nanosleep.u32`). Use it in every loop that polls
+/// another block.
 #[inline(always)]
 #[track_caller]
 pub fn nanosleep(nanoseconds: u32) {
     imp::nanosleep(nanoseconds);
 }
 
-/// Nothing on a device; yields in the emulator. Use it in every loop that polls another thread of the same block by
-/// [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed), where a sleep would be too long.
+/// Does nothing on a device, and yields in the emulator. Use it in every loop that polls another thread of the same
+/// block by [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed), where a sleep would be too long.
 #[inline(always)]
 #[track_caller]
 pub fn pause() {

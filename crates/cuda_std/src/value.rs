@@ -1,4 +1,4 @@
-//! Values that one instruction loads or stores.
+//! Types of values that one instruction loads or stores.
 
 /// A value that one instruction loads or stores.
 ///

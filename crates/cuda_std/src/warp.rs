@@ -8,7 +8,7 @@ use crate::{Word, imp};
 
 /// Lanes of a warp.
 pub const WARP_SIZE: u32 = 32;
-/// The mask of a whole warp.
+/// The mask of all 32 lanes.
 pub const FULL_MASK: u32 = u32::MAX;
 
 /// The index of this thread in its warp (`%laneid`).
@@ -18,7 +18,7 @@ pub fn lane_id() -> u32 {
     imp::special(Special::Lane)
 }
 
-/// Barrier of the lanes of `mask`: what each wrote before is visible to all of them afterwards (`bar.warp.sync`).
+/// Barrier of the lanes of `mask`: all their writes before it are visible to all of them afterwards (`bar.warp.sync`).
 ///
 /// # Safety
 /// Every lane of `mask`, and no other, calls this with the same mask.
@@ -60,7 +60,7 @@ shuffles! {
 /// Whether `predicate` holds in every lane of `mask` (`vote.sync.all.pred`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
@@ -71,7 +71,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 /// Whether `predicate` holds in any lane of `mask` (`vote.sync.any.pred`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
@@ -82,7 +82,7 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 /// The lanes of `mask` in which `predicate` holds (`vote.sync.ballot.b32`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
@@ -93,7 +93,7 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
 /// The lanes of `mask` with the same value (`match.any.sync.b32`).
 ///
 /// # Safety
-/// As [`sync_warp`].
+/// The same as for [`sync_warp`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn warp_match_any(mask: u32, value: u32) -> u32 {
@@ -106,7 +106,7 @@ macro_rules! reductions {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`sync_warp`].
+        /// The same as for [`sync_warp`].
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name(mask: u32, value: u32) -> u32 {

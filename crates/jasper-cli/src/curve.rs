@@ -22,7 +22,7 @@ pub struct Point {
     pub recall: f64,
     /// Queries per second in one batch, from host memory and back, in the median round.
     pub queries_per_second: f64,
-    /// The same for queries in device memory, timed by events on the device.
+    /// Queries per second for queries in device memory, timed by events on the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_queries_per_second: Option<f64>,
     /// Vertices expanded per query.
@@ -45,7 +45,7 @@ const TIMED: Duration = Duration::from_millis(500);
 /// a query.
 ///
 /// # Errors
-/// Those of `search`.
+/// Returns the error of `search`.
 pub fn measure<'a>(
     queries: usize,
     params: SearchParams<'_>,

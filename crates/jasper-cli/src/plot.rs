@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_roofline_shows_the_searches_below_the_roof() {
-        // 100,000 queries of 10 rows of 256 bytes and 300 vectors of 384 bytes and 288 operations, in the given seconds.
+        // 100,000 queries of 10 rows of 256 bytes and 300 vectors of 384 bytes and 288 operations, in the given
+        // seconds.
         let search = |width, seconds: f64| {
             let rate = 100_000.0 / seconds;
             (width, rate * (10.0 * 256.0 + 300.0 * 384.0), rate * 300.0 * 288.0)

@@ -24,7 +24,7 @@ pub struct Terminal {
     quiet: bool,
 }
 
-/// Work that takes less time shows no progress.
+/// Work that takes less time than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Terminal {

@@ -15,12 +15,12 @@ use crate::units;
 pub struct Tuned {
     #[serde(flatten)]
     search: TunedSearch,
-    /// Whether the index is unchanged since.
+    /// Whether the index has not changed since.
     current: bool,
 }
 
 impl Tuned {
-    /// From searches stored with an index whose state is `state`.
+    /// Converts searches stored with an index whose state is `state`.
     pub fn list(searches: Vec<TunedSearch>, state: u32) -> Vec<Self> {
         searches.into_iter().map(|search| Self { current: search.state == state, search }).collect()
     }

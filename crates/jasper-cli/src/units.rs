@@ -36,7 +36,7 @@ pub fn rate(units: f64) -> String {
     count(units.round() as usize)
 }
 
-/// Seconds to three digits that mean something: `0.042 s`, `3.21 s`, `128 s`.
+/// Seconds with three significant digits: `0.042 s`, `3.21 s`, `128 s`.
 pub fn seconds(seconds: f64) -> String {
     let decimals = if seconds < 1.0 {
         3
@@ -55,7 +55,7 @@ pub fn decimal(number: f32) -> f64 {
     number.to_string().parse().unwrap_or(f64::NAN)
 }
 
-/// `text` in at most `width` characters; what is cut shows as an ellipsis.
+/// `text` in at most `width` characters. If it is longer, it ends with an ellipsis.
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

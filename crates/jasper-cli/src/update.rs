@@ -1,4 +1,4 @@
-//! What commands that update an index share: open it, update it, save it.
+//! The common part of commands that update an index: open it, update it, save it.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub struct OutputArgs {
     threads: Option<usize>,
 }
 
-/// [`OutputArgs`], and where to compute the update.
+/// The options of [`OutputArgs`], and where to compute the update.
 #[derive(Debug, clap::Args)]
 pub struct UpdateArgs {
     #[command(flatten)]
@@ -105,7 +105,7 @@ impl UpdateArgs {
 }
 
 impl OutputArgs {
-    /// [`UpdateArgs::update`] on the CPU.
+    /// Updates as [`UpdateArgs::update`] does, on the CPU.
     pub fn update<R>(
         self,
         terminal: Terminal,

@@ -95,7 +95,7 @@ impl BitSet {
     /// The numbers in the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
-            // Each time without the lowest bit.
+            // Each successor is without the lowest bit.
             let rests = iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
             rests.take_while(|&rest| rest != 0).map(move |rest| i * 32 + rest.trailing_zeros() as usize)
         })

@@ -27,19 +27,19 @@ pub trait Element:
     /// Converts from f32 to the nearest value. Integers round to nearest, ties to even, and saturate; NaN becomes 0.
     fn from_f32(value: f32) -> Self;
 
-    /// [`Self::to_f32`] of each value, with wide instructions where the CPU has them.
+    /// Converts values to f32, as [`Self::to_f32`] does, with wide instructions if the CPU has them.
     ///
     /// # Panics
-    /// If the lengths differ.
+    /// Panics if the lengths differ.
     fn slice_to_f32(values: &[Self], out: &mut [f32]) {
         assert_eq!(values.len(), out.len(), "as many values as places");
         out.iter_mut().zip(values).for_each(|(out, x)| *out = x.to_f32());
     }
 
-    /// [`Self::from_f32`] of each value, with wide instructions where the CPU has them.
+    /// Converts values from f32, as [`Self::from_f32`] does, with wide instructions if the CPU has them.
     ///
     /// # Panics
-    /// If the lengths differ.
+    /// Panics if the lengths differ.
     fn slice_from_f32(values: &[f32], out: &mut [Self]) {
         assert_eq!(values.len(), out.len(), "as many values as places");
         out.iter_mut().zip(values).for_each(|(out, &x)| *out = Self::from_f32(x));
@@ -155,7 +155,7 @@ element!(
     F16,
     f16::to_f32,
     f16::from_f32,
-    // One by one, each conversion would ask again what the CPU can do.
+    // A conversion of single values would detect the features of the CPU each time.
     fn slice_to_f32(values: &[Self], out: &mut [f32]) {
         values.convert_to_f32_slice(out);
     },

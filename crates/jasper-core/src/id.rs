@@ -8,12 +8,12 @@ pub type Key = u64;
 /// The key of no vector. Pads results with fewer than `k` hits.
 pub const NO_KEY: Key = Key::MAX;
 
-/// The most vertices an index can hold: a [`crate::Neighbor`] stores the id in 31 bits.
+/// The maximum number of vertices of an index: a [`crate::Neighbor`] stores the id in 31 bits.
 pub const MAX_VECTORS: usize = (1 << 31) - 1;
 
 /// The slot of a vertex: a dense index below [`MAX_VECTORS`], reused after consolidation.
 ///
-/// Internal to an index. Users name vectors by [`Key`].
+/// Slots are internal to an index. Users name vectors by [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct VectorId(u32);
@@ -28,7 +28,7 @@ impl VectorId {
     /// The id of slot `index`.
     ///
     /// # Panics
-    /// If `index` is not below [`MAX_VECTORS`].
+    /// Panics if `index` is not below [`MAX_VECTORS`].
     #[inline]
     pub fn from_index(index: usize) -> Self {
         assert!(index < MAX_VECTORS, "slot {index} is not below {MAX_VECTORS}");

@@ -19,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! There is no I/O, no threading and no CUDA here.
+//! This crate has no I/O, no threads and no CUDA.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -63,7 +63,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// Views `data`, of shape `rows x dimension`, as a matrix. It may be empty.
     ///
     /// # Errors
-    /// [`MatrixError::Dimension`] and [`MatrixError::Ragged`].
+    /// Returns [`MatrixError::Dimension`] or [`MatrixError::Ragged`].
     pub fn new(data: &'a [T], dimension: usize) -> Result<Self, MatrixError> {
         Self::with_stride(data, dimension, dimension)
     }
@@ -71,8 +71,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// Views `data`, of shape `rows x stride`, as rows of the first `dimension` of every `stride` elements.
     ///
     /// # Errors
-    /// [`MatrixError::Dimension`], [`MatrixError::Stride`], and [`MatrixError::Ragged`] when `data` is not a
-    /// multiple of `stride`.
+    /// Returns [`MatrixError::Dimension`], [`MatrixError::Stride`], or, if the length of `data` is not a multiple of
+    /// `stride`, [`MatrixError::Ragged`].
     pub fn with_stride(data: &'a [T], dimension: usize, stride: usize) -> Result<Self, MatrixError> {
         if dimension == 0 || dimension > MAX_DIMENSION {
             return Err(MatrixError::Dimension(dimension));
@@ -104,7 +104,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// Row `index`, without its padding.
     ///
     /// # Panics
-    /// If `index` is not below [`Self::len`].
+    /// Panics if `index` is not below [`Self::len`].
     pub fn row(&self, index: usize) -> &'a [T] {
         &self.data[index * self.stride..][..self.dimension]
     }
@@ -118,7 +118,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// A view of the rows `range`.
     ///
     /// # Panics
-    /// If the range ends past [`Self::len`].
+    /// Panics if the range ends past [`Self::len`].
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         Self { data: &self.data[range.start * self.stride..range.end * self.stride], ..*self }
     }
@@ -126,7 +126,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// Checks that no coordinate is NaN or infinite. Costs a pass over the data, nothing for integers.
     ///
     /// # Errors
-    /// [`MatrixError::NotFinite`] with the first such value.
+    /// Returns [`MatrixError::NotFinite`] with the first such value.
     pub fn check_finite(&self) -> Result<(), MatrixError> {
         if T::EXACT {
             return Ok(());
@@ -162,7 +162,7 @@ pub trait VectorSource<T> {
     /// Copies the vectors `range` into `out`, of shape `range.len() x dimension`, row-major.
     ///
     /// # Errors
-    /// An I/O error of the medium. Sources in memory never fail.
+    /// Returns an I/O error of the medium. Sources in memory never fail.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
     /// Returns the source if several threads may read at once, in any order, faster than one. `None` means that vectors

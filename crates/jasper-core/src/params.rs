@@ -15,8 +15,8 @@ pub mod defaults {
     pub const ALPHA: f32 = 1.2;
     /// Seed of the insertion order.
     pub const SEED: u64 = 0x_4A41_5350_4552;
-    /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not see each other:
-    /// at 2% recall is within noise of one-by-one insertion, at 16% it is not.
+    /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not find each other.
+    /// At 2%, recall is within noise of one-by-one insertion; at 16%, it is not.
     pub const MAX_BATCH_SHARE: f32 = 0.02;
     /// Maximum candidates of a prune, nearest first. Its cost grows with their square.
     pub const MAX_CANDIDATES: usize = 750;
@@ -75,7 +75,7 @@ impl BuildParams {
         self.build_beam_width
     }
 
-    /// Maximum expansions of a build search, 4 L + 128. It bounds the memory of a search on a device.
+    /// Maximum expansions of a build search, 4 L + 128. This bounds the memory of a search on a device.
     ///
     /// A search on data of average difficulty takes about 1.17 L expansions; past 4 L it finds nothing that a prune
     /// would keep.
@@ -140,7 +140,7 @@ impl BuildParamsBuilder {
     /// Checks and returns the parameters.
     ///
     /// # Errors
-    /// [`ParamError`] for the first parameter that is out of bounds.
+    /// Returns [`ParamError`] for the first parameter that is out of bounds.
     pub fn build(self) -> Result<BuildParams, ParamError> {
         let params = self.0;
         let (degree, beam_width) = (params.max_degree, params.build_beam_width);

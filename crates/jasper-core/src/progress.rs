@@ -43,9 +43,9 @@ impl std::fmt::Display for Stage {
 pub struct Progress {
     /// The current stage.
     pub stage: Stage,
-    /// Vectors, or searches tried, that are done.
+    /// Number of items done: vectors, or searches tried.
     pub done: usize,
-    /// Their total number.
+    /// Total number of items.
     pub total: usize,
 }
 
@@ -60,9 +60,9 @@ pub type ProgressFn<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 pub struct Cancelled {
     /// The stage when it was cancelled.
     pub stage: Stage,
-    /// Items done by then.
+    /// Number of items done by then.
     pub done: usize,
-    /// Their total number.
+    /// Total number of items.
     pub total: usize,
 }
 
@@ -70,7 +70,7 @@ impl Progress {
     /// Calls `report` with this progress.
     ///
     /// # Errors
-    /// [`Cancelled`] if it returns `Break`.
+    /// Returns [`Cancelled`] if `report` returns `Break`.
     pub fn report(self, report: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
         match report(self) {
             ControlFlow::Continue(()) => Ok(()),

@@ -8,7 +8,7 @@
 pub struct Truth<'a, I = u32> {
     /// Ids of the true neighbors.
     pub ids: &'a [I],
-    /// Their distances. Without them ties are not counted.
+    /// The distances of the neighbors. Without distances, ties are not counted.
     pub distances: Option<&'a [f32]>,
 }
 

@@ -6,7 +6,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use crate::Element;
 
-/// The random generator of all seeded choices in Jasper. The same on every platform and in every release.
+/// The random generator of all seeded choices in Jasper. It is the same on every platform and in every release.
 pub fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }

@@ -10,13 +10,13 @@ use crate::error::{ErrorKind, Result};
 use crate::virtual_memory::VirtualAllocation;
 use crate::{MemoryPlan, MemorySpace, Pinned, Stream};
 
-/// An array that kernels read and write by its address. The stream that allocated it frees it, in stream order: after
-/// the work that was queued there before the drop. Only that stream uploads, fills and downloads it; a launch in
+/// An array that kernels read and write by its address. The stream that allocated it also frees it, in stream order:
+/// after the work that was queued there before the drop. Only that stream uploads, fills and downloads it. A launch in
 /// another stream must be ordered with [`Event`](crate::Event)s.
 ///
-/// The array is in device memory or, when allocated by
-/// [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in pinned host memory, which kernels access over PCIe. Reads
-/// and writes from the host then synchronize the stream and access the memory in place; so does the drop.
+/// The array is in device memory or, when allocated by [`allocate_on_host`](gpu_kernels::Stream::allocate_on_host), in
+/// pinned host memory, which kernels access over PCIe. Reads and writes from the host then synchronize the stream and
+/// access the memory in place; so does the drop.
 pub struct Buffer<T: Pod> {
     stream: Stream,
     address: CUdeviceptr,
@@ -26,11 +26,11 @@ pub struct Buffer<T: Pod> {
 
 /// Where an array is allocated.
 enum Memory<T: Pod> {
-    /// The device's memory pool, in stream order.
+    /// In the device's memory pool, in stream order.
     Pool,
-    /// A reserved range of device addresses, in which the array can grow.
+    /// In a reserved range of device addresses, in which the array can grow.
     Virtual(VirtualAllocation),
-    /// Pinned host memory.
+    /// In pinned host memory.
     Host(Pinned<T>),
 }
 
@@ -69,7 +69,7 @@ impl<T: Pod> Buffer<T> {
         Ok(Some(buffer))
     }
 
-    /// Grows the array to `len` elements in place; returns whether it is in memory that can grow.
+    /// Grows the array to `len` elements in place. Returns false if its memory cannot grow.
     pub(crate) fn extend(&mut self, len: usize) -> Result<bool> {
         let Memory::Virtual(allocation) = &mut self.memory else { return Ok(false) };
         let bytes = checked_bytes::<T>(&self.stream, len)?;
@@ -78,38 +78,38 @@ impl<T: Pod> Buffer<T> {
         Ok(true)
     }
 
-    /// The stream that allocated it.
+    /// The stream that allocated the array.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The elements of an array on the host, after all work of its stream is complete; `None` for device memory.
+    /// Waits for all work of the stream, and returns the elements of an array in host memory; `None` for device memory.
     pub(crate) fn host(&self) -> Result<Option<&[T]>> {
         let Memory::Host(pinned) = &self.memory else { return Ok(None) };
         self.stream.synchronize()?;
         Ok(Some(pinned))
     }
 
-    /// The same, mutably.
+    /// As [`Self::host`], mutably.
     pub(crate) fn host_mut(&mut self) -> Result<Option<&mut [T]>> {
         let Memory::Host(pinned) = &mut self.memory else { return Ok(None) };
         self.stream.synchronize()?;
         Ok(Some(pinned))
     }
 
-    /// Its device address; 0 if it is empty.
+    /// The device address of the array; 0 if it is empty.
     pub(crate) fn address(&self) -> CUdeviceptr {
         self.address
     }
 
-    /// Its size in bytes.
+    /// The size of the array in bytes.
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 }
 
-/// Bytes of `len` elements, if that is at most the memory of the device. What the driver reports for larger sizes
-/// depends on its version.
+/// Bytes of `len` elements, if that is at most the memory of the device. For larger sizes the driver's error would
+/// depend on its version.
 fn checked_bytes<T>(stream: &Stream, len: usize) -> Result<usize> {
     let (bytes, context) = (len.saturating_mul(size_of::<T>()), stream.context());
     let total = context.device().memory;
@@ -120,7 +120,7 @@ fn checked_bytes<T>(stream: &Stream, len: usize) -> Result<usize> {
     Ok(bytes)
 }
 
-/// What an error says the memory was for.
+/// The purpose of the memory, for error messages.
 fn purpose(bytes: usize) -> String {
     format!("a buffer of {bytes} bytes")
 }

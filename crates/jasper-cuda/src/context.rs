@@ -27,12 +27,12 @@ pub struct Context {
 struct Inner {
     device: Device,
     driver: (u32, u32),
-    /// Before `primary`, so that they are dropped first.
+    /// The loaded kernels. Declared before `primary`, so that they are dropped first.
     kernels: Kernels,
     primary: cust::context::Context,
     /// The name of the kernel launched last, to report with a fault.
     last_launch: Mutex<String>,
-    /// How many [`memory_pool::PoolRetention`] exist.
+    /// The number of [`memory_pool::PoolRetention`]s.
     retentions: Mutex<usize>,
     /// The error that made the context unusable.
     lost: OnceLock<Error>,
@@ -45,7 +45,7 @@ impl Context {
     /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device.
     ///
     /// # Errors
-    /// Those of [`Device::get`], and those of the driver.
+    /// Returns the errors of [`Device::get`], and the driver's error.
     pub fn open(ordinal: usize) -> Result<Self> {
         let device = Device::get(ordinal)?;
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ impl Context {
         &self.inner.device
     }
 
-    /// How many [`memory_pool::PoolRetention`] of this device exist.
+    /// The number of [`memory_pool::PoolRetention`]s of this device.
     pub(crate) fn retentions(&self) -> MutexGuard<'_, usize> {
         self.inner.retentions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +100,7 @@ impl Context {
     /// Blocks the calling thread until all work on the device is complete.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Returns the error of that work, if any.
     pub fn synchronize(&self) -> Result<()> {
         self.enter()?;
         self.check(CurrentContext::synchronize())

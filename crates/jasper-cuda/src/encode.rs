@@ -1,7 +1,7 @@
 //! Quantization of vectors in host memory.
 //!
 //! The kernels are [`gpu_kernels::encode`]. A [`Pipeline`] copies one tile of the vectors while the device encodes the
-//! one before; the codes are copied back.
+//! previous one; the codes are copied back.
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
@@ -15,13 +15,13 @@ use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, St
 /// Quantizes vectors with finite coordinates. The codes equal those of [`Codes::from_vectors`], bit for bit.
 ///
 /// The vectors may be a mapped file larger than device memory: they are read once, sequentially, by the threads of
-/// `pool`. Cost: less than that of copying them.
+/// `pool`. This takes less time than copying them.
 ///
 /// # Errors
 /// [`ErrorKind::Plan`]: a tile does not fit into free memory. Otherwise those of the device.
 ///
 /// # Panics
-/// If the vectors do not have the dimension that the quantizer was trained for.
+/// Panics if the vectors do not have the dimension that the quantizer was trained for.
 pub fn encode_on_device<T: Element>(
     context: &Context,
     quantizer: &dyn Quantizer,
@@ -38,7 +38,7 @@ pub fn encode_on_device<T: Element>(
     let row_bytes = stride * size_of::<T>();
     let plan = MemoryPlan::new("coding")
         .part(MemorySpace::Device, "residuals", on_device.scratch_bytes(rows.len()) as u64)
-        // Vectors are copied by a second stream.
+        // A second stream copies the vectors.
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64)
         .part(MemorySpace::Host, "codes", 2 * (rows.len() * words * size_of::<u32>()) as u64);
     let row = Bytes { device: (2 * row_bytes + words * size_of::<u32>()) as u64, host: 0 };

@@ -24,7 +24,7 @@ impl Event {
     /// Creates an event that is not recorded yet; waiting for it returns at once.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUevent_flags_enum::CU_EVENT_DEFAULT as u32;
@@ -36,7 +36,7 @@ impl Event {
     /// Records the event after all work queued in `stream`, replacing an earlier recording.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context.call(|| unsafe { sys::cuEventRecord(self.raw, stream.raw()) })
@@ -45,7 +45,7 @@ impl Event {
     /// Blocks the calling thread until the event is complete.
     ///
     /// # Errors
-    /// Those of the work before it.
+    /// Returns the error of the work before the event.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context.call(|| unsafe { sys::cuEventSynchronize(self.raw) })
@@ -55,7 +55,7 @@ impl Event {
     /// microsecond. Blocks until both are complete.
     ///
     /// # Errors
-    /// Those of the work before; an error of the driver if one of them was never recorded.
+    /// Returns the error of the work before either event, or the driver's error if one of them was never recorded.
     pub fn since(&self, earlier: &Self) -> Result<Duration> {
         earlier.synchronize()?;
         self.synchronize()?;

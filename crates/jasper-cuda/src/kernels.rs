@@ -1,8 +1,8 @@
 //! The embedded kernels, each loaded into the driver when it is first launched.
 //!
-//! There are kernels for every element, metric and width, and the driver takes up to a second to compile one. Each is
-//! therefore a module of its own: a kernel that is not used costs nothing, and a compiled kernel stays in the driver's
-//! cache when others change. Kernels that read vectors are compiled for the length of their rows.
+//! There are kernels for every element, metric and beam width, and JIT compilation of one takes up to a second. Each
+//! kernel is therefore a module of its own: unused kernels cost nothing, and a compiled kernel stays in the driver's
+//! cache when others change. Kernels that read vectors are compiled once per length of rows.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::module::LoadedModule;
 #[derive(Debug, Default)]
 pub(crate) struct Kernels(Mutex<HashMap<KernelId, Arc<LoadedKernel>>>);
 
-/// What is loaded: an entry, and what it is specialized for.
+/// Identifies a loaded kernel: its entry, and the constants that it is specialized for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KernelId {
     pub(crate) entry: Cow<'static, str>,
@@ -43,7 +43,7 @@ impl KernelId {
     }
 }
 
-/// A kernel's module, once it is loaded. Loading one blocks other callers of the same kernel only.
+/// A kernel's module, once it is loaded. Loading it blocks only other callers of the same kernel.
 type LoadedKernel = Mutex<Option<LoadedModule>>;
 
 impl Kernels {
@@ -83,7 +83,8 @@ mod tests {
 
     const ENTRY: &str = "\n.visible .entry ";
 
-    /// A declaration between kernels, or a function that they call, would be missing from other kernels' modules.
+    /// Declarations between kernels, and functions that several kernels call, would be missing from the modules of
+    /// single kernels.
     #[test]
     fn every_kernel_is_a_module_of_its_own() {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();

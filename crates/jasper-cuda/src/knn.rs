@@ -1,7 +1,7 @@
-//! Exact nearest neighbors of vectors in host memory, of any number.
+//! Exact nearest neighbors among any number of vectors in host memory.
 //!
 //! The kernels are [`gpu_kernels::knn`]. A [`Pipeline`] checks, pads and copies one tile of the base while the device
-//! searches the one before; a [`MemoryPlan`] determines the size of a tile.
+//! searches the previous one. A [`MemoryPlan`] determines the size of a tile.
 
 use gpu_kernels::Stream as _;
 use std::ops::Range;
@@ -20,17 +20,17 @@ pub enum KnnError {
     /// Invalid input, or the search was cancelled.
     #[error(transparent)]
     Input(#[from] jasper_data::KnnError),
-    /// More neighbors than the kernels support.
+    /// `k` is more than the kernels support.
     #[error("k ({0}) must be at most {MAX_K} on a CUDA device; lower k, or use the cpu")]
     K(usize),
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Device(#[from] Error),
 }
 
-/// Least number of tiles of a large base, so that copies overlap with the search.
+/// Minimum number of tiles of a large base, so that copies overlap with the search.
 const MIN_TILES: usize = 8;
-/// Least bytes of a tile, if there is more than one: smaller ones do not keep a device busy.
+/// Minimum bytes of a tile if there are several: smaller tiles do not keep a device busy.
 const MIN_TILE_BYTES: usize = 64 << 20;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 256 << 10;
@@ -42,8 +42,8 @@ const TASK_BYTES: usize = 256 << 10;
 /// `pool`. `progress` is called between tiles with the number of base vectors searched, and can cancel.
 ///
 /// # Errors
-/// [`KnnError`]: input that [`jasper_data::exact_knn`] refuses, `k` above [`MAX_K`], queries that do not fit into device
-/// memory, or an error of the device.
+/// Returns [`KnnError`] if [`jasper_data::exact_knn`] refuses the input, `k` is above [`MAX_K`], the queries do not fit
+/// into device memory, or the device fails.
 pub fn exact_knn_on_device<T: Element>(
     context: &Context,
     base: MatrixView<'_, T>,
@@ -87,7 +87,7 @@ pub fn exact_knn_on_device<T: Element>(
         .expect("every query has k neighbors, since k is at most the rows"))
 }
 
-/// Rows per tile: as many as fit, limited so that copies overlap with the search.
+/// The number of rows per tile: as many as fit, but few enough that copies overlap with the search.
 fn tile_rows<T: Element>(
     rows: usize,
     queries: usize,
@@ -100,7 +100,7 @@ fn tile_rows<T: Element>(
     let plan = MemoryPlan::new("exact search")
         .part(MemorySpace::Device, "queries", (queries * row_bytes) as u64)
         .part(MemorySpace::Device, "lists", knn::scratch_bytes::<T>(queries, k) as u64)
-        // Those so far, and those of a tile.
+        // The answers so far, and those of a tile.
         .part(MemorySpace::Host, "answers", 2 * answers as u64)
         // Queries and base are copied by two streams.
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
@@ -108,7 +108,7 @@ fn tile_rows<T: Element>(
     plan.batch("a row", row, free, max_tile_rows(rows, row_bytes))
 }
 
-/// The most rows of a tile: copies overlap with the work on other tiles, if there is more than one.
+/// The maximum number of rows of a tile, with which copies overlap with the work on other tiles, if there are any.
 pub(crate) fn max_tile_rows(rows: usize, row_bytes: usize) -> usize {
     rows.div_ceil(MIN_TILES).max(MIN_TILE_BYTES / row_bytes).min(rows)
 }
@@ -202,7 +202,7 @@ mod tests {
     fn tiles_fit_what_is_free() {
         let rows =
             |free: u64| tile_rows::<f32>(1_000_000, 10_000, 960, 100, Bytes { device: free, host: 1 << 40 });
-        // Everything would fit: tiles are limited so that copies overlap with the search.
+        // All rows would fit, but tiles are limited so that copies overlap with the search.
         assert_eq!(rows(100 << 30), Ok(125_000));
         let tight = rows(1 << 30).unwrap();
         assert!((1..125_000).contains(&tight), "{tight}");

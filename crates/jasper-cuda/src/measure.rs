@@ -7,13 +7,13 @@ use gpu_kernels::Stream as _;
 use crate::{Error, Event, Result, Stream};
 
 /// The median time of `operation` on the device over `times` repetitions, after one warm-up. Both closures only queue
-/// work; that of `prepare` runs before each repetition and is not timed.
+/// work. The work of `prepare` runs before each repetition and is not timed.
 ///
 /// # Errors
-/// Those of the closures and of their work.
+/// Returns the errors of the closures and of the work that they queue.
 ///
 /// # Panics
-/// If `times` is 0.
+/// Panics if `times` is 0.
 pub fn median_time<E: From<Error>>(
     stream: &Stream,
     times: usize,
@@ -38,7 +38,7 @@ pub fn median_time<E: From<Error>>(
 /// The bandwidth of device memory in bytes per second: a copy of 2 GiB, or of an eighth of the free memory if that is
 /// less, counting bytes read and bytes written.
 ///
-/// Cost: device memory for both arrays, and some milliseconds.
+/// Takes device memory for both arrays, and some milliseconds.
 ///
 /// # Errors
 /// [`ErrorKind::OutOfMemory`], and those of the driver.

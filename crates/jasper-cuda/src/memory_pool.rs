@@ -6,9 +6,9 @@ use cust::sys::{self, CUmemPool_attribute, CUmemoryPool};
 use crate::Context;
 use crate::error::Result;
 
-/// Keeps freed device memory in the pool of this process while it lives, by raising the pool's release threshold.
-/// Without it each synchronization returns unused memory to the driver, and allocating it again costs a millisecond or
-/// two per 100 MB. Any number may exist per device.
+/// Keeps freed device memory in the pool of this process while this value lives, by raising the pool's release
+/// threshold. Without it each synchronization returns unused memory to the driver, and allocating it again costs a
+/// millisecond or two per 100 MB. Any number may exist per device.
 #[derive(Debug)]
 pub struct PoolRetention(MemoryPool);
 
@@ -16,7 +16,7 @@ impl PoolRetention {
     /// Retains freed memory of the device from now on.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         let pool = MemoryPool::new(context)?;
         let mut retentions = context.retentions();
@@ -55,17 +55,17 @@ impl PeakMemory {
     /// Starts a measurement at the memory in use now.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         let pool = MemoryPool::new(context)?;
         pool.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
         Ok(Self(pool))
     }
 
-    /// The most bytes in use at once since the start.
+    /// The maximum number of bytes in use at once since the start.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn bytes(&self) -> Result<u64> {
         self.0.get(CU_MEMPOOL_ATTR_USED_MEM_HIGH)
     }

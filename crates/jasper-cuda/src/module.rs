@@ -15,7 +15,7 @@ use crate::ptx::Requirement;
 /// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
 #[derive(Debug)]
 pub struct Module {
-    /// The context that it is loaded in.
+    /// The context of the module.
     pub(crate) context: Context,
     pub(crate) loaded: LoadedModule,
 }
@@ -30,7 +30,7 @@ impl Module {
     }
 }
 
-/// A loaded module and the attributes of the kernels that were launched from it. Belongs to one context.
+/// A module loaded in one context, and the attributes of the kernels that were launched from it.
 pub(crate) struct LoadedModule {
     module: cust::module::Module,
     functions: Mutex<HashMap<Box<str>, Function>>,
@@ -47,7 +47,7 @@ struct Function {
     enabled_shared: u32,
 }
 
-// SAFETY: the handle is a name for something in the driver, which takes calls from any thread.
+// SAFETY: the handle identifies a function of the driver, which accepts calls from any thread.
 unsafe impl Send for Function {}
 
 /// Shared memory per block that needs no opt-in.
@@ -137,7 +137,7 @@ fn is_rejection(code: i32) -> bool {
     matches!(code, 200 | 209 | 218 | 221..=223 | 300)
 }
 
-/// The log of the driver's compiler for rejected PTX, which is compiled again to get it.
+/// The log of the driver's compiler for rejected PTX. Compiles the PTX again to get the log.
 fn log_of(ptx: &str) -> String {
     use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     let mut log = vec![0_u8; 8192];

@@ -14,8 +14,8 @@ use crate::error::{ErrorKind, Result};
 const ALIGNMENT: usize = 256;
 
 /// An array in page-locked host memory, mapped into every context at its host address. The device copies it by DMA,
-/// several times as fast as pageable memory and concurrently with kernels, and kernels can access it directly. A limited
-/// resource: the system cannot page it out.
+/// several times as fast as pageable memory and concurrently with kernels, and kernels can access it directly. Pinned
+/// memory is a limited resource, because the system cannot page it out.
 pub struct Pinned<T: Pod> {
     context: Context,
     first: *mut T,
@@ -28,7 +28,7 @@ unsafe impl<T: Pod + Send> Send for Pinned<T> {}
 unsafe impl<T: Pod + Sync> Sync for Pinned<T> {}
 
 impl<T: Pod> Pinned<T> {
-    /// Allocates `len` elements of any values: those that the operating system initializes memory with.
+    /// Allocates `len` elements with arbitrary values: the contents of the memory that the operating system provides.
     ///
     /// # Errors
     /// [`ErrorKind::NotPinned`]: the operating system refuses.
@@ -47,7 +47,7 @@ impl<T: Pod> Pinned<T> {
         Ok(Self { context: context.clone(), first: first.cast(), len })
     }
 
-    /// Allocates `len` zeros. Cost: some milliseconds per 10 MB.
+    /// Allocates `len` zeros. Takes some milliseconds per 10 MB.
     ///
     /// # Errors
     /// [`ErrorKind::NotPinned`]: the operating system refuses.
@@ -68,8 +68,8 @@ impl<T: Pod> Drop for Pinned<T> {
     }
 }
 
-/// Kernels access it at its host address, over PCIe: suitable for what a kernel reads or writes once. The host
-/// synchronizes with the device before it reads.
+/// Kernels access the array at its host address, over PCIe, which suits data that a kernel reads or writes once. The
+/// host must synchronize with the device before it reads.
 impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     fn len(&self) -> usize {
         self.len

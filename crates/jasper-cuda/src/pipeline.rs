@@ -38,9 +38,9 @@ pub struct Pipeline<T: Pod> {
 #[derive(Debug)]
 struct Tile<T: Pod> {
     buffer: Buffer<T>,
-    /// Recorded after the copy into it.
+    /// Recorded after the copy into the tile.
     filled: Event,
-    /// Recorded after the work on it.
+    /// Recorded after the work on the tile.
     used: Event,
 }
 
@@ -68,7 +68,7 @@ impl<T: Pod + Send> Pipeline<T> {
     /// synchronize. Each copy waits for the work on the tile's previous contents. Returns when all work is queued.
     ///
     /// # Errors
-    /// Those of the device, and the first of `fill` or `process`; work queued before still runs.
+    /// Returns the device's error, or the first error of `fill` or `process`. Work queued before it still runs.
     pub fn run<E: From<Error> + Send>(
         &mut self,
         stream: &Stream,
@@ -108,10 +108,10 @@ impl<T: Pod + Send> Pipeline<T> {
                 let (range, tile) = filled?;
                 stream.wait(&tile.filled)?;
                 let processed = process(range, &tile.buffer);
-                // After an error too: work queued before it still reads the tile.
+                // The event is recorded after an error too, because work queued before it still reads the tile.
                 tile.used.record(stream)?;
                 processed?;
-                // Fails after the last tile, when the thread has ended.
+                // Sending fails after the last tile, when the thread has ended.
                 let _ = send_empty.send(tile);
             }
             Ok(())

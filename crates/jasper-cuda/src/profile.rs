@@ -18,7 +18,7 @@ impl<T: Element> SearchContexts<T> {
     /// [`Self::search`].
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn profile(
         &self,
         graph: GraphView<'_, T>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The requirements of a PTX module, beside the driver and device in use. `Display` says what to do.
+/// The requirements of a PTX module, together with the driver and device in use. `Display` says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// PTX version, if the module states one.
@@ -34,7 +34,7 @@ impl Requirement {
     }
 }
 
-/// The first CUDA whose driver takes PTX of this version: the table of release notes in the PTX manual.
+/// The first CUDA version whose driver accepts PTX of this version, from the table of release notes in the PTX manual.
 fn first_cuda(ptx: (u32, u32)) -> Option<(u32, u32)> {
     match ptx {
         (7, minor) => Some((11, minor)),

@@ -24,7 +24,7 @@ impl Staging {
         Ok(Self { buffers: [buffer()?, buffer()?], current: 0 })
     }
 
-    /// The buffer that was used before the current one, after its copy is complete. It becomes the current one.
+    /// Waits until the copy of the previous buffer is complete, and makes it the current one.
     pub(crate) fn next(&mut self) -> Result<&mut StagingBuffer> {
         self.current ^= 1;
         let buffer = &mut self.buffers[self.current];
@@ -32,12 +32,12 @@ impl Staging {
         Ok(buffer)
     }
 
-    /// The contents of the current buffer, after the copy into it is complete.
+    /// Waits until the copy into the current buffer is complete, and returns its contents.
     pub(crate) fn current(&self) -> Result<&[u8]> {
         self.contents(self.current)
     }
 
-    /// The contents of the buffer before the current one, after the copy into it is complete.
+    /// Waits until the copy into the previous buffer is complete, and returns its contents.
     pub(crate) fn previous(&self) -> Result<&[u8]> {
         self.contents(self.current ^ 1)
     }

@@ -48,7 +48,7 @@ impl Stream {
     /// Creates a stream of default priority.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
         Self::with_priority(context, 0)
     }
@@ -56,7 +56,7 @@ impl Stream {
     /// Creates a stream of the highest priority: its pending blocks are scheduled before those of other streams.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn with_high_priority(context: &Context) -> Result<Self> {
         // The driver clamps the priority to its range; lower numbers are more urgent.
         Self::with_priority(context, i32::MIN)
@@ -79,7 +79,7 @@ impl Stream {
     /// Blocks the calling thread until all queued work is complete.
     ///
     /// # Errors
-    /// Those of the work: a kernel's fault is reported here or by any later call.
+    /// Returns the error of that work: a kernel's fault is reported here or by any later call.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context().call(|| unsafe { sys::cuStreamSynchronize(self.raw()) })
@@ -88,7 +88,7 @@ impl Stream {
     /// Makes later work in this stream wait for `event`, without blocking the calling thread.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both handles live as long as their owners.
         self.context().call(|| unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) })
@@ -117,7 +117,7 @@ impl Stream {
     /// [`gpu_kernels::Stream::launch`].
     ///
     /// # Panics
-    /// If the module was loaded for another device.
+    /// Panics if the module was loaded for another device.
     pub unsafe fn launch_from<A: Copy>(
         &self,
         module: &Module,
@@ -137,7 +137,7 @@ impl Stream {
     }
 
     /// # Safety
-    /// As for [`Self::launch_from`], and the launch was prepared.
+    /// The same as for [`Self::launch_from`], and the launch was prepared.
     unsafe fn queue<A: Copy>(&self, function: CUfunction, launch: Launch, args: &A) -> Result<()> {
         let Launch { grid: (x, y), block, shared } = launch;
         if x == 0 || y == 0 {
@@ -163,7 +163,7 @@ impl Stream {
         })
     }
 
-    /// The pinned memory for copies, allocated by the first of them.
+    /// The pinned memory for copies, allocated by the first copy.
     fn staging<'a>(&self, staging: &'a mut Option<Staging>) -> Result<&'a mut Staging> {
         Ok(match staging {
             Some(staging) => staging,
@@ -214,7 +214,7 @@ impl gpu_kernels::Stream for Stream {
         Ok(buffer)
     }
 
-    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
+    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
     fn write_range<T: Pod, E: From<Error>>(
         &self,
         buffer: &mut Buffer<T>,
@@ -242,7 +242,7 @@ impl gpu_kernels::Stream for Stream {
         Ok(())
     }
 
-    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream made the buffer.
+    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
     fn read_range<T: Pod>(
         &self,
         buffer: &Buffer<T>,
@@ -295,7 +295,7 @@ impl gpu_kernels::Stream for Stream {
         self.context().call(|| unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.raw()) })
     }
 
-    /// Panics if another stream allocated one of them.
+    /// Panics if another stream allocated one of the arrays.
     fn copy<T: Pod>(&self, from: &Buffer<T>, to: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(from);
         self.check_owner(to);
@@ -310,7 +310,7 @@ impl gpu_kernels::Stream for Stream {
     }
 
     /// The first call moves the array to memory that grows in place, if the device supports virtual memory management.
-    /// An array on the host is copied by each call, and takes its memory twice meanwhile.
+    /// Each call copies an array in host memory, which takes its memory twice meanwhile.
     fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
         self.check_owner(buffer);
         if len <= buffer.len() || buffer.extend(len)? {

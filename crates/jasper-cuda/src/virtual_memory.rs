@@ -25,7 +25,7 @@ impl VirtualAllocation {
     /// Reserves a range without memory; `None` if the device has no virtual memory management.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns the driver's error.
     pub(crate) fn new(context: &Context) -> Result<Option<Self>> {
         if !Device::maps_memory(context)? {
             return Ok(None);
@@ -50,7 +50,7 @@ impl VirtualAllocation {
     /// Maps memory to at least the first `bytes` bytes. Does not synchronize: work that uses the memory continues.
     ///
     /// # Errors
-    /// Those of the driver, such as out of memory; nothing has changed then.
+    /// Returns the driver's error, such as out of memory. Nothing has changed then.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<()> {
         let mapped = self.mapped();
         let more = bytes.saturating_sub(mapped).next_multiple_of(self.granularity);

@@ -12,8 +12,8 @@ use tempfile::NamedTempFile;
 /// A buffered writer that replaces a file atomically.
 ///
 /// Bytes go to a temporary file in the same folder. [`Self::commit`] syncs it and renames it over the target; dropping
-/// it before that removes it and leaves the target untouched. A reader, or a crash at any moment, sees the old content
-/// or the new, never a part.
+/// it before that removes it and leaves the target untouched. A reader sees either the old or the new content, never a
+/// part, even after a crash.
 ///
 /// A symbolic link is followed: the file it points to is replaced, the link stays. The new file has the permissions of
 /// the one it replaces, or those of any new file of the process.
@@ -90,19 +90,19 @@ impl AtomicFile {
     /// Starts writing a replacement for `path`, under a temporary name of its own.
     ///
     /// # Errors
-    /// The operating system's error: the folder must exist and be writable.
+    /// Returns the operating system's error. The folder must exist and be writable.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".jasper-").suffix(".tmp");
         Self::new(follow_link(path.as_ref()), builder)
     }
 
-    /// As [`create`](Self::create), under the temporary name `.NAME.tmp`. What a killed process left there is
-    /// overwritten, so that a file written again and again leaves at most one temporary file. Only one process may
-    /// write `path` at a time.
+    /// Starts writing as [`create`](Self::create) does, under the temporary name `.NAME.tmp`. A file that a killed
+    /// process left there is overwritten, so a file that is written repeatedly leaves at most one temporary file. Only
+    /// one process may write `path` at a time.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// The same as for [`create`](Self::create).
     pub fn create_with_fixed_name(path: impl AsRef<Path>) -> io::Result<Self> {
         let target = follow_link(path.as_ref());
         let temporary = fixed_name(&target);
@@ -124,7 +124,7 @@ impl AtomicFile {
     /// Flushes and syncs the file, renames it over the target, and syncs the folder.
     ///
     /// # Errors
-    /// [`CommitError`], which says whether the target was replaced.
+    /// Returns [`CommitError`], which says whether the target was replaced.
     pub fn commit(self) -> Result<(), CommitError> {
         let rename = || {
             let file = self.writer.into_inner()?;
@@ -138,10 +138,10 @@ impl AtomicFile {
     }
 
     /// Removes `path`, and the temporary file that a killed process left from
-    /// [`create_with_fixed_name`](Self::create_with_fixed_name). Files that do not exist are no error.
+    /// [`create_with_fixed_name`](Self::create_with_fixed_name). It is not an error if a file does not exist.
     ///
     /// # Errors
-    /// The operating system's error.
+    /// Returns the operating system's error.
     pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
         for file in [path.as_ref().to_owned(), fixed_name(path.as_ref())] {
             match fs::remove_file(file) {
@@ -170,7 +170,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The permissions of the file that is replaced, or what the process's mask leaves a new one.
+/// The permissions of the file that is replaced, or those of a new file under the process's mask.
 #[cfg(unix)]
 fn permissions(target: &Path) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use jasper_core::ElementKind;
 
-/// The format of a vector file. All are little-endian and row-major.
+/// The format of a vector file. All formats are little-endian and row-major.
 ///
 /// | name | other endings | bytes |
 /// | --- | --- | --- |

@@ -15,18 +15,18 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: [Target; 6] =
     [("vecs", vecs), ("bin", bin), ("npy", npy), ("truth", truth), ("keys", keys), ("runbook", runbook)];
 
-/// Records of f32 and u8.
+/// Reads records of f32 and u8.
 pub fn vecs(bytes: &[u8]) {
     vectors(VectorFormat::Fvecs, bytes);
     vectors(VectorFormat::Bvecs, bytes);
 }
 
-/// The same header before each of the four elements.
+/// Reads the bytes as a `bin` file of each of the four elements.
 pub fn bin(bytes: &[u8]) {
     ElementKind::ALL.into_iter().for_each(|element| vectors(VectorFormat::Bin(element), bytes));
 }
 
-/// A numpy array, as rows and as keys.
+/// Reads a numpy array, as rows and as keys.
 pub fn npy(bytes: &[u8]) {
     vectors(VectorFormat::Npy, bytes);
     if let Ok(keys) = checked(keys_from_bytes("keys.npy", bytes)) {
@@ -34,7 +34,7 @@ pub fn npy(bytes: &[u8]) {
     }
 }
 
-/// Ground truth in both formats.
+/// Reads ground truth in both formats.
 pub fn truth(bytes: &[u8]) {
     for name in ["gt.ibin", "gt.ivecs"] {
         let Ok(truth) = checked(GroundTruth::from_bytes(name, bytes)) else { continue };
@@ -47,7 +47,7 @@ pub fn truth(bytes: &[u8]) {
     }
 }
 
-/// Keys as text.
+/// Reads keys as text.
 pub fn keys(bytes: &[u8]) {
     if let Ok(keys) = checked(keys_from_bytes("keys.txt", bytes)) {
         let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
@@ -55,7 +55,7 @@ pub fn keys(bytes: &[u8]) {
     }
 }
 
-/// The runbook of the only data set.
+/// Reads the runbook of the only data set.
 pub fn runbook(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(runbook) = checked(Runbook::from_text("runbook.yaml", text, None)) {
@@ -86,7 +86,7 @@ fn vectors(format: VectorFormat, bytes: &[u8]) {
     }
 }
 
-/// Rows read all at once, one by one, and as f32, must be the same rows.
+/// Checks that rows read all at once, one by one, and as f32 are the same.
 fn rows<T: Element>(file: &VectorFile<&[u8]>, bytes: &[u8]) {
     let dimension = file.dimension();
     assert!(file.len() * dimension * size_of::<T>() <= bytes.len());

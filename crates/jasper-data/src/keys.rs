@@ -14,7 +14,7 @@ use crate::read_at::{ReadAt, read_values};
 /// Reads the key file `path`: text with one unsigned decimal per line, or a one-dimensional `npy` array of `<u8`.
 ///
 /// # Errors
-/// [`ReadError`] if a line is not a key, an array has another type or shape, or on an I/O error.
+/// Returns [`ReadError`] if a line is not a key, an array has another type or shape, or on an I/O error.
 ///
 /// ```
 /// use jasper_data::{read_keys, write_keys};
@@ -34,10 +34,10 @@ pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
     read(&file, path)
 }
 
-/// Takes `bytes` for the content of a key file named `name`.
+/// Reads `bytes` as the content of a key file named `name`.
 ///
 /// # Errors
-/// As for [`read_keys`].
+/// The same as for [`read_keys`].
 pub fn keys_from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Vec<Key>, ReadError> {
     read(&bytes, name.as_ref())
 }
@@ -45,7 +45,7 @@ pub fn keys_from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Vec<Key>,
 /// Writes the key file `path`: `npy` if that is its extension, else text.
 ///
 /// # Errors
-/// [`WriteError`] on an I/O error.
+/// Returns [`WriteError`] on an I/O error.
 pub fn write_keys(path: impl AsRef<Path>, keys: &[Key]) -> Result<(), WriteError> {
     let path = path.as_ref();
     let write = || {

@@ -82,7 +82,7 @@ impl Layout {
 /// The claims of a header, not checked yet.
 struct Claim {
     stored: Stored,
-    /// `None` if it follows from the length of the file.
+    /// Number of rows; `None` if it follows from the length of the file.
     rows: Option<u64>,
     dimension: i64,
     prefix: usize,

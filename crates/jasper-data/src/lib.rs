@@ -35,7 +35,8 @@
 //! as well as paths, and name the file in their [`ReadError`]. All writers use [`AtomicFile`], so that a file is
 //! replaced as a whole or not at all.
 //!
-//! [`exact_knn`] finds exact nearest neighbors by brute force, for all elements and metrics, on the caller's thread pool.
+//! [`exact_knn`] finds exact nearest neighbors by brute force, for all elements and metrics, on the caller's thread
+//! pool.
 
 #![deny(unsafe_code)]
 

@@ -12,13 +12,13 @@ pub trait ReadAt: Sync {
     /// The size in bytes.
     ///
     /// # Errors
-    /// An I/O error.
+    /// Returns an I/O error.
     fn size(&self) -> io::Result<u64>;
 
     /// Fills `bytes` from `offset`.
     ///
     /// # Errors
-    /// An I/O error; [`io::ErrorKind::UnexpectedEof`] when the source ends first.
+    /// Returns an I/O error, which is [`io::ErrorKind::UnexpectedEof`] if the source ends first.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 }
 

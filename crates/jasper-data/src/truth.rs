@@ -77,7 +77,7 @@ impl GroundTruth {
     /// Creates ground truth from `ids` and, if known, `distances`: both `queries x k`, row-major, nearest first.
     ///
     /// # Errors
-    /// [`TruthError::Ragged`] and [`TruthError::Distances`].
+    /// Returns [`TruthError::Ragged`] or [`TruthError::Distances`].
     pub fn new(k: usize, ids: Vec<u32>, distances: Option<Vec<f32>>) -> Result<Self, TruthError> {
         if k == 0 || !ids.len().is_multiple_of(k) {
             return Err(TruthError::Ragged { ids: ids.len(), k });
@@ -118,7 +118,7 @@ impl GroundTruth {
     /// The true neighbors of one query, for [`jasper_core::recall`].
     ///
     /// # Panics
-    /// If `query` is not below [`Self::len`].
+    /// Panics if `query` is not below [`Self::len`].
     pub fn truth(&self, query: usize) -> Truth<'_> {
         let list = query * self.k..(query + 1) * self.k;
         Truth { ids: &self.ids[list.clone()], distances: self.distances().map(|distances| &distances[list]) }
@@ -127,7 +127,7 @@ impl GroundTruth {
     /// Checks that every id is a row of a base of `rows` rows.
     ///
     /// # Errors
-    /// [`TruthError::Id`] for the first id that is not.
+    /// Returns [`TruthError::Id`] for the first id that is not.
     pub fn check_ids(&self, rows: usize) -> Result<(), TruthError> {
         match self.ids.iter().position(|&id| id as usize >= rows) {
             Some(at) => Err(TruthError::Id { query: at / self.k, rank: at % self.k, id: self.ids[at], rows }),
@@ -138,7 +138,7 @@ impl GroundTruth {
     /// Reads the file `path`, `ibin`, `gt100` or `ivecs`.
     ///
     /// # Errors
-    /// [`ReadError`] if the extension is unknown or the length of the file is wrong, or on an I/O error.
+    /// Returns [`ReadError`] if the extension is unknown or the length of the file is wrong, or on an I/O error.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
@@ -148,7 +148,7 @@ impl GroundTruth {
     /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
-    /// As for [`Self::read`].
+    /// The same as for [`Self::read`].
     pub fn from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, ReadError> {
         Self::read_from(&bytes, name.as_ref())
     }
@@ -165,7 +165,7 @@ impl GroundTruth {
     /// Writes the file `path`: `ibin` or `gt100`, with distances if known, or `ivecs`, without.
     ///
     /// # Errors
-    /// [`WriteError`] if the extension is unknown or a number does not fit the header, or on an I/O error.
+    /// Returns [`WriteError`] if the extension is unknown or a number does not fit the header, or on an I/O error.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
         let path = path.as_ref();
         let write = || -> Result<(), WriteCause> {

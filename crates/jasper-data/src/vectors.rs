@@ -33,12 +33,12 @@ pub struct VectorFileOptions {
 }
 
 impl VectorFileOptions {
-    /// The defaults: the format of the extension, and all rows.
+    /// The default options: the format of the extension, and all rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the format, whatever the extension.
+    /// Sets the format, regardless of the extension.
     pub fn format(mut self, format: VectorFormat) -> Self {
         self.format = Some(format);
         self
@@ -53,7 +53,7 @@ impl VectorFileOptions {
     /// Opens the file `path` and reads its header.
     ///
     /// # Errors
-    /// [`ReadError`] if the file cannot be opened, or its header and length disagree.
+    /// Returns [`ReadError`] if the file cannot be opened, or its header and length disagree.
     pub fn open(self, path: impl AsRef<Path>) -> Result<VectorFile, ReadError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
@@ -63,7 +63,7 @@ impl VectorFileOptions {
     /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// The same as for [`Self::open`].
     pub fn from_bytes(self, name: impl AsRef<Path>, bytes: &[u8]) -> Result<VectorFile<&[u8]>, ReadError> {
         self.from_source(bytes, name.as_ref())
     }
@@ -71,7 +71,7 @@ impl VectorFileOptions {
     /// Opens any source as a file named `name`.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// The same as for [`Self::open`].
     pub fn from_source<S: ReadAt>(self, source: S, name: &Path) -> Result<VectorFile<S>, ReadError> {
         let unknown = ReadCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
         let format = self.format.or_else(|| VectorFormat::from_path(name)).ok_or(unknown);
@@ -84,8 +84,7 @@ impl VectorFileOptions {
 /// An open vector file: a `len x dimension` matrix of one element.
 ///
 /// Rows are read by positioned reads, block by block and from several threads, so that a file may be larger than
-/// memory.
-/// [`Self::map`] and [`Self::load`] return all of them at once.
+/// memory. [`Self::map`] and [`Self::load`] return all of them at once.
 #[derive(Debug)]
 pub struct VectorFile<S = File> {
     pub(crate) source: S,
@@ -97,7 +96,7 @@ impl VectorFile {
     /// Opens the file `path` in the format of its extension, and reads its header.
     ///
     /// # Errors
-    /// [`ReadError`] if the file cannot be opened, its extension is unknown, or its header and length disagree.
+    /// Returns [`ReadError`] if the file cannot be opened, its extension is unknown, or its header and length disagree.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         VectorFileOptions::new().open(path)
     }
@@ -107,7 +106,7 @@ impl<'a> VectorFile<&'a [u8]> {
     /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
-    /// As for [`VectorFile::open`].
+    /// The same as for [`VectorFile::open`].
     pub fn from_bytes(name: impl AsRef<Path>, bytes: &'a [u8]) -> Result<Self, ReadError> {
         VectorFileOptions::new().from_bytes(name, bytes)
     }
@@ -145,19 +144,19 @@ impl<S: ReadAt> VectorFile<S> {
     /// Reads rows `range` into `out`, of shape `range.len() x dimension`, row-major.
     ///
     /// # Errors
-    /// [`ReadError`] if `T` is not [`Self::element`], the range ends past [`Self::len`], `out` has another size, or a record
-    /// another dimension, or on an I/O error. `out` may then be partly written.
+    /// Returns [`ReadError`] if `T` is not [`Self::element`], the range ends past [`Self::len`], `out` has another
+    /// size, or a record another dimension, or on an I/O error. `out` may then be partly written.
     pub fn read_rows<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadError> {
         self.check_element::<T>()?;
         self.read_rows_as(range, out)
     }
 
-    /// As [`Self::read_rows`], converting each value to `T` through f32.
+    /// Reads rows as [`Self::read_rows`] does, and converts each value to `T` through f32.
     ///
     /// Conversion to f32 is lossless, except from f64; other conversions round and saturate as [`Element::from_f32`].
     ///
     /// # Errors
-    /// As for [`Self::read_rows`], except [`ReadCause::Element`].
+    /// The same as for [`Self::read_rows`], except [`ReadCause::Element`].
     pub fn read_rows_as<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadError> {
         self.try_read(range, out).map_err(|cause| ReadError::new(&self.path, cause))
     }

@@ -52,7 +52,7 @@ fn bin_of(element: ElementKind) -> VectorFormat {
 /// Writes `rows` to the vector file `path`, in the format of its extension.
 ///
 /// # Errors
-/// [`WriteError`] if the extension is unknown or its format cannot hold `T`, or on an I/O error.
+/// Returns [`WriteError`] if the extension is unknown or its format cannot hold `T`, or on an I/O error.
 ///
 /// ```
 /// use jasper_core::MatrixView;
@@ -89,7 +89,7 @@ impl<T: Element> VectorWriter<T> {
     /// Starts writing `path`, with rows of `dimension` values.
     ///
     /// # Errors
-    /// [`WriteError`] if the format cannot hold `T` or the dimension is out of range, or on an I/O error.
+    /// Returns [`WriteError`] if the format cannot hold `T` or the dimension is out of range, or on an I/O error.
     pub fn create(
         path: impl AsRef<Path>,
         format: VectorFormat,
@@ -117,7 +117,7 @@ impl<T: Element> VectorWriter<T> {
     /// Appends `rows`.
     ///
     /// # Errors
-    /// [`WriteError`] if the dimension differs, or on an I/O error.
+    /// Returns [`WriteError`] if the dimension differs, or on an I/O error.
     pub fn push(&mut self, rows: MatrixView<'_, T>) -> Result<(), WriteError> {
         if rows.dimension() != self.dimension {
             let (found, expected) = (rows.dimension(), self.dimension);
@@ -133,7 +133,7 @@ impl<T: Element> VectorWriter<T> {
     /// Completes the file and commits it.
     ///
     /// # Errors
-    /// [`WriteError`] if the number of rows does not fit the header, or on an I/O error.
+    /// Returns [`WriteError`] if the number of rows does not fit the header, or on an I/O error.
     pub fn finish(self) -> Result<(), WriteError> {
         let header = self.header()?;
         let path = self.path;

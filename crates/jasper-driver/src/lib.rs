@@ -8,9 +8,9 @@
 //! ```
 //!
 //! [`cust`] calls functions named `cu...` and leaves it to the linker to find them in the driver's library. A program
-//! linked so does not start where that library is missing. This crate defines those symbols instead: each looks up
-//! its namesake in the library when it is first called, and answers with an error if there is none. So a program that
-//! can use a GPU runs without one.
+//! linked so does not start where that library is missing. This crate defines those symbols instead: each looks up its
+//! namesake in the library when it is first called, and answers with an error if there is none. So a program that can
+//! use a GPU runs without one.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -35,7 +35,7 @@ pub use table::FORWARDED;
 /// The functions of the table that the driver at hand does not have: none, for a driver of CUDA 11.4 or newer.
 ///
 /// # Errors
-/// [`LoadError`], if there is no driver.
+/// Returns [`LoadError`], if there is no driver.
 pub fn missing() -> Result<Vec<&'static str>, &'static LoadError> {
     load()?;
     let absent = |name: &&str| library::symbol::<*const ()>(&format!("{name}\0")).is_err();

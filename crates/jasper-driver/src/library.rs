@@ -36,7 +36,7 @@ fn list(attempts: &[Attempt]) -> String {
 /// Opens the driver's library, if it is not open yet. The answer, either way, is kept for the life of the process.
 ///
 /// # Errors
-/// [`LoadError`] with the names that were tried.
+/// Returns [`LoadError`] with the names that were tried.
 pub fn load() -> Result<(), &'static LoadError> {
     library().map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! From a graph of DiskANN to files of hnswlib and of DiskANN again.
+//! Converts a graph of DiskANN to files of hnswlib and of DiskANN.
 //!
 //! ```sh
 //! cargo run --release -p jasper-graph --example convert_graph -- l2 u8 their-index vectors.bin hnsw.bin our-index

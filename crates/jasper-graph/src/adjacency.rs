@@ -1,4 +1,4 @@
-//! The edges between vertices, and where searches start.
+//! The edges between vertices, and the start points of searches.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ pub struct Adjacency {
     pub(crate) table: Segments<VectorId>,
     /// `(slots, 1)`. A free slot has degree 0.
     pub(crate) degrees: Segments<u16>,
-    /// Empty only if no vertex was ever linked.
+    /// The start points; empty only if no vertex was ever linked.
     pub(crate) start_points: Vec<VectorId>,
     /// Vertices linked since reachability was last verified.
     pub(crate) unchecked: usize,
@@ -24,9 +24,9 @@ pub struct Adjacency {
     pub(crate) undo: Option<Undo>,
 }
 
-/// What [`Adjacency::rollback`] restores.
+/// The state that [`Adjacency::rollback`] restores.
 ///
-/// Holds each changed row once, at its degree; rows of slots that were added since need no copy.
+/// Holds each changed row once, without unused entries. Rows of slots that were added since need no copy.
 #[derive(Debug)]
 pub(crate) struct Undo {
     slots: usize,
@@ -63,7 +63,7 @@ impl Adjacency {
     /// Returns the out-neighbors of a vertex.
     ///
     /// # Panics
-    /// If `slot` is out of range.
+    /// Panics if `slot` is out of range.
     #[inline]
     pub fn neighbors(&self, slot: VectorId) -> &[VectorId] {
         &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]
@@ -99,7 +99,7 @@ impl Adjacency {
     /// Sets the out-neighbors of a vertex. The ids must be distinct, in range and not `slot`, which is not checked.
     ///
     /// # Panics
-    /// If there are more than `max_degree`.
+    /// Panics if there are more than `max_degree`.
     pub fn set_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
         self.save_undo(slot);
         self.table.row_mut(slot.index())[..neighbors.len()].copy_from_slice(neighbors);
@@ -110,7 +110,7 @@ impl Adjacency {
     /// checked.
     ///
     /// # Panics
-    /// If the vertex would have more than `max_degree`.
+    /// Panics if the vertex would have more than `max_degree`.
     pub fn append_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
         self.save_undo(slot);
         let degree = self.degrees.at(slot.index()) as usize;
@@ -123,7 +123,7 @@ impl Adjacency {
     /// most `max_degree`, which is not checked.
     ///
     /// # Panics
-    /// Inside a transaction: these writes cannot be rolled back.
+    /// Panics inside a transaction, because these writes cannot be rolled back.
     pub fn chunks_mut(&mut self) -> impl Iterator<Item = (&mut [VectorId], &mut [u16])> {
         assert!(self.undo.is_none(), "writes from several threads cannot be rolled back");
         self.table.chunks_mut().zip(self.degrees.chunks_mut())
@@ -132,7 +132,7 @@ impl Adjacency {
     /// Removes all edges.
     ///
     /// # Panics
-    /// Inside a transaction.
+    /// Panics inside a transaction.
     pub fn clear(&mut self) {
         self.chunks_mut().for_each(|(_, degrees)| degrees.fill(0));
     }

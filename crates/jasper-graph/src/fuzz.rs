@@ -16,7 +16,7 @@ pub type Target = (&'static str, fn(&[u8]) -> bool);
 /// All bodies.
 pub const TARGETS: [Target; 3] = [("index", index), ("diskann", diskann), ("parlay", parlay)];
 
-/// An index file as it is, and with corrected checksums.
+/// Reads an index file as it is, and with corrected checksums.
 pub fn index(bytes: &[u8]) -> bool {
     let mut bytes = bytes.to_vec();
     let mut read = false;
@@ -37,14 +37,14 @@ pub fn index(bytes: &[u8]) -> bool {
 const ROWS: [f32; 2 * 12] =
     [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 9., 8., 7., 6., 5., 4., 3., 2., 1., 0., -1., 5., -2., 6.];
 
-/// A graph of DiskANN.
+/// Reads a graph of DiskANN.
 pub fn diskann(bytes: &[u8]) -> bool {
     walk_import(|rows, params| {
         diskann::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut no_progress)
     })
 }
 
-/// A graph of ParlayANN.
+/// Reads a graph of ParlayANN.
 pub fn parlay(bytes: &[u8]) -> bool {
     walk_import(|rows, params| {
         parlay::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut no_progress)
@@ -64,7 +64,7 @@ fn walk_import(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<
 
 fn open<T: Element>(bytes: &[u8]) -> bool {
     let Ok(graph) = tell(Graph::<T>::read_from(bytes, &mut no_progress)) else { return false };
-    // A file may lie about its edges and keys, but not so that looking at them goes wrong.
+    // Edges and keys of a file may be wrong, but reading them must not panic.
     graph.check_structure();
     walk(&graph);
     let saved = file::save_to_memory(&graph);
@@ -89,7 +89,7 @@ fn walk<T: Element>(graph: &Graph<T>) {
     graph.keys().slot_of(0);
 }
 
-/// Makes an error say its piece: messages are code too.
+/// Formats an error, so that messages are tested too.
 fn tell<R, E: Display>(result: Result<R, E>) -> Result<R, E> {
     result.inspect_err(|error| assert!(!error.to_string().is_empty()))
 }

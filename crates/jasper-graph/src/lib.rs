@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A [`Graph`] consists of three parts, each with its own methods: [`Vectors`], [`Adjacency`] and [`KeyMap`]. The graph
-//! itself has the changes that concern several of them, transactions, and the file. Nothing here searches.
+//! itself has the changes that concern several of them, transactions, and the file. This crate does not search.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -40,10 +40,10 @@ impl<T: Pod> Segment<T> {
     /// A full segment of zeros, resident only where touched.
     fn anonymous(width: usize) -> io::Result<Self> {
         let bytes = SEGMENT_ROWS * width * size_of::<T>();
-        // A small table touches little of its segment, and the rest must not count as used memory.
+        // A small table touches little of its segment. The rest must not count as used memory.
         let map = MmapOptions::new().len(bytes.max(1)).no_reserve_swap().map_anon()?;
-        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. A kernel without huge pages
-        // refuses the advice, which is harmless.
+        // Beam search jumps between rows: with 4 KB pages every jump also misses the TLB. An operating system without
+        // huge pages refuses the advice, which is harmless.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Self::over(map, SEGMENT_ROWS))
@@ -89,7 +89,7 @@ impl<T: Pod> Segments<T> {
     /// Creates a table of `len` rows of `width` zeros.
     ///
     /// # Errors
-    /// If address space cannot be reserved.
+    /// Returns an error if address space cannot be reserved.
     pub fn zeroed(len: usize, width: usize) -> io::Result<Self> {
         let mut rows = Self::new(width);
         rows.resize(len)?;
@@ -99,7 +99,7 @@ impl<T: Pod> Segments<T> {
     /// Maps `len` consecutive rows of `width` elements of `file`, from byte `offset` on.
     ///
     /// # Errors
-    /// If the file cannot be mapped.
+    /// Returns an error if the file cannot be mapped.
     pub fn map(file: &File, offset: u64, len: usize, width: usize) -> io::Result<Self> {
         let segment_bytes = (SEGMENT_ROWS * width * size_of::<T>()) as u64;
         let segments = (0..len.div_ceil(SEGMENT_ROWS))
@@ -129,7 +129,7 @@ impl<T: Pod> Segments<T> {
     /// Returns row `index`.
     ///
     /// # Panics
-    /// If `index` is not below [`Self::len`].
+    /// Panics if `index` is not below [`Self::len`].
     #[inline(always)]
     pub fn row(&self, index: usize) -> &[T] {
         assert!(index < self.len);
@@ -139,7 +139,7 @@ impl<T: Pod> Segments<T> {
     /// Returns row `index` mutably.
     ///
     /// # Panics
-    /// If `index` is not below [`Self::len`].
+    /// Panics if `index` is not below [`Self::len`].
     #[inline(always)]
     pub fn row_mut(&mut self, index: usize) -> &mut [T] {
         assert!(index < self.len);
@@ -151,7 +151,7 @@ impl<T: Pod> Segments<T> {
     /// Cost: a new segment is reserved, not touched; only a partial last segment of a mapped file is copied.
     ///
     /// # Errors
-    /// If address space cannot be reserved; shortening needs none.
+    /// Returns an error if address space cannot be reserved. Shortening needs none.
     pub fn resize(&mut self, len: usize) -> io::Result<()> {
         while self.segments.len() < len.div_ceil(SEGMENT_ROWS) {
             self.make_last_whole()?;
@@ -168,7 +168,7 @@ impl<T: Pod> Segments<T> {
     /// Copies a file mapping into memory with huge pages. Pays off for more than a few searches.
     ///
     /// # Errors
-    /// If address space cannot be reserved.
+    /// Returns an error if address space cannot be reserved.
     pub fn load(&mut self) -> io::Result<()> {
         for index in 0..self.segments.len() {
             self.copy_segment(index)?;
@@ -196,7 +196,8 @@ impl<T: Pod> Segments<T> {
     /// Returns the rows of each of `ranges` mutably, to be written from several threads.
     ///
     /// # Panics
-    /// If the ranges do not ascend or overlap, or if one crosses the border of a segment or ends beyond [`Self::len`].
+    /// Panics if the ranges do not ascend or overlap, or if one crosses the border of a segment or ends beyond
+    /// [`Self::len`].
     pub fn ranges_mut(
         &mut self,
         ranges: impl IntoIterator<Item = Range<usize>>,

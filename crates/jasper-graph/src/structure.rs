@@ -1,4 +1,4 @@
-//! Checks the invariants of a graph: for files that were mapped and trusted, and for tests.
+//! Checks the invariants of a graph, for mapped files, which were not validated, and for tests.
 
 use jasper_core::{Cancelled, Element, Key, NO_KEY, Progress, ProgressFn, Stage, VectorId, no_progress};
 
@@ -17,7 +17,7 @@ pub struct StructureReport {
     pub keys: usize,
     /// Number of faults.
     pub faults: usize,
-    /// The first few of them.
+    /// The first few faults.
     pub examples: Vec<StructureFault>,
 }
 
@@ -90,10 +90,10 @@ impl<T: Element> Graph<T> {
         self.check_structure_with_progress(&mut no_progress).expect("nothing cancels it")
     }
 
-    /// [`Self::check_structure`] with a progress callback.
+    /// Checks the graph as [`Self::check_structure`] does, with a progress callback.
     ///
     /// # Errors
-    /// [`Cancelled`] by the callback.
+    /// Returns [`Cancelled`] if the callback cancels the call.
     pub fn check_structure_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,
@@ -187,7 +187,7 @@ impl<T: Element> Graph<T> {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for StructureFault {
-    /// As text.
+    /// Serializes the fault as text.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

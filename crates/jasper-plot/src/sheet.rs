@@ -33,7 +33,7 @@ const HEAD: u32 = 76;
 /// Draws `charts` on one sheet, two per row, under a title and a subtitle, as SVG.
 ///
 /// # Errors
-/// [`PlotError`] with the message of the drawing library.
+/// Returns [`PlotError`] with the message of the drawing library.
 pub fn svg(title: &str, subtitle: &str, charts: &[Chart]) -> Result<String, PlotError> {
     let mut svg = String::new();
     draw(&mut svg, title, subtitle, charts).map_err(|error| PlotError(error.to_string()))?;

@@ -25,8 +25,8 @@
 //! ...                                 the kernels, each a zlib stream
 //! ```
 //!
-//! OFFSET counts from behind the zero byte; COMPRESSED and LENGTH are the bytes of the stream and of its text. The
-//! zlib format brings a checksum of each kernel. Equal PTX gives equal bytes.
+//! OFFSET counts from behind the zero byte; COMPRESSED and LENGTH are the bytes of the stream and of its text. The zlib
+//! format brings a checksum of each kernel. Equal PTX gives equal bytes.
 
 #![forbid(unsafe_code)]
 
@@ -109,7 +109,7 @@ impl<'a> Archive<'a> {
     /// Reads the index.
     ///
     /// # Errors
-    /// [`ArchiveError::Format`].
+    /// Returns [`ArchiveError::Format`].
     pub fn read(bytes: &'a [u8]) -> Result<Self, ArchiveError> {
         let zero = bytes.iter().position(|&byte| byte == 0).ok_or(ArchiveError::Format)?;
         let text = str::from_utf8(&bytes[..zero]).map_err(|_| ArchiveError::Format)?;
@@ -136,7 +136,7 @@ impl<'a> Archive<'a> {
     /// A PTX module that holds the kernel `entry` only, without the comments of the file's head.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchKernel`], [`ArchiveError::Damaged`].
+    /// Returns [`ArchiveError::NoSuchKernel`], [`ArchiveError::Damaged`].
     pub fn kernel(&self, entry: &str) -> Result<String, ArchiveError> {
         let row = self.rows().find(|row| row.entry == entry);
         let row = row.ok_or_else(|| ArchiveError::NoSuchKernel { entry: entry.to_owned() })?;
@@ -149,7 +149,7 @@ impl<'a> Archive<'a> {
     /// The PTX file that the archive was written from.
     ///
     /// # Errors
-    /// [`ArchiveError::Damaged`].
+    /// Returns [`ArchiveError::Damaged`].
     pub fn ptx(&self) -> Result<String, ArchiveError> {
         let mut ptx = self.head.to_owned();
         for row in self.rows() {

@@ -1,8 +1,8 @@
 //! Constants of kernels: numbers in the place of values that a launch would pass.
 
-/// What a kernel marks a constant by: a move whose source may be replaced, and its number.
+/// The mark of a constant in a kernel: a move whose source may be replaced, and a comment with the constant's number.
 const CONSTANT: &str = "; // constant ";
-/// The directive of the blocks per multiprocessor that there are registers for.
+/// The directive for the minimum number of resident blocks per multiprocessor, which limits registers.
 const MIN_BLOCKS: &str = ".minnctapersm ";
 
 /// The PTX of a kernel in which constant number `n` (`cuda_std::constant`) is `constants[n]`, compiled for at least
@@ -17,7 +17,7 @@ const MIN_BLOCKS: &str = ".minnctapersm ";
 /// ```
 ///
 /// # Panics
-/// If the kernel has a constant past the last.
+/// Panics if the kernel has a constant past the last.
 pub fn specialize(ptx: &str, constants: &[u32], min_blocks: u32) -> String {
     let line = |line: &str| {
         if line.starts_with(MIN_BLOCKS) {

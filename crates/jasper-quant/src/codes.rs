@@ -10,7 +10,7 @@ use crate::Layout;
 use crate::projection::ENCODE_ROWS;
 use crate::quantizer::{Quantizer, Scratch};
 
-/// A cache line of words: rows of 32 or 64 bytes never straddle two.
+/// A cache line of words. Rows of 32 or 64 bytes never straddle two lines.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u32; LINE_WORDS]);
@@ -29,7 +29,7 @@ impl Codes {
     /// Copies the codes of whole rows.
     ///
     /// # Panics
-    /// If `words` is not a whole number of rows of the quantizer's layout.
+    /// Panics if `words` is not a whole number of rows of the quantizer's layout.
     pub fn from_words(quantizer: &dyn Quantizer, words: &[u32]) -> Self {
         assert!(words.len().is_multiple_of(quantizer.layout().words()));
         let mut codes = Self::zeros(quantizer, words.len() / quantizer.layout().words());
@@ -40,7 +40,7 @@ impl Codes {
     /// Encodes `rows` on the threads of `pool`. The codes are the same for any number of threads and any CPU.
     ///
     /// # Panics
-    /// If the dimension of the rows is not the quantizer's.
+    /// Panics if the dimension of the rows is not the quantizer's.
     pub fn from_vectors<T: Element>(
         quantizer: &dyn Quantizer,
         rows: MatrixView<'_, T>,

@@ -20,9 +20,9 @@
 //! scaled by `2^(width * j)`, and one `dp4a` multiplies them with four int8 of a query in natural order. Sums are kept
 //! per shift and shifted down once, at the end. That is exact, because each sum is a multiple of its power of two.
 //!
-//! The level of a dimension is the sum over planes of its bits in that plane times the plane's `2^shift`. A RaBitQ
-//! code of 4 bits is one plane; of 7 bits, three planes of widths 4, 2 and 1 and shifts 3, 1 and 0 over the same
-//! dimensions. A mixed code is up to four planes of shift 0, of widths 8, 4, 2 and 1, over different dimensions.
+//! The level of a dimension is the sum over planes of its bits in that plane times the plane's `2^shift`. A RaBitQ code
+//! of 4 bits is one plane; of 7 bits, three planes of widths 4, 2 and 1 and shifts 3, 1 and 0 over the same dimensions.
+//! A mixed code is up to four planes of shift 0, of widths 8, 4, 2 and 1, over different dimensions.
 
 /// Size in bytes of a memory sector, the smallest read of a GPU.
 pub const SECTOR_BYTES: usize = 32;
@@ -149,7 +149,7 @@ impl Layout {
     /// Writes `levels`, one per dimension, to the planes of `row`. Other words of the row are unchanged.
     ///
     /// # Panics
-    /// If `levels` has not [`Self::dimensions`] elements, or `row` not [`Self::words`].
+    /// Panics if `levels` has not [`Self::dimensions`] elements, or `row` not [`Self::words`].
     pub fn pack(&self, levels: &[u8], row: &mut [u32]) {
         assert_eq!((levels.len(), row.len()), (self.dimensions, self.words));
         for plane in &self.planes {

@@ -26,7 +26,7 @@ pub struct Parts<'a> {
     pub rotation: RotationParts<'a>,
     /// Units of the factors `add`, `rescale` and `error`, powers of two.
     pub units: [f32; 3],
-    /// Bytes of the level of a query in a coordinate: 1 or 2.
+    /// Bytes per level of a query: 1 or 2.
     pub level_bytes: usize,
     /// How rotated residuals are quantized.
     pub code: CodeParts,
@@ -67,7 +67,7 @@ pub enum CodeParts {
     },
     /// Bits by variance of the component.
     Mixed {
-        /// `[layout.dimensions()]`.
+        /// `[layout.dimensions()]`: the quantizer of each dimension.
         dimensions: Vec<MixedDimension>,
         /// Inverses of the step multiples to try. The middle one is the default.
         trials: [f32; 3],

@@ -16,14 +16,14 @@ pub const PANEL: usize = 32;
 /// advance side by side without any reduction across lanes, on a CPU as on a GPU, and all give the same bits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projection {
-    /// As in [`MatrixParts`].
+    /// The panels, as in [`MatrixParts`].
     panels: Vec<f32>,
     directions: usize,
     dimension: usize,
 }
 
 impl Projection {
-    /// Creates it from `values`, `directions x dimension`, row-major.
+    /// Creates the projection from `values`, `directions x dimension`, row-major.
     pub(crate) fn new(values: &[f32], dimension: usize) -> Self {
         assert!(values.len().is_multiple_of(dimension));
         let directions = values.len() / dimension;
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::simd::at;
 
-    /// Any number of rows and directions, at every SIMD level, against the definition.
+    /// Compares products of any number of rows and directions, at every SIMD level, with the definition.
     #[test]
     fn products_are_summed_in_the_order_of_the_coordinates() {
         let value = |i: usize| ((i * i) as f32 * 0.37).sin();

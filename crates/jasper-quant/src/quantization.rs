@@ -44,7 +44,7 @@ impl Quantization {
     /// defaults.
     ///
     /// # Errors
-    /// As [`Rabitq::train`] and [`Mixed::train`].
+    /// The same as for [`Rabitq::train`] and [`Mixed::train`].
     pub fn train<T: Element>(
         self,
         metric: Metric,
@@ -62,7 +62,7 @@ impl Quantization {
     /// Checks the size.
     ///
     /// # Errors
-    /// [`TrainError::Bits`], [`TrainError::Sectors`].
+    /// Returns [`TrainError::Bits`] or [`TrainError::Sectors`] if it is out of range.
     pub fn check(self) -> Result<(), TrainError> {
         match self {
             Self::Rabitq { bits } if !(1..=8).contains(&bits) => Err(TrainError::Bits(bits)),
@@ -76,7 +76,7 @@ impl Quantization {
     /// Size in bytes of the code of a vector of `dimension` coordinates, factors included.
     ///
     /// # Panics
-    /// If the size is [invalid](Self::check).
+    /// Panics if the size is [invalid](Self::check).
     pub fn bytes(self, dimension: usize) -> usize {
         self.check().expect("a valid size");
         match self {
@@ -89,14 +89,14 @@ impl Quantization {
     /// than 64 bytes. The data determine how many directions a mixed quantizer has.
     ///
     /// # Panics
-    /// If the size is [invalid](Self::check).
+    /// Panics if the size is [invalid](Self::check).
     pub fn quantizer_bytes(self, dimension: usize) -> usize {
         self.check().expect("a valid size");
         let floats = match self {
             Self::Rabitq { .. } => Rotation::max_floats(dimension),
             Self::Mixed { sectors } => Mixed::max_floats(dimension, sectors),
         };
-        // The center comes on top.
+        // The center is added.
         (dimension + floats) * size_of::<f32>()
     }
 }
@@ -112,7 +112,7 @@ impl fmt::Display for Quantization {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Quantization {
-    /// As its name, `rabitq:4` or `mixed:1`.
+    /// Serializes the quantization as its name, `rabitq:4` or `mixed:1`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -35,7 +35,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// [`Codes::from_vectors`](crate::Codes::from_vectors) encodes on many threads, with one scratch each.
     ///
     /// # Panics
-    /// If the slices hold different numbers of rows.
+    /// Panics if the slices hold different numbers of rows.
     fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]);
 
     /// Encodes `queries` (`n x dimension`, finite, row-major). Overwrites `queries`.
@@ -43,13 +43,13 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// Costs about as much as encoding `n` vectors; batches of a few dozen are fastest.
     ///
     /// # Panics
-    /// If they are not a whole number of queries.
+    /// Panics if they are not a whole number of queries.
     fn queries(&self, queries: &mut [f32]) -> Vec<QueryCode>;
 
     /// Encodes one query.
     ///
     /// # Panics
-    /// If its length is not [`Self::dimension`].
+    /// Panics if its length is not [`Self::dimension`].
     fn query(&self, query: &[f32]) -> QueryCode {
         assert_eq!(query.len(), self.dimension());
         self.queries(&mut query.to_vec()).swap_remove(0)
@@ -93,7 +93,7 @@ pub(crate) struct Common {
 ///            int8 levels of y, and the query's terms
 /// ```
 pub(crate) trait Codec: fmt::Debug + Send + Sync {
-    /// The kind of its section.
+    /// The kind of the quantizer's section.
     const KIND: Kind;
 
     /// See [`Quantizer::quantization`].
@@ -126,7 +126,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
     fn code_parts(&self) -> CodeParts;
 
-    /// Serializes the parameters of its own, between center and units.
+    /// Serializes the quantizer's own parameters, which are between center and units.
     fn write(&self, writer: &mut Writer);
 
     /// Quantizes `residuals` (`n x dimension`), and calls `each` with the index, factors and levels of each.
@@ -239,8 +239,8 @@ impl<C: Codec> Quantizer for C {
 /// Reads a quantizer from the bytes of [`Quantizer::to_bytes`].
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are of another version or damaged, or numbers are out of range. Never panics, and allocates
-/// no more memory than the bytes take.
+/// Returns [`DecodeError`] if the bytes are of another version or damaged, or numbers are out of range. Never panics,
+/// and allocates no more memory than the bytes take.
 pub fn open(bytes: &[u8]) -> Result<Box<dyn Quantizer>, DecodeError> {
     let mut reader = Reader::new(bytes);
     let quantizer: Box<dyn Quantizer> = match reader.kind()? {

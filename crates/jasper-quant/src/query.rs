@@ -95,7 +95,7 @@ impl QueryCode {
         Self { layout: Arc::clone(layout), levels, terms, groups }
     }
 
-    /// The layout of the codes that it scores.
+    /// The layout of the codes that this query scores.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -117,12 +117,12 @@ impl QueryCode {
     /// Estimates the distances to rows `ids` of `codes`, one per element of `out`. Rows are prefetched ahead.
     ///
     /// # Panics
-    /// If an id is not a row, the lengths differ, or the codes have another layout.
+    /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
     pub fn estimate(&self, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
 
-    /// As [`Self::estimate`], at the widest SIMD level up to `level`. For tests and benches.
+    /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
     pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
@@ -132,7 +132,7 @@ impl QueryCode {
     /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.
     ///
     /// # Panics
-    /// If the length of a row is not the layout's.
+    /// Panics if the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
         score::estimates(Level::detect(), self, row, out);
     }
@@ -182,7 +182,7 @@ struct Rounding<'a> {
     /// Levels saturate at this magnitude.
     largest: f32,
     high: &'a mut [i8],
-    /// Empty if there is one byte.
+    /// The low bytes; empty if there is one byte per level.
     low: &'a mut [i8],
 }
 

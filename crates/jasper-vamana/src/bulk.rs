@@ -20,10 +20,10 @@ use crate::{
     SearchCost, UpdateError, free_host_memory, start,
 };
 
-/// A graph whose vertices have no edges yet, and the order to link them in. Made by [`ingest`].
+/// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
 #[derive(Debug)]
 pub struct Ingested<T: 'static> {
-    /// The vectors under their keys. The only start point is the medoid; none if there are no vectors.
+    /// The graph of the vectors under their keys. Its only start point is the medoid, or none if there are no vectors.
     pub graph: Graph<T>,
     /// All vertices but the medoid, shuffled.
     pub order: Vec<VectorId>,
@@ -58,10 +58,11 @@ impl<T: Element> Linked<T> {
 
 /// Builds a graph over `vectors` on the CPU, under the given keys or the row numbers.
 ///
-/// Takes the memory of [`BuildShape::plan_on_host`].
+/// [`BuildShape::plan_on_host`] predicts the memory that this takes.
 ///
 /// # Errors
-/// [`UpdateError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+/// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
+/// cancelled.
 pub fn bulk_build<T: Element>(
     executor: &CpuExecutor,
     vectors: &dyn VectorSource<T>,
@@ -79,7 +80,8 @@ pub fn bulk_build<T: Element>(
 /// vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
-/// [`UpdateError`]: a vector cannot be stored, a key repeats, the source cannot be read, the build is cancelled.
+/// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
+/// cancelled.
 pub fn ingest<T: Element>(
     executor: &CpuExecutor,
     vectors: &dyn VectorSource<T>,
@@ -108,11 +110,11 @@ pub fn ingest<T: Element>(
 
 /// Links the vertices of a bulk build on the CPU. With checkpoints, resumes from the last one and writes new ones.
 ///
-/// Where memory is left, f32 vectors are sketched while the build runs, those linked first before others, because
-/// searches visit them more often. Sketches change the speed of a build and never its graph.
+/// If there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched first,
+/// because searches visit them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
-/// [`UpdateError`]: a checkpoint cannot be read or written, the build is cancelled.
+/// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.
 pub fn link_on_host<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,
@@ -128,7 +130,8 @@ pub fn link_on_host<T: Element>(
     Ok(linked)
 }
 
-/// How many vectors a build sketches: as many as are planned for and fit into the free memory besides the edges.
+/// The number of vectors that a build sketches: as many as are planned for and fit into the memory that the edges leave
+/// free.
 fn affordable_sketches<T: Element>(graph: &Graph<T>) -> usize {
     let shape = BuildShape::of(graph);
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);

@@ -22,19 +22,19 @@ pub struct Checkpoints<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// It cannot be read, or is damaged.
+    /// The checkpoint cannot be read, or is damaged.
     #[error("cannot resume from the checkpoint; remove it to start over")]
     Open(#[source] FileError),
-    /// It cannot be written; the one before is still there.
+    /// The checkpoint cannot be written. The previous one still exists.
     #[error("the checkpoint cannot be written; the same build resumes from the one before")]
     Save(#[source] FileError),
-    /// It is of a build with other parameters.
+    /// The checkpoint is of a build with other parameters.
     #[error(
         "{path}: is the checkpoint of a build whose {name} is {theirs}, not {ours}; build with {theirs}, or \
          remove the file to build from the start"
     )]
     Parameter {
-        /// The checkpoint.
+        /// Path of the checkpoint.
         path: PathBuf,
         /// Name of the parameter.
         name: &'static str,
@@ -43,13 +43,13 @@ pub enum CheckpointError {
         /// Its value in this build.
         ours: String,
     },
-    /// It is of a build of other vectors.
+    /// The checkpoint is of a build of other vectors.
     #[error(
         "{path}: is the checkpoint of a build of other vectors; build from those, or remove the file to build from the \
          start"
     )]
     Vectors {
-        /// The checkpoint.
+        /// Path of the checkpoint.
         path: PathBuf,
     },
 }
@@ -66,7 +66,7 @@ impl<'a> Checkpoints<'a> {
     /// Checks that the checkpoint, if there is one, is of a build with these parameters: before the vectors are read.
     ///
     /// # Errors
-    /// [`CheckpointError`].
+    /// Returns [`CheckpointError`] if it is not.
     pub fn check<T: Element>(
         &self,
         metric: Metric,
@@ -112,10 +112,10 @@ impl<'a> Checkpoints<'a> {
         }
     }
 
-    /// Removes the checkpoint, if there is one: when the index is saved.
+    /// Removes the checkpoint, if there is one. To be called once the index is saved.
     ///
     /// # Errors
-    /// If a file cannot be removed.
+    /// Returns an error if a file cannot be removed.
     pub fn remove(&self) -> std::io::Result<()> {
         CheckpointFile::remove(self.path)
     }
@@ -126,18 +126,19 @@ impl<'a> Checkpoints<'a> {
 pub(crate) struct CheckpointWriter<'a> {
     checkpoints: Checkpoints<'a>,
     rows_checksum: u32,
-    /// Vertices that were linked when the last checkpoint was written or read, and when that was.
+    /// The number of vertices linked when the last checkpoint was written or read, and the time of that.
     written: (usize, Instant),
 }
 
 impl<'a> CheckpointWriter<'a> {
     /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns the writer of the next
-    /// ones, how many vertices of `total` are linked, and what linking them cost. Uses the threads of the current pool.
+    /// ones, the number of vertices out of `total` that are linked, and the cost of linking them. Uses the threads of
+    /// the current pool.
     ///
-    /// Cost: a pass over the vectors for their checksum, and over the checkpoint.
+    /// Reads the vectors once for their checksum, and the checkpoint once.
     ///
     /// # Errors
-    /// [`CheckpointError`]: the checkpoint is damaged, or of another build.
+    /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
     pub(crate) fn resume<T: Element>(
         checkpoints: Checkpoints<'a>,
         graph: &mut Graph<T>,
@@ -160,8 +161,8 @@ impl<'a> CheckpointWriter<'a> {
         Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
     }
 
-    /// Whether to write a checkpoint now that `linked` vertices are linked: there are new edges, and the interval has
-    /// passed or the build `ends` here.
+    /// Whether to write a checkpoint now that `linked` vertices are linked. True if there are new edges, and the
+    /// interval has passed or the build `ends` here.
     pub(crate) fn is_due(&self, linked: usize, ends: bool) -> bool {
         let (vertices, then) = self.written;
         linked > vertices && (ends || then.elapsed() >= self.checkpoints.every)
@@ -191,7 +192,7 @@ fn release_name() -> String {
     env!("CARGO_PKG_VERSION").into()
 }
 
-/// [`release_name`], as a checkpoint stores it.
+/// The [`release_name`] as a checkpoint stores it.
 fn release() -> [u8; 12] {
     let mut release = [0; 12];
     release.iter_mut().zip(release_name().bytes()).for_each(|(to, from)| *to = from);

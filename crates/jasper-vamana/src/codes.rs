@@ -1,4 +1,4 @@
-//! Quantizing the vectors of a graph, and how well the codes fit.
+//! Quantizes the vectors of a graph, and measures how well the codes fit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::{CpuExecutor, UpdateError};
 
-/// Vectors that a quantizer is trained on at most: a mean and components need no more.
+/// Maximum number of vectors that a quantizer is trained on. More would not improve its mean and components.
 const TRAINING_VECTORS: usize = 65_536;
 
 /// Blocks encoded between two progress reports.
@@ -19,7 +19,7 @@ const BLOCKS_PER_REPORT: usize = 64;
 /// Quantizes all vectors of `graph`, replacing any existing codes. Later changes of the graph update them.
 ///
 /// # Errors
-/// As for [`encode`].
+/// The same as for [`encode`].
 pub fn quantize<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
@@ -32,11 +32,11 @@ pub fn quantize<T: Element>(
 
 /// Trains a quantizer on the vectors of `graph` and encodes all of them, for [`Graph::set_codes`].
 ///
-/// The codes do not depend on the number of threads. Cost: [`Quantization::train`] on a sample, and a pass over the
-/// vectors.
+/// The codes do not depend on the number of threads. The cost is that of [`Quantization::train`] on a sample, and a
+/// pass over the vectors.
 ///
 /// # Errors
-/// [`UpdateError`]: the vectors were dropped or cannot be quantized, or the call was cancelled.
+/// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized, or the call was cancelled.
 pub fn encode<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
@@ -66,7 +66,7 @@ pub struct CodeReport {
     /// Root mean square error of estimated distances between vertices and their neighbors in the graph, in units of the
     /// standard deviation of those distances.
     pub error: f64,
-    /// The same for a quantizer of the same kind and size, trained on the current vectors.
+    /// The error of a quantizer of the same kind and size that is trained on the current vectors.
     pub retrained_error: f64,
 }
 
@@ -81,15 +81,15 @@ impl CodeReport {
     }
 }
 
-/// Vertices of a report.
+/// Number of vertices sampled for a report.
 const REPORT_VERTICES: usize = 500;
 
-/// How well the codes fit the current vectors; `None` without codes or without vectors.
+/// Measures how well the codes fit the current vectors. Returns `None` without codes or without vectors.
 ///
-/// Cost: training a quantizer, and quantizing about 20,000 vectors.
+/// The cost is that of training a quantizer and quantizing about 20,000 vectors.
 ///
 /// # Errors
-/// [`UpdateError::Quantize`]: no quantizer can be trained on the remaining vectors.
+/// Returns [`UpdateError::Quantize`] if no quantizer can be trained on the remaining vectors.
 pub fn code_report<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,

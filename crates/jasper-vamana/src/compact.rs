@@ -16,10 +16,10 @@ pub struct CompactReport {
 /// Moves the last vertices into free slots, so that no free slot is left and the tables shrink. Search results do not
 /// change.
 ///
-/// Deleted vertices that were not consolidated move like any other. Cost: every row is read and written once.
+/// Deleted vertices that were not consolidated move like all others. Every row is read and written once.
 ///
 /// # Errors
-/// [`VectorError::Memory`] if memory for the tables cannot be allocated; the graph is unchanged.
+/// Returns [`VectorError::Memory`] if memory for the tables cannot be allocated; the graph is unchanged.
 pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, VectorError> {
     let (kept, moves) = moves(graph);
     let report = CompactReport { moved: moves.len(), freed: graph.keys().free() };

@@ -1,5 +1,5 @@
-//! Reachability: which vertices paths from the first start point lead to. The module `reconnect` adds edges to the
-//! others.
+//! Reachability: finds the vertices that paths from the first start point lead to. The module `reconnect` adds edges to
+//! the others.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,16 +40,16 @@ impl Reached {
         self.0[slot.index() / 32].load(Relaxed) >> (slot.index() % 32) & 1 == 1
     }
 
-    /// Adds a slot; returns false if it was present. Reads first: most are present, and a load is cheaper than an
-    /// atomic update.
+    /// Adds a slot; returns false if it was present. Reads first, because most slots are present, and a load is cheaper
+    /// than an atomic update.
     pub(crate) fn insert(&self, slot: VectorId) -> bool {
         let bit = 1 << (slot.index() % 32);
         !self.contains(slot) && self.0[slot.index() / 32].fetch_or(bit, Relaxed) & bit == 0
     }
 }
 
-/// Live slots that no path from the first start point leads to, ascending. The other start points are short cuts, and
-/// not needed. Reads every row once, in the current rayon pool.
+/// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
+/// Reads every row once, in the current rayon pool.
 pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
     let start = graph.adjacency().start_points().first();
     let reached = start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start));
@@ -58,8 +58,8 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
 
 /// Slots that a path from `start` leads to, itself included. Runs in the current rayon pool.
 ///
-/// Sweeps over all slots in order, so that rows are read one after another, until a sweep expands few; then follows the
-/// edges of the others one by one.
+/// Sweeps over all slots in order, so that rows are read sequentially, until a sweep expands few vertices. Then follows
+/// the edges of the remaining ones one by one.
 pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
     let reached = Reached::new(graph.slots());
     reached.insert(start);
@@ -102,8 +102,8 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: VectorId) -> Reache
     reached
 }
 
-/// Sweeps go on while they expand one slot in this many: else few are left, or they lie on paths against the order of
-/// slots, of which a sweep follows at most 32 edges.
+/// Sweeps continue while they expand at least one slot in this many. When they expand fewer, few slots are left, or the
+/// paths to them run against the order of slots; a sweep follows at most 32 edges of such a path.
 const SWEEP_SHARE: usize = 64;
 
 /// Words of slots per task of the thread pool.
@@ -115,7 +115,7 @@ pub(crate) fn unreached<T: Element>(
     reached: &Reached,
     wanted: impl Fn(&Graph<T>, VectorId) -> bool,
 ) -> Vec<VectorId> {
-    // Nearly all words have all bits set, and are skipped as a whole.
+    // Nearly all words have all bits set and are skipped as a whole.
     let unreached = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
     let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(VectorId::from_index);
     slots.filter(|&slot| !graph.keys().is_free(slot) && wanted(graph, slot)).collect()

@@ -43,10 +43,10 @@ pub struct ConsolidateReport {
 
 /// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.
 ///
-/// Cost: every row is read; rows with deleted neighbors are recomputed.
+/// Every row is read, and rows with deleted neighbors are recomputed.
 ///
 /// # Errors
-/// [`UpdateError`]; the graph is unchanged.
+/// Returns [`UpdateError`]; the graph is unchanged.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,

@@ -4,7 +4,8 @@ use std::ops::AddAssign;
 
 use bytemuck::{Pod, Zeroable};
 
-/// Operations performed. Equal on every machine and for any number of threads, so that tests can compare them exactly.
+/// Counts of operations performed. They are equal on every machine and for any number of threads, so that tests can
+/// compare them exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[repr(C)]

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 /// Open addressing with linear probing in one array. Entries are never removed, so identical vectors end at the same
 /// entry, which keeps the lowest of their numbers.
 pub(crate) struct DedupTable {
-    /// 0, or [`entry`] of the first vector.
+    /// Each is 0, or the [`entry`] of a first vector.
     entries: Vec<AtomicU64>,
 }
 
@@ -18,12 +18,13 @@ pub(crate) struct DedupTable {
 const NUMBER_BITS: u32 = 40;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// The number of a vector, below the low bits of its hash, which its position in the table does not depend on.
+/// An entry: the number of a vector in the low bits, and above it the low bits of its hash. The position in the table
+/// depends on the other bits of the hash.
 fn entry(hash: u64, number: usize) -> u64 {
     hash << NUMBER_BITS | (number as u64 + 1)
 }
 
-/// Entries for `vectors`. A third stay empty, so that about five are probed for the last vectors.
+/// The number of entries for `vectors`. A third stay empty, so that about five are probed for the last vectors.
 const fn capacity(vectors: usize) -> usize {
     vectors + vectors / 2 + 1
 }
@@ -74,7 +75,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Few contents and fewer hashes: vectors collide at every entry, and in any order of the threads.
+        /// There are few contents and even fewer hashes, so that vectors collide at every entry, in any order of the
+        /// threads.
         #[test]
         fn the_first_of_identical_vectors_is_found(contents in prop::collection::vec(0_u8..40, 1..400), hashes in 1_u64..9) {
             let table = DedupTable::new(contents.len());

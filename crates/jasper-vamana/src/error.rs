@@ -8,7 +8,7 @@ use jasper_quant::TrainError;
 
 use crate::CheckpointError;
 
-/// An index could not be built or changed. Each operation documents what it leaves after an error.
+/// An index could not be built or changed. Each operation documents the state that it leaves after an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
@@ -21,7 +21,7 @@ pub enum UpdateError {
     /// A key was given twice in one call.
     #[error("key {0} is given twice")]
     RepeatedKey(Key),
-    /// The number of keys is not that of the vectors.
+    /// The number of keys differs from the number of vectors.
     #[error("{keys} keys for {vectors} vectors; give one key per vector")]
     KeyCount {
         /// Keys given.

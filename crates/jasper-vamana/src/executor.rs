@@ -1,5 +1,5 @@
-//! The steps of the batch pipeline. The CPU and CUDA devices implement them, with the same results; on a device, sums
-//! of floats round differently.
+//! The steps of the batch pipeline. The CPU and CUDA devices implement them with the same results, except that sums of
+//! floats round differently on a device.
 
 use jasper_core::{DeviceError, Element, Neighbor, VectorId};
 
@@ -9,13 +9,13 @@ use crate::{GraphLock, MutableGraph, SearchCost};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
-/// Only the two `publish` steps change the graph; [`Self::read_edges`] updates the host's copy of its edges. The search
-/// here is for vertices of the graph: queries are executed from a [`SearchPlan`](crate::SearchPlan), not through this
-/// trait.
+/// Only the two `publish` steps change the graph; [`Self::read_edges`] updates the host's copy of its edges.
+/// [`Self::search`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
+/// not through this trait.
 ///
 /// Results depend on the graph and the arguments only, never on threads or their timing.
 pub trait Executor<T: Element> {
-    /// The graph it works on: on the host, or on a device.
+    /// The type of graph that this executor works on: on the host, or on a device.
     type Graph: MutableGraph<Element = T, Error = Self::Error>;
     /// Errors of the device; [`Infallible`](std::convert::Infallible) on the CPU.
     type Error: Into<DeviceError>;
@@ -28,9 +28,9 @@ pub trait Executor<T: Element> {
     /// New rows, and edges appended to rows.
     type Updates;
 
-    /// Vertices searched for at once, before they are pruned: candidates take a kilobyte or more per vertex, edges a
-    /// third of that. A batch of an insert, whose vertices are candidates of each other, is at most as large, so it is
-    /// one chunk.
+    /// Number of vertices searched for before they are pruned. Candidates take a kilobyte or more per vertex, and edges
+    /// a third of that. A batch of an insert, whose vertices are candidates of each other, is at most as large, so it
+    /// is one chunk.
     const SEARCH_CHUNK: usize;
 
     /// Runs `work` with the executor's host threads for its parallel parts.
@@ -55,26 +55,26 @@ pub trait Executor<T: Element> {
     /// in the current graph.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn search(&self, graph: &Self::Graph, chunk: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
 
     /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
     /// need it: they deduplicate vectors while reading them.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn find_duplicates(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Adds to the candidates of each vertex the nearest of its [peers](PeerSampling), to which no edge leads yet:
-    /// needed when vectors arrive in the caller's order, pointless after a shuffle. Adds at most `max_degree`, and only
-    /// those that are nearer than the `max_degree` nearest candidates.
+    /// Adds the nearest [peers](PeerSampling) of each vertex to its candidates. No edge leads to peers yet. This is
+    /// needed when vectors arrive in the caller's order, and pointless after a shuffle. Adds at most `max_degree`
+    /// peers, and only those nearer than the `max_degree`-th candidate.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn batch_candidates(
         &self,
         graph: &Self::Graph,
@@ -85,71 +85,71 @@ pub trait Executor<T: Element> {
     /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn prune(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
     ) -> Result<ChunkEdges<Self::Edges>, Self::Error>;
 
-    /// Writes the rows of a batch, whose chunks are given. No edge leads to its vertices yet.
+    /// Writes the rows of a batch, given in chunks. No edge leads to its vertices yet.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn publish_edges(&self, graph: &mut Self::Graph, chunks: &[Self::Edges]) -> Result<(), Self::Error>;
 
     /// The reversed edges of a batch, sorted by (target, distance, source). A device frees the edges before it sorts,
     /// which takes as much memory again.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn reverse_edges(&self, chunks: Vec<Self::Edges>) -> Result<Self::BackEdges, Self::Error>;
 
-    /// Computes the new rows of the next targets: back edges are appended where they fit, else old and new edges are
-    /// pruned together. Removes as many targets from the back edges as are computed at once; returns `None` when none
-    /// are left. The edges of the batch and all earlier updates have been published.
+    /// Computes the new rows of the next targets: appends back edges if they fit, else prunes old and new edges
+    /// together. Removes these targets from the back edges; returns `None` when none are left. The edges of the batch
+    /// and all earlier updates have been published.
     ///
     /// A batch of 2% of the vertices may link to all of them, so all new rows at once would need as much memory as the
     /// graph.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn merge(
         &self,
         graph: &Self::Graph,
         back_edges: &mut Self::BackEdges,
     ) -> Result<Option<Self::Updates>, Self::Error>;
 
-    /// Writes rows; returns what it cost to compute them.
+    /// Writes rows; returns the cost of computing them.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
 
-    /// The live vertices with a tombstone among their neighbors, ascending. Cost: every row is read once.
+    /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
 
-    /// The rows of `vertices`, out of [`Self::rows_to_repair`], with live neighbors of their tombstones in place of
-    /// these. Reads rows of tombstones and of `vertices` only.
+    /// The rows of some [rows to repair](Self::rows_to_repair), in which live neighbors of tombstones replace the
+    /// tombstones. Reads only rows of tombstones and of `vertices`.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Self::Updates, Self::Error>;
 
-    /// All slots that paths from `start` lead to, itself included. Cost: each of their rows is read once.
+    /// All slots that paths from `start` lead to, itself included. Each of their rows is read once.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
 
     /// For each vertex, the nearest candidate in `reached` whose row is not full, with its distance. Vertices without
     /// such a candidate are left out.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn nearest_not_full(
         &self,
         graph: &Self::Graph,
@@ -160,13 +160,13 @@ pub trait Executor<T: Element> {
     /// Copies of the rows of some vertices.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Self::Error>;
 
     /// Updates that set the rows of some distinct vertices.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn row_updates(
         &self,
         graph: &Self::Graph,
@@ -177,7 +177,7 @@ pub trait Executor<T: Element> {
     /// Brings the edges of the [host's graph](MutableGraph::host) up to date.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn read_edges(&self, graph: &mut Self::Graph) -> Result<(), Self::Error>;
 }
 
@@ -188,21 +188,21 @@ pub struct ChunkEdges<E> {
     pub edges: E,
     /// Vertices without edges, because another has the same vector.
     pub duplicates: Duplicates,
-    /// What it cost to search for the vertices and to prune their candidates.
+    /// The cost of searching for the vertices and pruning their candidates.
     pub cost: SearchCost,
 }
 
 /// Which vertices of a batch are compared with each other before they are linked.
 ///
 /// A vertex is compared with its group in rounds: first with one of every `every` consecutive peers, at irregular
-/// offsets, so that interleaved sources are all sampled; if one of these becomes a candidate, with `more` of every
-/// `every`; and if two have by then, with all.
+/// offsets, so that interleaved sources are all sampled. If one of these becomes a candidate, it is compared with
+/// `more` of every `every`; and if two are candidates by then, with all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSampling {
-    /// Number of consecutive vertices compared with each other. At least 1; for batches of several
-    /// [chunks](Executor::SEARCH_CHUNK), which inserts do not have, a divisor of the size of a chunk.
+    /// Number of consecutive vertices compared with each other, at least 1. If a batch has several
+    /// [chunks](Executor::SEARCH_CHUNK), which batches of inserts do not have, it must divide the size of a chunk.
     pub group: usize,
-    /// One of this many peers is compared in the first round. At least 1, with which the first round compares all.
+    /// One of this many peers is compared in the first round. At least 1; with 1, the first round compares all.
     pub every: usize,
     /// Additional peers of every `every` in the second round.
     pub more: usize,
@@ -224,7 +224,7 @@ impl PeerSampling {
         let (from, to) = (ends[round], ends[round + 1]);
         (0..len).step_by(every).enumerate().flat_map(move |(number, first)| {
             let run = every.min(len - first);
-            // A pseudo-random offset per run; the same on devices.
+            // Each run has a pseudo-random offset, which is the same on devices.
             let start = ((number as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
             (from.min(run)..to.min(run)).map(move |i| first + (start + i) % run)
         })

@@ -1,4 +1,4 @@
-//! Storing vectors in slots: reading, checking, preparing and deduplicating them in parallel.
+//! Stores vectors in slots: reads, checks, prepares and deduplicates them in parallel.
 
 use std::hash::Hasher;
 use std::io;
@@ -45,8 +45,8 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
     })
 }
 
-/// Stores vectors as tombstones without edges; returns the slot of each. Vectors that are identical once prepared,
-/// which under cosine includes vectors of one direction, share a slot. Slots ascend in the order of the first vectors
+/// Stores vectors as tombstones without edges; returns the slot of each. Vectors that are identical once prepared share
+/// a slot; under cosine, these include vectors of the same direction. Slots ascend in the order of the first vectors
 /// that have them.
 ///
 /// ```text
@@ -84,10 +84,10 @@ pub(crate) fn ingest_bytes(vectors: usize, bytes: usize) -> usize {
     DedupTable::bytes(vectors) + vectors * size_of::<VectorId>() + 2 * STAGING_BYTES.min(bytes)
 }
 
-/// Bytes of vectors as read, and of vectors as stored; if both forms are equal, twice as many are read at once. Enough
-/// work for all threads between two synchronizations.
+/// Bytes of vectors as read, and as many bytes of vectors as stored. If both forms are equal, twice as many are read at
+/// once. This is enough work for all threads between two synchronizations.
 const STAGING_BYTES: usize = 16 << 20;
-/// Bytes of vectors in memory that are checked at once. Each time has a fixed cost, two milliseconds on a device, and
+/// Bytes of vectors in memory that are checked at once. Each chunk has a fixed cost, two milliseconds on a device, and
 /// searches wait a tenth of a millisecond per 300 kB.
 const IN_MEMORY_BYTES: usize = 64 << 20;
 /// Vectors read at once from sources that one thread reads.
@@ -98,7 +98,7 @@ const PARTS: usize = 64;
 /// A chunk of vectors between source and graph: read, prepared and hashed.
 struct StagingBuffer<'a, T> {
     metric: Metric,
-    /// The vectors of the source, if they are in memory in their stored form: then nothing is copied to the buffer.
+    /// The vectors of the source, if they are in memory in their stored form. They are then not copied to the buffer.
     in_memory: Option<MatrixView<'a, T>>,
     dimension: usize,
     /// Elements of a padded vector.
@@ -163,8 +163,8 @@ impl<'a, T: Element> StagingBuffer<'a, T> {
         }
     }
 
-    /// Reads as many vectors as fit, from number `start` on, and prepares them. Of several errors, that of the first
-    /// vector is returned.
+    /// Reads as many vectors as fit, from number `start` on, and prepares them. If there are several errors, returns
+    /// that of the first vector.
     fn read<E: Executor<T>>(
         &mut self,
         executor: &E,
@@ -185,7 +185,7 @@ impl<'a, T: Element> StagingBuffer<'a, T> {
         executor.install(|| self.prepare(|range, raw| source.read(range, raw)))
     }
 
-    /// Checks and hashes vectors where they are.
+    /// Checks and hashes vectors in place.
     fn check_in_memory(&mut self, vectors: MatrixView<'_, T>) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
         let digests = self.digests[..range.len()].par_iter_mut().zip(range);
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn identical_rows_share_the_slot_of_the_first() {
-        // More than are read at once, of fewer contents.
+        // These are more vectors than are read at once, with fewer distinct contents.
         let count = STAGING_BYTES / 16 + 70_000;
         let mut random = rng(7);
         let rows: Vec<u8> = (0..count * 2).map(|_| random.random()).collect();
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    /// With padding and without, in which case vectors in memory are checked where they are.
+    /// Vectors with padding and without, which are checked in place.
     #[test]
     fn of_several_bad_rows_the_first_is_named() {
         for dimension in [3, 4] {

@@ -33,8 +33,8 @@ use crate::{Executor, GraphLock, MutableGraph, PeerSampling, SearchCost, UpdateE
 pub struct InsertReport {
     /// Keys added.
     pub keys: usize,
-    /// Vectors identical to another, whose vertex they share. Under inner products, an insert of a short vector that is
-    /// in the index already may add a vertex: the search for it leads to longer ones.
+    /// Vectors identical to another, whose vertex they share. Under inner products, inserting a short vector that is
+    /// already in the index may add a vertex, because the search for it leads to longer ones.
     pub identical: usize,
     /// Vertices that were unreachable, or under inner products had no edge from a neighbor, and were given an edge.
     pub reconnected: usize,
@@ -42,7 +42,7 @@ pub struct InsertReport {
     pub cost: SearchCost,
 }
 
-/// What to do with a key that is in the index already.
+/// What an insert does with a key that is already in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Refuse the call.
@@ -53,9 +53,9 @@ pub enum Existing {
 
 /// Vectors per batch: enough to keep a device busy (docs/src/experiments.md#inserts-batches-of-16384).
 const BATCH: usize = 16_384;
-/// Vectors keep the caller's order, which may be sorted: then each must be compared with all of its batch
-/// (docs/src/experiments.md#insert-batch-size). If a sample of one in 32 adds no candidate, or one in 8 no second, the
-/// others would add little: most inputs are unsorted.
+/// Vectors keep the caller's order. If it is sorted, each must be compared with all of its batch
+/// (docs/src/experiments.md#insert-batch-size). Most inputs are unsorted: if a sample of one in 32 adds no candidate,
+/// or one in 8 no second candidate, the others would add little.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, every: 32, more: 3 };
 /// Otherwise executors with different chunks would build different graphs.
 const _: () = assert!(BATCH <= crate::cpu::SEARCH_CHUNK);
@@ -64,9 +64,9 @@ const _: () = assert!(BATCH <= crate::cpu::SEARCH_CHUNK);
 const MIN_BATCH_BOUND: usize = 512;
 const BATCH_SHARE: usize = 8;
 
-/// An insert ends with a check of reachability once one vertex in this many is *unchecked*: added since the last check.
-/// The check reads every row once, which is then a few hundredths of what the inserts cost; for inner products, where
-/// short vectors have few incoming edges, a sixth.
+/// An insert ends with a check of reachability once one vertex in this many is *unchecked*, that is, added since the
+/// last check. The check reads every row once. It takes a few hundredths of the time of the inserts, or a sixth for
+/// inner products, where short vectors have few incoming edges.
 const fn check_share(metric: Metric) -> usize {
     if matches!(metric, Metric::InnerProduct) { 512 } else { 64 }
 }
@@ -74,7 +74,7 @@ const fn check_share(metric: Metric) -> usize {
 /// Inserts vectors under `keys`. They are visible once the call returns, and not before.
 ///
 /// # Errors
-/// [`UpdateError`]; the graph is unchanged.
+/// Returns [`UpdateError`]; the graph is unchanged.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -97,7 +97,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if existing == Existing::Replace {
-                    // A key that is new cannot be deleted, which is fine.
+                    // Deleting fails for a new key, which is expected.
                     let _ = host.keys_mut().delete(key);
                 }
                 host.keys_mut().assign_unused(key, slot);

@@ -11,7 +11,7 @@ use crate::{
     UpdateError, start,
 };
 
-/// Vertices in the order they are linked in, and how many of them are linked.
+/// The progress of a bulk build: its vertices in the order of linking, and how many of them are linked.
 #[derive(Debug)]
 pub struct LinkProgress<'a> {
     order: &'a [VectorId],
@@ -20,8 +20,8 @@ pub struct LinkProgress<'a> {
     writer: Option<CheckpointWriter<'a>>,
 }
 
-/// Batches up to this size may be as large as the graph before them: while a graph is small, searches visit most of its
-/// vertices whatever the batch.
+/// Batches up to this size may be as large as the graph before them. While a graph is small, searches visit most of its
+/// vertices, whatever the batch.
 const MIN_BATCH_BOUND: usize = 256;
 
 /// The largest batch of a build of `vertices`.
@@ -35,13 +35,13 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 }
 
 impl<'a> LinkProgress<'a> {
-    /// The state at the last checkpoint, whose edges are restored in `graph`; without one, the state before the first
-    /// of `order` is linked. Uses the threads of the current pool.
+    /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
+    /// linked. Uses the threads of the current pool.
     ///
-    /// Cost: nothing without checkpoints, else a pass over the vectors and over the checkpoint.
+    /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
     /// # Errors
-    /// [`CheckpointError`]: the checkpoint is damaged, or of another build.
+    /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
     pub fn resume<T: Element>(
         graph: &mut Graph<T>,
         order: &'a [VectorId],
@@ -66,7 +66,7 @@ impl<'a> LinkProgress<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`UpdateError`]: the device fails, a checkpoint cannot be written, the build is cancelled.
+    /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.
     pub fn run<T: Element, E: Executor<T>>(
         mut self,
         executor: &E,
@@ -84,7 +84,7 @@ impl<'a> LinkProgress<'a> {
             }
             reported?;
             let left = &self.order[self.linked..];
-            // The medoid, which is not in the order, counts as linked.
+            // The medoid is not in the order and counts as linked.
             let batch = batch_after(1 + self.linked, graph.host().params()).max(1).min(left.len());
             if batch == 0 {
                 break;

@@ -14,7 +14,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Stands for a hit where a query has fewer than `k`.
+    /// Stands for no hit, where a query has fewer than `k`.
     pub const NONE: Self = Self { key: NO_KEY, distance: f32::INFINITY };
 }
 
@@ -45,10 +45,10 @@ impl PartialEq for Matches {
 }
 
 impl Matches {
-    /// Arrays without hits.
+    /// Allocates arrays without hits.
     ///
     /// # Errors
-    /// [`SearchError::Memory`].
+    /// Returns [`SearchError::Memory`] if they cannot be allocated.
     pub fn new(queries: usize, k: usize) -> Result<Self, SearchError> {
         let no_memory = SearchError::Memory { queries, k };
         let Some(len) = queries.checked_mul(k) else { return Err(no_memory) };
@@ -103,7 +103,7 @@ impl Matches {
     /// The hits of one query, nearest first.
     ///
     /// # Panics
-    /// If there is no such query.
+    /// Panics if there is no such query.
     pub fn hits(&self, query: usize) -> impl Iterator<Item = Hit> {
         let row = query * self.k..(query + 1) * self.k;
         hits(&self.keys[row.clone()], &self.distances[row])
@@ -138,12 +138,12 @@ pub struct MatchesMut<'a> {
 }
 
 impl<'a> MatchesMut<'a> {
-    /// Borrows two arrays, whose sizes are checked by the search.
+    /// Borrows two arrays. The search checks their sizes.
     pub fn new(keys: &'a mut [Key], distances: &'a mut [f32]) -> Self {
         Self { keys, distances }
     }
 
-    /// Length of both arrays, or of the one that differs from `expected`.
+    /// The length of both arrays, or of one that differs from `expected`.
     pub(crate) fn len(&self, expected: usize) -> usize {
         if self.keys.len() == expected { self.distances.len() } else { self.keys.len() }
     }
@@ -151,7 +151,7 @@ impl<'a> MatchesMut<'a> {
     /// Splits the arrays into the rows of single queries.
     ///
     /// # Panics
-    /// If `k` is 0.
+    /// Panics if `k` is 0.
     pub fn rows(self, k: usize) -> impl Iterator<Item = MatchesMut<'a>> {
         let rows = self.keys.chunks_exact_mut(k).zip(self.distances.chunks_exact_mut(k));
         rows.map(|(keys, distances)| MatchesMut { keys, distances })

@@ -1,4 +1,4 @@
-//! Graphs in use: changing them under a lock that searches share, and in transactions.
+//! Graphs in use, which are changed in transactions, under a lock that searches share.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,26 +22,27 @@ pub trait MutableGraph {
     /// The host's graph. Its edges may be older than those of the device.
     fn host(&self) -> &Graph<Self::Element>;
 
-    /// The host's graph, once its edges are up to date: see [`Executor::read_edges`](crate::Executor::read_edges).
+    /// The host's graph, whose edges have been brought up to date with
+    /// [`Executor::read_edges`](crate::Executor::read_edges).
     fn into_host(self) -> Graph<Self::Element>;
 
-    /// Changes everything but edges: in the host's graph, then in the device's copies.
+    /// Changes vectors, keys, tombstones and start points: first in the host's graph, then in the device's copies.
     ///
     /// # Errors
-    /// Of the device. The copies may then differ from the host's graph until the caller rolls back.
+    /// Returns the device's error. The copies may then differ from the host's graph until the caller rolls back.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<Self::Element>) -> R) -> Result<R, Self::Error>;
 
     /// Begins to log everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
     /// # Errors
-    /// Of the device; nothing is logged.
+    /// Returns the device's error; nothing is logged.
     fn begin(&mut self) -> Result<(), Self::Error>;
 
     /// Keeps the changes since [`Self::begin`].
     fn commit(&mut self);
 
-    /// Undoes all changes since [`Self::begin`], those of edges included. A device that fails at this is unusable:
-    /// every later call returns its error.
+    /// Undoes all changes since [`Self::begin`], including changes of edges. A device that fails in this call is
+    /// unusable: every later call returns its error.
     fn rollback(&mut self);
 }
 
@@ -86,10 +87,10 @@ pub trait GraphLock<G: MutableGraph> {
     /// Runs `write` on the graph, while no search reads it.
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R;
 
-    /// [`MutableGraph::change`].
+    /// Runs [`MutableGraph::change`] on the graph.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, G::Error> {
         self.write(|graph| graph.change(change))
     }
@@ -171,7 +172,7 @@ impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
     }
 }
 
-/// Runs `work` on a graph as one transaction. What it changed is kept if it succeeds, and undone if it fails or panics.
+/// Runs `work` on a graph as one transaction. Its changes are kept if it succeeds, and undone if it fails or panics.
 ///
 /// # Errors
 /// Those of `work` and of the device.

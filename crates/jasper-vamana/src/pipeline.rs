@@ -4,7 +4,7 @@ use jasper_core::{Element, VectorId};
 
 use crate::{ChunkEdges, Executor, GraphLock, PeerSampling, SearchCost};
 
-/// What is known of the vertices of a batch.
+/// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
 pub enum LinkMode {
     /// Distinct vectors in random order: all of a bulk build.
@@ -20,7 +20,7 @@ pub enum LinkMode {
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
 pub type Duplicates = Vec<(VectorId, VectorId)>;
 
-/// Computes updates while searches read the graph, and publishes them; returns what they cost.
+/// Computes updates while searches read the graph, and publishes them; returns their cost.
 pub(crate) fn update<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -42,13 +42,13 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 /// while targets are left: publish merge(targets)    append to rows that are not full, prune full ones
 /// ```
 ///
-/// DiskANN inserts vertices one by one under locks. Batches instead:
+/// DiskANN inserts vertices one by one under locks. Batches
 /// 1. search a frozen graph, so that the result does not depend on threads or their timing;
 /// 2. sort the back edges by (target, distance, source), so that each row is merged once, and in one order;
-/// 3. grow with the graph, so that what a vertex cannot see is a small share of its neighborhood.
+/// 3. grow with the graph, so that the vertices of the same batch are a small share of the neighborhood of each.
 ///
 /// # Errors
-/// Of the executor; the graph may then have edges of the batch.
+/// Returns the executor's error; the graph may then have edges of the batch.
 pub fn link_batch<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,

@@ -26,7 +26,7 @@ pub struct SearchParams<'a> {
     pub filter: Option<Filter<'a>>,
     /// Distances used for traversal.
     pub distances: Distances,
-    /// Launch parameters on a GPU; by default chosen by batch and beam width. Ignored on the CPU.
+    /// Launch parameters on a GPU; `None` chooses them by batch and beam width. Ignored on the CPU.
     pub launch: Option<TunedLaunch>,
 }
 
@@ -39,10 +39,10 @@ pub enum Distances {
     /// Exact distances; refused if the vectors were dropped.
     Exact,
     /// Estimated distances. At the end the nearest `rerank` entries of the frontier get exact distances and are ordered
-    /// by them, if the index has vectors; with 0, results have estimated distances. Each extra one reads one vector and
-    /// raises recall. If fewer than k are reranked, those come first, then the others by estimated distance.
+    /// by them, if the index has vectors; with 0, results have estimated distances. Each further entry reads one vector
+    /// and raises recall. If fewer than k entries are reranked, they come first, then the others by estimated distance.
     Quantized {
-        /// How many get exact distances.
+        /// Number of entries that get exact distances.
         rerank: usize,
     },
 }
@@ -82,8 +82,8 @@ impl<'a> SearchParams<'a> {
         self
     }
 
-    /// Returns only keys that pass: a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate, by reference. If few keys pass,
-    /// the search is an exact scan of those.
+    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate. Only keys that pass are
+    /// returned. If few keys pass, the search is an exact scan of those.
     #[must_use]
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
         self.filter = Some(filter.into());
@@ -97,7 +97,7 @@ impl<'a> SearchParams<'a> {
         self
     }
 
-    /// Sets the launch parameters on a GPU; `None` for those that suit the batch and the beam width.
+    /// Sets the launch parameters on a GPU. `None` chooses them by batch and beam width.
     #[must_use]
     pub fn launch(mut self, launch: impl Into<Option<TunedLaunch>>) -> Self {
         self.launch = launch.into();
@@ -179,7 +179,7 @@ pub enum SearchError {
         "a predicate cannot filter a submitted search; collect the keys into a KeyFilter, or call `search`"
     )]
     SubmittedPredicate,
-    /// The system gives no thread for submitted searches.
+    /// The operating system refused to start a thread for submitted searches.
     #[error("no thread for submitted searches could be started; end other threads, or call `search`")]
     Thread(#[source] std::io::Error),
     /// The device failed, or the index is not on one.
@@ -194,7 +194,7 @@ pub enum SearchError {
 pub struct SearchReport {
     /// Operations performed, for all queries together.
     pub cost: SearchCost,
-    /// Queries that were executed as an exact scan: because few keys pass the filter, or because tombstones or the
+    /// Queries that were executed as an exact scan, because few keys pass the filter, or because tombstones or the
     /// filter left fewer than `k` hits.
     pub scanned: usize,
     /// Exact distances computed by reranks, for all queries together; included in the cost.

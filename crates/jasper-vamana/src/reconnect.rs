@@ -1,4 +1,4 @@
-//! Reconnecting: edges for vertices that no path from the start point leads to.
+//! Reconnection: adds edges to vertices that no path from the start point leads to.
 //!
 //! ```text
 //! repeat while each round halves the unreachable vertices:
@@ -10,8 +10,8 @@
 //! for each vertex that is still unreachable: it replaces the farthest edge of one of its reachable neighbors
 //! ```
 //!
-//! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it; a vertex that no path leads to
-//! is stored and never found. So bulk builds, larger inserts and consolidations end with [`reconnect`]. New rows are
+//! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
+//! is never found. Bulk builds, larger inserts and consolidations therefore end with [`reconnect`]. New rows are
 //! computed while searches read the graph, which is locked only to write them.
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
@@ -21,14 +21,14 @@ use crate::connectivity::{Reached, unreached};
 use crate::pipeline::update;
 use crate::{Executor, GraphLock, MutableGraph, UpdateError, largest_batch};
 
-/// Gives every unreachable `wanted` vertex an edge from a reachable one; returns how many there were.
+/// Gives every unreachable `wanted` vertex an edge from a reachable one; returns the number of these vertices.
 ///
 /// Later searches for the vertex expand the source of that edge, as the search for it here did. Linking it again like a
 /// new vertex would not help: its nearest neighbors are hubs with full rows, which pruned it before
 /// (docs/src/experiments.md#repair-of-unreachable-vertices).
 ///
 /// # Errors
-/// [`UpdateError`]; the caller rolls back.
+/// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -41,12 +41,12 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     Ok(total)
 }
 
-/// Gives each of the `new` vertices that [has none](find_orphans) an incoming edge, as [`reconnect`] does; returns how
-/// many those were. Under inner products there are many, because short vectors are near to none. Reads the rows of the
-/// new vertices and of their neighbors.
+/// Gives each [orphan](find_orphans) among the `new` vertices an incoming edge, as [`reconnect`] does; returns the
+/// number of orphans. Under inner products there are many, because short vectors are not near to any vector. Reads the
+/// rows of the new vertices and of their neighbors.
 ///
 /// # Errors
-/// [`UpdateError`]; the caller rolls back.
+/// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -95,8 +95,8 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
     Ok(total)
 }
 
-/// Adds edges, given as (target, source with its distance): nearest first, as far as the rows of the sources have
-/// space. Changes `chunk_len` rows at a time.
+/// Adds edges, given as (target, source with its distance), nearest first, while the rows of the sources have space.
+/// Changes `chunk_len` rows at a time.
 fn add_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -172,8 +172,8 @@ fn find_unreachable<T: Element, E: Executor<T>>(
     Ok((reached, unreachable))
 }
 
-/// Gives each of the `unreachable` vertices an edge from a reached one, in turn, unless an earlier one leads to it by
-/// then.
+/// Gives each of the `unreachable` vertices an edge from a reached one, one after another. Skips vertices that have
+/// become reachable through earlier ones.
 fn replace_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphLock<E::Graph>,
@@ -196,9 +196,9 @@ fn replace_edges<T: Element, E: Executor<T>>(
     Ok(())
 }
 
-/// Changed rows, by which `vertex` gets an edge from a reached neighbor and no reached vertex becomes unreachable:
-/// where the row of the neighbor is full, the edge replaces that to its farthest neighbor, to which `vertex` then has
-/// one. Empty if the vertex has no reached neighbor.
+/// New rows that give `vertex` an edge from a reached neighbor and leave every reached vertex reachable. If the row of
+/// the neighbor is full, the edge replaces the one to its farthest neighbor, and `vertex` gets an edge to that
+/// neighbor. Empty if the vertex has no reached neighbor.
 fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,

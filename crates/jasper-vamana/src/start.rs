@@ -8,15 +8,15 @@ use rayon::prelude::*;
 
 use crate::{Executor, MutableGraph};
 
-/// Slots that the medoid is computed from, at most: enough for the mean of any data.
+/// Maximum number of slots that the medoid is computed from. More would not make the mean noticeably better.
 const MEDOID_SAMPLE: usize = 1 << 16;
 /// Slots per task. Tasks are added up in order, so the sum does not depend on the number of threads.
 const SLOTS_PER_TASK: usize = 1 << 14;
-/// One start point for this many vertices: their distances then cost a search about as much as the hops that they save.
+/// Vertices per start point. The distances to start points then cost a search about as much as the hops that they save.
 const VERTICES_PER_START: usize = 1024;
-/// Start points of the largest graphs. On 106,557 dictionary entries, 128 give 10 to 18% more queries per second than
-/// one, at the same recall and the same number of distances: the rows of start points stay in cache, those of first
-/// hops do not. 512 cost more than they save (docs/src/experiments.md#many-start-points).
+/// Number of start points of the largest graphs. On 106,557 dictionary entries, 128 give 10 to 18% more queries per
+/// second than one, at the same recall and the same number of distances: the rows of start points stay in cache, those
+/// of first hops do not. 512 cost more than they save (docs/src/experiments.md#many-start-points).
 const MAX_STARTS: usize = 128;
 
 /// The live vertex nearest to the mean, by squared L2 of the stored vectors; `None` if there is none. Both are computed
@@ -60,8 +60,9 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
 
 /// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.
 ///
-/// Every vertex is reachable from the first start point; the others are short cuts. For inner products none are added:
-/// long vectors would fill the frontier from the start, whatever their direction, and recall falls below 0.95.
+/// Every vertex is reachable from the first start point; the others are shortcuts. For inner products none are added,
+/// because long vectors would fill the frontier from the start, whatever their direction, and recall would fall below
+/// 0.95.
 pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) {
     let vertices = graph.keys().live() + graph.keys().tombstones();
     let mut starts = graph.adjacency().start_points().to_vec();
@@ -76,7 +77,7 @@ pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[V
     graph.adjacency_mut().set_start_points(starts);
 }
 
-/// The start points, with a live vertex nearby in place of each tombstone.
+/// The start points. Each tombstone among them is replaced by a live vertex nearby.
 pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,

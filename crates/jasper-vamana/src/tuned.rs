@@ -50,7 +50,7 @@ impl TunedSearch {
     /// Returns the searches stored with a graph.
     ///
     /// # Errors
-    /// As [`Self::decode`].
+    /// The same as for [`Self::decode`].
     pub fn stored<T: Element>(graph: &Graph<T>) -> Result<Vec<Self>, FileFault> {
         Self::decode(graph.tuned_section())
     }
@@ -70,7 +70,7 @@ impl TunedSearch {
     /// Decodes the section `tuned searches` of a file: searches in ascending order of device, target, k and batch.
     ///
     /// # Errors
-    /// [`FileFault::Invalid`].
+    /// Returns [`FileFault::Invalid`] if the section cannot be decoded.
     pub fn decode(section: &[u8]) -> Result<Vec<Self>, FileFault> {
         let invalid = |problem| FileFault::Invalid { section: Section::TunedSearches, problem };
         let records = section.chunks(RECORD_BYTES);
@@ -138,7 +138,7 @@ impl TunedSearch {
         record
     }
 
-    /// As much of the name as a file holds.
+    /// The prefix of the name that a file stores.
     fn stored_name(&self) -> &str {
         &self.device[..self.device.floor_char_boundary(DEVICE_BYTES)]
     }

@@ -1,4 +1,4 @@
-//! Builds an index and asks it for the nearest vectors, one query and many at once.
+//! Builds an index and searches it, for one query and for many at once.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters, no_progress};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // 5,000 vectors of 32 coordinates, one after another, and 100 to ask for.
+    // 5,000 vectors of 32 coordinates, one after another, and 100 queries.
     let set = Clusters::new(32, 1);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(5_000, 0), set.rows(100, 1));
     let (rows, queries) = (MatrixView::new(&rows, 32)?, MatrixView::new(&queries, 32)?);
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let k = 10;
     let matches = index.search_batch(queries, SearchParams::new(k).beam_width(100))?;
 
-    // How many of the true neighbors is that?
+    // The share of the true neighbors that was found.
     let truth =
         exact_knn(rows, queries, k, Metric::L2, &ThreadPoolBuilder::new().build()?, &mut no_progress)?;
     let recall = mean_recall(matches.keys(), k, |query| truth.truth(query));

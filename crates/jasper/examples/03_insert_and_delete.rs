@@ -1,4 +1,4 @@
-//! Changes an index: inserts, replaces, deletes, restores, and gives memory back.
+//! Changes an index: inserts, replaces, deletes and restores vectors, and releases memory.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(index.search(&rows[row * 16..][..16], SearchParams::new(1))?[0].key)
     };
 
-    // Under keys of your own, or under those that follow.
+    // Insert under keys of your own, or under the keys that follow the largest one.
     let keys: Vec<Key> = (1_000_000..1_000_500).collect();
     index.insert(&part(2_000, 2_500)?, &keys)?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
@@ -29,11 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     index.undelete(&[1_000_000])?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
 
-    // All of a call or nothing: one unknown key, and no key is deleted.
+    // A call takes effect as a whole or not at all: because one key is unknown, no key is deleted.
     println!("{}", index.delete(&[8, 4_000_000]).unwrap_err());
     assert!(index.contains(8));
 
-    // Consolidation takes deleted vectors out of the graph; compaction gives the memory behind them back.
+    // Consolidation removes deleted vectors from the graph; compaction releases their memory.
     index.delete(&keys)?;
     let freed = index.consolidate()?.freed;
     index.compact()?;

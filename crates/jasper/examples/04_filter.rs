@@ -1,4 +1,4 @@
-//! Searches among some keys only: by a predicate, and by a set.
+//! Searches among some of the keys, given by a predicate or by a set.
 
 use std::error::Error;
 
@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let hits = index.search(query, SearchParams::new(10).filter(&even))?;
     assert!(hits.len() == 10 && hits.iter().all(|hit| even(hit.key)));
 
-    // A set of keys, prepared once and used often. So few pass here that the search scans them all, and is exact.
+    // A set of keys, prepared once and used often. So few keys pass here that the search scans all of them, and is
+    // exact.
     let few: KeyFilter = (0..4_000).step_by(100).collect();
     let params = SearchParams::new(5).filter(&few);
     let hits = index.search(query, params)?;
@@ -36,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!((allowed.len(), hits.len()), (100_000, 10));
     assert!(hits.iter().all(|hit| keys[2_000..].contains(&hit.key)));
 
-    // A filter that all pass changes nothing.
+    // A filter that all keys pass changes nothing.
     let all = |_| true;
     let filtered = index.search(query, SearchParams::new(10).filter(&all))?;
     assert_eq!(filtered, index.search(query, SearchParams::new(10))?);

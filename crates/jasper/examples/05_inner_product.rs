@@ -1,4 +1,4 @@
-//! The largest inner product: what a recommender asks for, where longer vectors count for more.
+//! Searches for the largest inner products, as a recommender does: longer vectors count for more.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let index = IndexBuilder::new(Metric::InnerProduct).build(&MatrixView::new(&items, 20)?)?;
     let user = &Clusters::new(20, 5).rows::<f32>(1, 1)[..];
 
-    // A distance is smaller for a better answer, so it is the negated inner product.
+    // A smaller distance is better, so the distance is the negated inner product.
     let hits = index.search(user, SearchParams::new(5))?;
     let product = |row: &[f32]| row.iter().zip(user).map(|(a, b)| a * b).sum::<f32>();
     for hit in &hits {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let best = items.chunks(20).map(product).fold(f32::MIN, f32::max);
     assert!((hits[0].distance + best).abs() <= best * 1e-5, "the first answer is the best there is");
 
-    // A vector need not be the nearest to itself: one in its direction and twice as long is better.
+    // A vector need not be the nearest to itself: one of the same direction and twice the length is nearer.
     let longer: Vec<f32> = user.iter().map(|x| 2.0 * x).collect();
     let index = index;
     index.insert(&MatrixView::new(&[user, &longer].concat(), 20)?, &[10_001, 10_002])?;

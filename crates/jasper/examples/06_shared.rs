@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let done = AtomicBool::new(false);
 
     let searches = thread::scope(|scope| {
-        // Row 100 stays in the index all the time, so every search finds it, whatever is changed meanwhile.
+        // Row 100 is never changed, so every search finds it.
         let search = || {
             let mut searches = 0;
             while !done.load(Ordering::Relaxed) || searches == 0 {

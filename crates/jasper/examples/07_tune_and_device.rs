@@ -1,4 +1,4 @@
-//! The search that reaches a recall, on the fastest device there is.
+//! Tunes a search for a recall, on the fastest device of this machine.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(4_000, 0), set.rows(100, 1));
     let index = IndexBuilder::new(Metric::L2).max_degree(16).build(&MatrixView::new(&rows, 24)?)?;
 
-    // With rows of its own, each searched for without itself; queries of the kind that will come are better.
+    // Tune with vectors of the index, each searched for without itself. Queries like those to be served are better.
     let goal = Goal { k: 10, recall: 0.95 };
     let report = index.tune(goal, TuneQueries::sampled())?;
     for search in &report.searches {
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         assert!(search.recall >= goal.recall);
     }
 
-    // What was found is saved with the index, and used by whoever asks for it.
+    // The tuned search is saved with the index.
     let folder = std::env::temp_dir();
     let path = folder.join(format!("tuned-{}.jasper", std::process::id()));
     index.save(&path)?;

@@ -59,13 +59,13 @@ macro_rules! any_element {
     ($(#[$doc:meta])* $Any:ident $(<$life:lifetime>)?, $Of:ident) => {
         $(#[$doc])*
         pub enum $Any $(<$life>)? {
-            /// Of `f32`.
+            /// The element type is `f32`.
             F32($Of<$($life,)? f32>),
-            /// Of `f16`.
+            /// The element type is `f16`.
             F16($Of<$($life,)? f16>),
-            /// Of `u8`.
+            /// The element type is `u8`.
             U8($Of<$($life,)? u8>),
-            /// Of `i8`.
+            /// The element type is `i8`.
             I8($Of<$($life,)? i8>),
         }
 
@@ -95,7 +95,7 @@ macro_rules! any_element {
     };
 }
 
-/// Evaluates an expression on what a value of any element holds.
+/// Evaluates an expression on the contents of a value of any element type.
 macro_rules! any {
     ($Any:ident($any:expr), $held:ident => $body:expr) => {
         match $any {
@@ -105,7 +105,7 @@ macro_rules! any {
             $Any::I8($held) => $body,
         }
     };
-    // On an index and vectors, which have to be of the same element.
+    // For an index and vectors, which must have the same element type.
     (AnyIndex($any:expr), $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
         match ($any, $vectors) {
             (AnyIndex::F32($index), $Vectors::F32($view)) => $body,
@@ -182,7 +182,7 @@ impl AnyRows {
     /// Reads all vectors of a file into memory.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns [`ReadError`].
     pub fn load(file: &VectorFile) -> Result<Self, ReadError> {
         with_element!(file.element(), T => Ok(file.load::<T>()?.into()))
     }
@@ -316,10 +316,10 @@ forward! {
 }
 
 impl OpenOptions {
-    /// [`Self::open`] with the element type of the file.
+    /// Opens an index as [`Self::open`] does, with the element type of the file.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
         self.open_any_with_progress(path, &mut no_progress)
     }
@@ -327,7 +327,7 @@ impl OpenOptions {
     /// [`Self::open_any`] with a progress callback.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open_any_with_progress(
         self,
         path: impl AsRef<Path>,
@@ -340,10 +340,10 @@ impl OpenOptions {
 }
 
 impl IndexBuilder<'_> {
-    /// [`Self::build`] with the element type of the vectors.
+    /// Builds an index as [`Self::build`] does, with the element type of the vectors.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build_any(self, vectors: AnySource<'_>) -> Result<AnyIndex, BuildError> {
         self.build_any_with_report(vectors).map(|(index, _)| index)
     }
@@ -362,7 +362,7 @@ impl IndexBuilder<'_> {
     /// [`Self::build_any_with_report`] with a progress callback.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build_any_with_progress(
         self,
         vectors: AnySource<'_>,
@@ -374,10 +374,10 @@ impl IndexBuilder<'_> {
         })
     }
 
-    /// [`Self::empty`] with an element type known at run time.
+    /// Creates an index as [`Self::empty`] does, with an element type known at run time.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn empty_any(self, element: ElementKind, dimension: usize) -> Result<AnyIndex, BuildError> {
         with_element!(element, T => Ok(self.empty::<T>(dimension)?.into()))
     }
@@ -387,7 +387,7 @@ impl AnyIndex {
     /// See [`Index::open`]; the element type is that of the file.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         OpenOptions::new().open_any(path)
     }
@@ -412,7 +412,7 @@ impl AnyIndex {
     /// See [`Index::vector`].
     ///
     /// # Errors
-    /// [`VectorError`]: the index is of another element.
+    /// Returns [`VectorError`] if the index has another element type.
     pub fn vector<T: Element>(&self, key: Key) -> Result<Option<Vec<T>>, VectorError> {
         Ok(self.of::<T>()?.vector(key))
     }
@@ -420,7 +420,7 @@ impl AnyIndex {
     /// See [`Index::to_device`].
     ///
     /// # Errors
-    /// [`MoveError`].
+    /// Returns [`MoveError`].
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_device(device).map(Into::into).map_err(|error| error.map(Into::into)))
     }
@@ -428,7 +428,7 @@ impl AnyIndex {
     /// See [`Index::to_host`].
     ///
     /// # Errors
-    /// [`MoveError`].
+    /// Returns [`MoveError`].
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
@@ -448,7 +448,7 @@ impl AnyIndex {
     /// See [`Index::tune_with_progress`].
     ///
     /// # Errors
-    /// [`TuneError`], also for queries of another element.
+    /// Returns [`TuneError`], also if the queries have another element type.
     pub fn tune_with_progress(
         &self,
         goal: Goal,

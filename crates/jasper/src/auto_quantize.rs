@@ -1,10 +1,10 @@
-//! Choosing a quantization by trial.
+//! Chooses a quantization by trial.
 //!
-//! Sampled vectors are held out, as [`crate::tune`] does, and searched for with each quantization in turn, at the
-//! narrowest beam that reaches the recall of the default exact search. The one that reads the fewest bytes per query is
-//! kept: edges of expanded vertices, codes of visited vertices and vectors of reranked ones, in whole sectors of
-//! memory. Searches are limited by these bytes on a GPU, and on a CPU if vectors are long. Nothing is timed, so the
-//! choice does not depend on the load of the machine.
+//! Sampled vectors are held out, as in [`crate::tune`], and searched for with each quantization in turn, at the
+//! narrowest beam that reaches the recall of the default exact search. The quantization whose searches read the fewest
+//! bytes per query is kept. These bytes are the edges of expanded vertices, the codes of visited vertices and the
+//! vectors of reranked ones, in whole sectors of memory. They limit searches on a GPU, and on a CPU if vectors are
+//! long. Nothing is timed, so the choice does not depend on the load of the machine.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::TuneError;
 use crate::tune::{HeldOut, least_width};
 use crate::{DeviceError, Index, UpdateError};
 
-/// What [`Index::auto_quantize`] found.
+/// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -105,15 +105,16 @@ const K: usize = 10;
 /// Sampled queries.
 const QUERIES: usize = 400;
 const SEED: u64 = 2;
-/// The beam of exact searches whose recall is to be reached, and the widest that a quantized search may need for it.
+/// The beam width of the exact searches whose recall must be reached, and the largest beam width of a quantized search
+/// that reaches it.
 const BEAM_WIDTH: usize = 64;
 const WIDEST: usize = 512;
-/// Recall of a few hundred queries is no more precise than this.
+/// Tolerance of the recall, which is no more precise than this for a few hundred queries.
 const SLACK: f64 = 0.001;
 
 impl<T: Element> Index<T> {
-    /// Quantizes all vectors with the quantization that lets searches read the fewest bytes, found by trying some.
-    /// Existing codes are replaced.
+    /// Tries several quantizations, and quantizes all vectors with the one whose searches read the fewest bytes.
+    /// Replaces existing codes.
     ///
     /// ```
     /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -128,19 +129,20 @@ impl<T: Element> Index<T> {
     /// 400 sampled vectors are searched for with each quantization, at the narrowest beam that reaches the recall of
     /// the default exact search. Bytes are counted, not time: the same index gets the same quantization on any machine.
     ///
-    /// Cost: seven times [`Self::quantize`], some tens of searches of 400 queries with each, and the distance from each
-    /// of those to every vector. Changes wait meanwhile; searches go on, with the codes being tried.
+    /// The cost is seven times that of [`Self::quantize`], dozens of searches of 400 queries with each quantization,
+    /// and the distance from each query to every vector. Changes wait meanwhile; searches continue, with the codes
+    /// being tried.
     ///
     /// # Errors
-    /// [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
+    /// Returns [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
     pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
         self.auto_quantize_with_progress(&mut no_progress)
     }
 
-    /// [`Self::auto_quantize`] with a progress callback.
+    /// Quantizes as [`Self::auto_quantize`] does, with a progress callback.
     ///
     /// # Errors
-    /// [`AutoQuantizeError`].
+    /// Returns [`AutoQuantizeError`].
     pub fn auto_quantize_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,
@@ -175,7 +177,7 @@ impl<T: Element> Index<T> {
             let mut tried = Vec::new();
             for (i, quantization) in CANDIDATES.into_iter().enumerate() {
                 step(1 + i, progress)?;
-                // The codes of one candidate at a time.
+                // Only the codes of one candidate are in memory at a time.
                 self.backend.change(|graph| graph.clear_codes())?;
                 self.quantize_locked(quantization, progress)?;
                 let bytes = self.backend.read(|graph| {
@@ -222,8 +224,8 @@ impl<T: Element> Index<T> {
         Ok((recall, sum))
     }
 
-    /// Bytes that searches read: the edges of each expanded vertex, `visited` per visited vertex, `reranked` per
-    /// reranked one.
+    /// Bytes that searches read: the edges of each expanded vertex, `visited` bytes per visited vertex, and `reranked`
+    /// bytes per reranked one.
     fn bytes(&self, report: &SearchReport, visited: usize, reranked: usize) -> f64 {
         let edges = self.params().max_degree() * size_of::<u32>();
         let visited = (report.cost.distances - report.reranked) * visited as u64;

@@ -32,10 +32,10 @@ pub enum BuildError {
     /// The device cannot be used, or failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The dimension is impossible.
+    /// The dimension is out of range.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// There is not as much memory as the build takes.
+    /// The build needs more memory than there is.
     #[error(transparent)]
     Memory(#[from] PlanError),
     /// The threads could not be started.
@@ -74,14 +74,14 @@ impl From<AutoQuantizeError> for BuildError {
     }
 }
 
-/// What a build did.
+/// The report of a build.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BuildReport {
     /// Where the graph was built: [`Device::Cpu`] or [`Device::Cuda`].
     pub device: Device,
-    /// Name of that CPU or GPU.
+    /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
     /// Keys in the index.
     pub keys: usize,
@@ -91,7 +91,7 @@ pub struct BuildReport {
     pub reconnected: usize,
     /// Whether vectors rounded to 8 bits were linked: see [`IndexBuilder::exact_linking`].
     pub quantized_linking: bool,
-    /// What linking cost.
+    /// The cost of linking.
     pub cost: SearchCost,
 }
 
@@ -103,7 +103,7 @@ enum QuantizeStep {
 }
 
 impl QuantizeStep {
-    /// The codes that vectors may have, one at a time.
+    /// The quantizations that vectors may have, one at a time.
     fn candidates(&self) -> &[Quantization] {
         match self {
             Self::By(quantization) => slice::from_ref(quantization),
@@ -154,13 +154,13 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Maximum number of out-edges of a vertex, R; 64 by default. More edges cost memory (4 bytes each) and build time,
-    /// and give recall where data has many intrinsic dimensions.
+    /// and raise recall on data of many intrinsic dimensions.
     pub fn max_degree(mut self, max_degree: usize) -> Self {
         self.params = self.params.max_degree(max_degree);
         self
     }
 
-    /// Beam width of build searches, L; 128 by default. A wider beam costs build time and gives recall.
+    /// Beam width of build searches, L; 128 by default. A wider beam costs build time and raises recall.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.params = self.params.build_beam_width(build_beam_width);
         self
@@ -173,7 +173,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Largest batch as a share of the vertices linked before it; 0.02 by default. GPUs build faster in larger batches,
-    /// whose vertices do not see each other: up to 0.1 costs little recall.
+    /// but vertices of a batch do not find each other. Up to 0.1 costs little recall.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.params = self.params.max_batch_share(share);
         self
@@ -218,11 +218,10 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where to build; [`Device::Auto`] by default, a CUDA device with room for the build, or the CPU.
-    /// [`BuildReport::device`] says which it was.
+    /// Where to build. The default, [`Device::Auto`], is the first CUDA device with room for the build, or else the
+    /// CPU. [`BuildReport::device`] says which it was.
     ///
-    /// Wherever it was built, the index is then in host memory, and the CPU searches it. [`Index::to_device`] moves it
-    /// to a GPU:
+    /// After the build, the index is in host memory, and the CPU searches it. [`Index::to_device`] moves it to a GPU:
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
@@ -231,8 +230,8 @@ impl<'a> IndexBuilder<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from floats, its
-    /// sums round differently, and some edges differ.
+    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
+    /// floats, its sums round differently, and some edges differ.
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self
@@ -266,12 +265,12 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Writes a checkpoint to `path` every so often, and when the build is cancelled; the same build then resumes from
-    /// it, after a kill too. The index is that of an uninterrupted build, byte for byte, if distances are exact
-    /// integers or the device is the same.
+    /// Writes a checkpoint to `path` at intervals of `every`, and when the build is cancelled. If `path` has a
+    /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
+    /// build, byte for byte, if distances are exact integers or the device is the same.
     ///
-    /// The file takes up to 4 bytes per edge. It stays until it is removed, best after the index is saved:
-    /// [`Checkpoints::remove`].
+    /// The file takes up to 4 bytes per edge. [`Checkpoints::remove`] removes it, which is best done after the index is
+    /// saved.
     ///
     /// ```
     /// # use std::{ops::ControlFlow, time::Duration};
@@ -297,11 +296,11 @@ impl<'a> IndexBuilder<'a> {
     /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
     /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece. Identical vectors share a vertex.
     ///
-    /// The index is in host memory and the CPU searches it, also if a GPU built it: call [`Index::to_device`] next to
-    /// search on a GPU.
+    /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
+    /// [`Index::to_device`] next.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
         self.build_with_report(vectors).map(|(index, _)| index)
     }
@@ -320,7 +319,7 @@ impl<'a> IndexBuilder<'a> {
     /// [`Self::build_with_report`] with a progress callback.
     ///
     /// # Errors
-    /// [`BuildError`].
+    /// Returns [`BuildError`].
     pub fn build_with_progress<T: Element>(
         self,
         vectors: &dyn VectorSource<T>,
@@ -329,7 +328,7 @@ impl<'a> IndexBuilder<'a> {
         let shape = self.shape(vectors.len(), vectors.dimension())?;
         let (cuda, plan) = self.choose_device::<T>(&shape)?;
         match check_free(&plan, cuda.as_ref()) {
-            // Without room for rounded vectors, the vectors themselves are linked.
+            // If there is no room for rounded vectors, the vectors themselves are linked.
             Err(BuildError::Memory(_)) if self.may_round::<T>() => {
                 return self.exact_linking().build_with_progress(vectors, progress);
             }
@@ -342,7 +341,7 @@ impl<'a> IndexBuilder<'a> {
             ingest(&executor, vectors, self.keys, shape.metric, shape.params, progress)
         };
         linking.check_checkpoint::<T>(&shape, self.may_round::<T>())?;
-        // The driver compiles while vectors are read.
+        // The driver compiles kernels while vectors are read.
         let (_for_bytes, _for_vectors) = match self.may_round::<T>() {
             true => (linking.prepare::<i8>(&shape.quantized()), None),
             false => (None, linking.prepare::<T>(&shape)),
@@ -384,8 +383,8 @@ impl<'a> IndexBuilder<'a> {
         !self.exact_linking && !T::EXACT
     }
 
-    /// The device, if the vectors themselves can be linked there; they take more of its memory than bytes. Otherwise
-    /// the CPU, if the choice is the builder's.
+    /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
+    /// the CPU, if the device was to be chosen automatically.
     fn device_with_room<'c, T: Element>(
         &self,
         shape: &BuildShape,
@@ -400,8 +399,7 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    /// An index without vectors, to [`Index::insert`] into. There is nothing to compute, so the device only has to
-    /// exist.
+    /// Creates an index without vectors, for [`Index::insert`]. Nothing is computed, so the device need only exist.
     ///
     /// # Errors
     /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
@@ -420,11 +418,11 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
-    /// part. A
-    /// [`Device::Cuda`] need not exist; [`Device::Auto`] is where [`Self::build`] would build now.
+    /// part. A [`Device::Cuda`] need not exist. [`Device::Auto`] means the device on which [`Self::build`] would build
+    /// now.
     ///
     /// # Errors
-    /// [`BuildError`]: a parameter is out of bounds.
+    /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let shape = self.shape(count, dimension)?;
         match self.device {
@@ -433,10 +431,11 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    /// [`Self::memory_plan`], checked against the free memory of the host and the device, as [`Self::build`] does first.
+    /// Checks the [`Self::memory_plan`] against the free memory of the host and the device, as [`Self::build`] does
+    /// first.
     ///
     /// # Errors
-    /// [`BuildError::Memory`]: there is not enough.
+    /// Returns [`BuildError::Memory`] if there is not enough memory.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let (cuda, plan) = self.choose_device::<T>(&self.shape(count, dimension)?)?;
         match check_free(&plan, cuda.as_ref()) {
@@ -461,7 +460,8 @@ impl<'a> IndexBuilder<'a> {
             Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
             Device::Auto => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;
-                // No plan: parameters that no device takes, or nothing does, which the plan below reports.
+                // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
+                // below reports the latter.
                 let Ok(plan) = self.plan::<T>(shape, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
@@ -502,7 +502,7 @@ fn link_plan<T: Element>(shape: &BuildShape, cuda: Option<usize>) -> Result<Memo
     cuda.map_or_else(|| Ok(shape.plan_on_host::<T>()), |ordinal| plan_build::<T>(shape, ordinal))
 }
 
-/// Checks that there is memory for a build; it can do without sketches.
+/// Checks that there is memory for a build, if necessary without sketches.
 fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), BuildError> {
     let free = match cuda {
         Some(cuda) => cuda.free_memory()?,
@@ -520,8 +520,8 @@ struct LinkStage<'a> {
 }
 
 impl LinkStage<'_> {
-    /// Checks that a checkpoint is of this build, before vectors are read. A build that `may_round` vectors links bytes
-    /// or the vectors themselves.
+    /// Checks that a checkpoint is of this build, before vectors are read. If the build `may_round` vectors, the
+    /// checkpoint may be of bytes or of the vectors themselves.
     fn check_checkpoint<T: Element>(&self, shape: &BuildShape, may_round: bool) -> Result<(), UpdateError> {
         let Some(checkpoints) = self.checkpoints else { return Ok(()) };
         let BuildShape { metric, dimension, params, .. } = shape;

@@ -7,15 +7,15 @@ use jasper_vamana::unreachable;
 
 use crate::DeviceError;
 
-/// What [`crate::Index::check`] found.
+/// The result of [`crate::Index::check`].
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Edges, vectors and keys, one by one.
+    /// The result of checking edges, vectors and keys one by one.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub structure: StructureReport,
-    /// Keys whose vertices no path leads to, so that no search can find them.
+    /// Keys whose vertices no path leads to. No search can find them.
     pub unreachable: Vec<Key>,
 }
 
@@ -38,13 +38,13 @@ impl CheckReport {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Self, Cancelled> {
         let structure = graph.check_structure_with_progress(progress)?;
-        // A traversal needs edges that are valid.
+        // A traversal requires valid edges.
         let unreachable = if structure.is_sound() { pool.install(|| unreachable(graph)) } else { Vec::new() };
         let unreachable = unreachable.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect();
         Ok(Self { structure, unreachable })
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no errors.
     pub fn is_sound(&self) -> bool {
         self.structure.is_sound() && self.unreachable.is_empty()
     }

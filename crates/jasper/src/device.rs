@@ -11,7 +11,7 @@ use crate::{Index, backend};
 /// Where an index is built, and where it is searched and changed once [moved there](Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The first CUDA device with room for the work, and the CPU where there is none or the feature `cuda` is off.
+    /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
     #[default]
     Auto,
     /// The CPU. A graph built here is the same on every machine.
@@ -59,10 +59,10 @@ impl<I> From<MoveError<I>> for DeviceError {
 }
 
 impl Device {
-    /// Checks that the device exists; an index may still be too large for it.
+    /// Checks that the device exists. An index may still be too large for it.
     ///
     /// # Errors
-    /// [`DeviceError`]; its [source](std::error::Error::source) says what is missing.
+    /// Returns [`DeviceError`]; its [source](std::error::Error::source) says what is missing.
     pub fn check(self) -> Result<(), DeviceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
@@ -73,7 +73,7 @@ impl Device {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Device {
-    /// As its name: `cpu` or `cuda:N`.
+    /// Serializes the device as its name: `cpu` or `cuda:N`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -89,7 +89,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// The name of a device was not understood.
+/// A text is not the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("device `{0}` is not known; use auto, cpu, cuda or cuda:N")]
 pub struct ParseDeviceError(String);

@@ -1,5 +1,5 @@
-//! A vector index for approximate nearest-neighbor search that is fast to build and search, and can be changed while it
-//! serves, on CPUs and CUDA GPUs.
+//! A vector index for approximate nearest-neighbor search on CPUs and CUDA GPUs. It is fast to build and to search, and
+//! can be changed while it serves.
 //!
 //! ```
 //! use jasper::bench::synthetic::Clusters;
@@ -23,7 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Index`] is `Send + Sync`, and every method takes `&self`: threads search it while another changes it.
+//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`] and [`Index::to_host`] takes `&self`, so
+//! threads search it while another changes it.
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -38,7 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A GPU builds an index, if there is one, and leaves it in host memory. Once the index is moved to device memory, the
+//! If there is a GPU, it builds the index and leaves it in host memory. Once the index is moved to device memory, the
 //! same methods search and change it there:
 //!
 //! ```
@@ -57,9 +58,9 @@
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph, with up to 64 out-edges each: to near vertices, and to farther ones in other
-//! directions. A search starts at a central vertex, repeatedly expands the nearest vertex it has not expanded, and
-//! keeps the best `beam_width` it has visited. An insert searches for the new vector and links it both ways. A delete
-//! excludes a vector from results at once; [`Index::consolidate`] removes it from the graph later.
+//! directions. A search starts at a central vertex, repeatedly expands the nearest vertex that it has not expanded, and
+//! keeps the nearest `beam_width` vertices that it has visited. An insert searches for the new vector and links it both
+//! ways. A delete excludes a vector from results at once; [`Index::consolidate`] removes it from the graph later.
 //!
 //! # Where to look
 //!
@@ -80,18 +81,19 @@
 //! | [`mod@bench`] | synthetic sets, recall, profiles, runbooks |
 //!
 //! Many of these items come from `jasper-core`, `jasper-data`, `jasper-graph`, `jasper-quant` and `jasper-vamana`, and
-//! their examples name those crates. You need none of them: `jasper` exports each item, in the module that the table
-//! gives or at its root.
+//! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
+//! module that the table gives or at its root.
 //!
 //! Building, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning have a
 //! variant `_with_progress`, with one more argument: a callback that receives progress reports and may cancel the call.
-//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] have none.
+//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] have no such
+//! variant.
 //!
 //! # Features
 //!
-//! `cuda` (off by default) builds, searches and changes indexes on CUDA devices, and adds the module `cuda`. It needs
-//! no CUDA toolkit to compile and no driver to start; set `DOCS_RS=1` when compiling, or build scripts of dependencies
-//! look for a toolkit.
+//! `cuda` (off by default) builds, searches and changes indexes on CUDA devices, and adds the module `cuda`. Compiling
+//! needs no CUDA toolkit, and starting needs no driver. Set `DOCS_RS=1` when compiling, or build scripts of
+//! dependencies look for a toolkit.
 //!
 //! `serde` (off by default) derives `Serialize` for reports and statistics.
 //!
@@ -183,7 +185,7 @@ pub mod memory {
     pub use jasper_vamana::{MemoryPlan, MemorySpace, Part};
 }
 
-/// What calls return besides their results.
+/// Reports and statistics that calls return.
 pub mod report {
     pub use crate::auto_quantize::{QuantizeReport, QuantizeTrial};
     pub use crate::builder::BuildReport;

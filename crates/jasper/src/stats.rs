@@ -12,7 +12,7 @@ use jasper_vamana::MemorySpace;
 pub struct IndexStats {
     /// Keys in the index.
     pub keys: usize,
-    /// Vertices of their vectors; fewer than keys where vectors are identical.
+    /// Vertices of the graph; fewer than keys if vectors are identical.
     pub vertices: usize,
     /// Deleted keys that can be restored.
     pub deleted_keys: usize,
@@ -36,7 +36,7 @@ pub struct IndexStats {
     pub vector_storage: MemorySpace,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,
-    /// How vectors are quantized, if they are.
+    /// The quantization of the vectors, if any.
     pub quantization: Option<Quantization>,
     /// Bytes of codes.
     pub code_bytes: usize,

@@ -8,10 +8,11 @@ use crate::scan::select::select;
 /// Lists the slots of a set; one block per tile.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 6)]
 pub unsafe fn list_slots(args: ListArgs) {
-    // SAFETY: within `len`, for which the set has bits; the whole block is here; there are at most `len` slots.
+    // SAFETY: the index is within `len`, for which the set has bits; all threads of the block reach this; there are at
+    // most `len` slots.
     unsafe {
         let is_listed = |slot: usize| contains(args.bits, slot as u32);
         if let Some(count) = select(&args.look_back, args.len, is_listed, args.slots, args.first) {

@@ -35,7 +35,7 @@ pub struct ListArgs {
     pub slots: DevicePtrMut<u32>,
     /// `[1]`: the number of slots listed.
     pub count: DevicePtrMut<u32>,
-    /// With as many tiles as hold `len` slots.
+    /// The look-back of the launch, with as many tiles as hold `len` slots.
     pub look_back: LookBack,
     /// The slot of the lowest bit.
     pub first: u32,
@@ -45,14 +45,14 @@ pub struct ListArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// The kernel that lists the slots of a set: reads each word once.
+    /// The kernel that lists the slots of a set. It reads each word once.
     ListSlots(ListArgs) = list::list_slots, |args| args.look_back.select_launch();
 }
 
 /// Whether `slot` is in the set, which must not change during the launch.
 ///
 /// # Safety
-/// The set has a bit for it.
+/// The set has a bit for `slot`.
 #[cfg(feature = "kernels")]
 #[inline(always)]
 pub(crate) unsafe fn contains(bits: DevicePtr<u32>, slot: u32) -> bool {

@@ -18,7 +18,7 @@ impl<S: Stream> SlotList<S> {
     /// Allocates lists of up to `capacity` slots.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             slots: stream.allocate(capacity as usize)?,
@@ -28,13 +28,13 @@ impl<S: Stream> SlotList<S> {
     }
 
     /// Lists the slots of `range`, which begins at a word, that are in the set `bits`. Returns their number. One
-    /// launch, synchronous: a bit per slot, and 4 bytes per listed slot.
+    /// synchronous launch, which reads a bit per slot and writes 4 bytes per listed slot.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If the range does not begin at a word, has more slots than the capacity, or ends past the end of the set.
+    /// Panics if the range does not begin at a word, has more slots than the capacity, or ends past the end of the set.
     pub fn list(&mut self, stream: &S, bits: &S::Buffer<u32>, range: Range<u32>) -> Result<u32, S::Error> {
         let (len, words) = (range.end.saturating_sub(range.start), bits.len());
         assert!(range.start.is_multiple_of(SLOTS_PER_WORD), "slot {} does not begin a word", range.start);

@@ -12,7 +12,7 @@ use crate::neighbor;
 /// Finds the nearest candidate of each vertex that is reachable and whose row has a free place; one warp per vertex.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn find_free_row(args: FreeRowArgs) {
     let batch_index = row_of_warp();
@@ -20,7 +20,7 @@ pub unsafe fn find_free_row(args: FreeRowArgs) {
         return;
     }
     let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
-    // SAFETY: the batch has such a vertex; whole warps call the collectives.
+    // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let found =
@@ -42,7 +42,7 @@ pub unsafe fn find_free_row(args: FreeRowArgs) {
 /// Whether a vertex is reachable and the last place of its row is free.
 ///
 /// # Safety
-/// There is such a vertex.
+/// The vertex exists.
 #[inline(always)]
 unsafe fn has_free_place(args: &FreeRowArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.edges_stride as usize + args.max_degree as usize - 1;

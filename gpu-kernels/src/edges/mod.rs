@@ -33,13 +33,13 @@ pub struct ReachArgs {
     pub frontier: DevicePtr<u32>,
     /// `[words]`: the set of reached slots, to which the neighbors are added.
     pub reached: DevicePtrMut<u32>,
-    /// `[slots]`: the queue, to which new slots are appended. The frontier is a part of it, or elsewhere.
+    /// `[slots]`: the queue, to which new slots are appended. The frontier may be a part of it.
     pub queue: DevicePtrMut<u32>,
     /// `[1]`: the length of the queue.
     pub queue_len: DevicePtrMut<u32>,
     /// Vertices to expand.
     pub frontier_len: u32,
-    /// Slots. Edges to others are ignored.
+    /// Number of slots. Edges to higher numbers are ignored.
     pub slots: u32,
     /// Length of a row, with padding: a multiple of 32.
     pub edges_stride: u32,
@@ -71,16 +71,16 @@ pub struct FreeRowArgs {
     pub reached: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: entries of vertices, in any order.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, and a number that is not read.
+    /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
     pub costs: DevicePtr<u32>,
-    /// `[vertices_len]`: other than [`NO_SLOT`](crate::graph::NO_SLOT) for vertices to skip.
+    /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex to skip.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the entry of the nearest candidate that is reachable and has fewer than `max_degree`
     /// neighbors, all ones if there is none.
     pub nearest: DevicePtrMut<u64>,
     /// Unreachable vertices.
     pub vertices_len: u32,
-    /// Maximum number of candidates of each.
+    /// Maximum number of candidates per vertex.
     pub candidates_stride: u32,
     /// Length of a row, with padding.
     pub edges_stride: u32,
@@ -92,11 +92,12 @@ pub struct FreeRowArgs {
 kernels! {
     /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| Launch::warp_per_row(args.frontier_len);
-    /// Finds live vertices with deleted neighbors: reads every row of a live vertex once.
+    /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
     FindRowsToRepair(RowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         Launch::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))
     };
-    /// Finds rows that can take an edge to an unreachable vertex: reads each candidate once, and a word of most rows.
+    /// Finds rows that can take an edge to an unreachable vertex. Reads each candidate once, and one word of most
+    /// candidates' rows.
     FindFreeRow(FreeRowArgs) = free_row::find_free_row, |args| {
         let (degree, stride) = (args.max_degree, args.edges_stride);
         assert!((1..=stride).contains(&degree), "max_degree ({degree}) must be 1 to {stride}");

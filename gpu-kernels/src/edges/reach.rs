@@ -10,15 +10,15 @@ use crate::collectives::warp_reserve;
 /// Adds the neighbors of the frontier to the reached slots, and new ones to the queue; one warp per vertex.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn reach(args: ReachArgs) {
     let at = row_of_warp();
     if at >= args.frontier_len as usize {
         return;
     }
-    // SAFETY: a vertex of the frontier, which this launch does not write; whole warps call the collectives. Each slot
-    // is appended once, so the queue has room.
+    // SAFETY: the vertex is in the frontier, which this launch does not write; each warp is converged at the
+    // collectives. Each slot is appended once, so the queue has room.
     unsafe {
         let vertex = global::load(args.frontier.at(at));
         let row = args.edges.add(vertex as usize * args.edges_stride as usize);
@@ -35,7 +35,7 @@ pub unsafe fn reach(args: ReachArgs) {
 /// a load costs less than an atomic update.
 ///
 /// # Safety
-/// There is such a slot.
+/// The slot exists.
 #[inline(always)]
 unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
     let (word, bit) = (args.reached.at((slot / SLOTS_PER_WORD) as usize), 1 << (slot % SLOTS_PER_WORD));
@@ -43,13 +43,13 @@ unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
     unsafe { global::load_relaxed(word) & bit == 0 && atomic::or(word, bit) & bit == 0 }
 }
 
-/// Appends the slots of the lanes with `is_new` to the queue. Whole warp.
+/// Appends the slots of the lanes with `is_new` to the queue. Called by the whole warp.
 ///
 /// # Safety
 /// There is room.
 #[inline(always)]
 unsafe fn append(args: &ReachArgs, slot: u32, is_new: bool) {
-    // SAFETY: whole warp; each place is reserved once.
+    // SAFETY: the warp is converged here; each place is reserved once.
     unsafe {
         let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
         if lanes == 0 {

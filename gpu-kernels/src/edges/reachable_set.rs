@@ -5,7 +5,7 @@ use crate::bits::SLOTS_PER_WORD;
 use crate::graph::NO_SLOT;
 use crate::{Buffer, Stream};
 
-/// The length of a row is a multiple of this.
+/// Rows have a length that is a multiple of this.
 const EDGES_ALIGN: usize = 32;
 
 /// The set of slots that can be reached.
@@ -15,7 +15,7 @@ pub struct ReachableSet<S: Stream> {
     queue: S::Buffer<u32>,
     /// `[1]`
     len: S::Buffer<u32>,
-    /// The number of slots of the queue that are expanded.
+    /// Number of slots at the start of the queue that have been expanded.
     expanded: u32,
 }
 
@@ -23,7 +23,7 @@ impl<S: Stream> ReachableSet<S> {
     /// The empty set out of `slots`: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn empty(stream: &S, slots: u32) -> Result<Self, S::Error> {
         let mut bits = stream.allocate(slots.div_ceil(SLOTS_PER_WORD) as usize)?;
         stream.fill(&mut bits, 0)?;
@@ -45,10 +45,10 @@ impl<S: Stream> ReachableSet<S> {
     /// One synchronous launch per level; each row is read once, over all calls.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If the table has other rows, or fewer than slots.
+    /// Panics if rows have another length, or the table has fewer rows than the set has slots.
     pub fn extend(
         &mut self,
         stream: &S,
@@ -77,7 +77,7 @@ impl<S: Stream> ReachableSet<S> {
             slots: self.queue.len() as u32,
             edges_stride: start.len() as u32,
         };
-        // SAFETY: one row, as long as it says; the set and the queue have room for every slot.
+        // SAFETY: there is one row, of the given length; the set and the queue have room for every slot.
         unsafe { stream.launch(&Reach, step)? };
         loop {
             let end = stream.download(&self.len)?[0];

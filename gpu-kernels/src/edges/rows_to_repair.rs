@@ -10,14 +10,14 @@ use crate::graph::NO_SLOT;
 /// Finds live vertices with neighbors that are not live; one warp per word of slots.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     let word = row_of_warp();
     if word >= args.slots.div_ceil(SLOTS_PER_WORD) as usize {
         return;
     }
-    // SAFETY: there is such a word, whose bits are slots; whole warps vote.
+    // SAFETY: the word exists, whose bits are slots; each warp is converged at the vote.
     unsafe {
         let mut live = global::load_readonly(args.live.at(word));
         let mut to_repair = 0;
@@ -34,10 +34,10 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
     }
 }
 
-/// Whether the vertex has a neighbor that is not live. Whole warp.
+/// Whether the vertex has a neighbor that is not live. Called by the whole warp.
 ///
 /// # Safety
-/// There is such a vertex.
+/// The vertex exists.
 #[inline(always)]
 unsafe fn has_deleted_neighbor(args: &RowsToRepairArgs, vertex: usize) -> bool {
     let row = args.edges.add(vertex * args.edges_stride as usize);

@@ -14,7 +14,7 @@ use crate::collectives::row_of_warp;
 /// Encodes rows; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say; a warp has shared memory for the levels of a row.
+/// The arguments are as the docs of their fields say; a warp has shared memory for the levels of a row.
 // Without `min_blocks`, the assembler spills registers for a higher occupancy.
 #[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_mixed(args: MixedArgs) {
@@ -25,7 +25,7 @@ pub unsafe fn encode_mixed(args: MixedArgs) {
     let levels = levels(rows);
     let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let [b1, b2, b3, largest_k] = args.fit;
-    // SAFETY: there is such a row; the levels are this warp's; whole warps call the collectives.
+    // SAFETY: the row exists; the levels are this warp's; each warp is converged at the collectives.
     unsafe {
         let [squared_norm, dot_center] = global::load_readonly(rows.rotated.sums.at(number));
         let norm = math::sqrt_f32(squared_norm);

@@ -15,7 +15,7 @@
 //! | `row` | a row on the grid of its code: dot products at several scales, levels, and the remaining error |
 //! | `rabitq` | the encoder of RaBitQ codes |
 //! | `mixed` | the encoder of mixed codes |
-//! | `pack` | packs levels into planes, and the factors behind them |
+//! | `pack` | packs levels into planes, and stores the factors after them |
 //! | `query` | the encoder of queries |
 //! | `quantizer` | [`DeviceQuantizer`]: a quantizer in device memory, and the launches that encode |
 
@@ -45,7 +45,7 @@ use crate::{Launch, launch::kernels};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeArgs {
-    /// RotatedResiduals residuals.
+    /// The rotated residuals.
     pub rotated: RotatedResiduals,
     /// The rows to encode.
     pub selection: RowSelectionArgs,
@@ -57,7 +57,7 @@ pub struct EncodeArgs {
     pub metric: MetricArgs,
     /// Units of the factors `add`, `rescale` and `error`: powers of two.
     pub units: [f32; 3],
-    /// Their inverses, which are exact too.
+    /// The inverses of `units`, which are exact too.
     pub inverse_units: [f32; 3],
 }
 
@@ -97,15 +97,15 @@ pub struct RabitqArgs {
     pub half: f32,
     /// The width of an error bound in standard deviations.
     pub bound_sigmas: f32,
-    /// The scales to try: `jasper_quant::Scales`.
+    /// The scales to try, as in `jasper_quant::Scales`: the common base; 0 if the base depends on the row.
     pub base: f32,
-    /// As there.
+    /// The base of a row is this over its largest magnitude; 0 if there is a common base.
     pub over_peak: f32,
-    /// As there.
+    /// Smallest multiple of the base.
     pub low: f32,
-    /// As there.
+    /// Step between multiples.
     pub step: f32,
-    /// As there.
+    /// Number of multiples; 0 for codes of one bit.
     pub count: u32,
 }
 
@@ -130,7 +130,7 @@ pub const TRIALS: usize = 3;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeQueriesArgs {
-    /// RotatedResiduals residuals.
+    /// The rotated residuals.
     pub rotated: RotatedResiduals,
     /// `[dimensions]`, as in [`MixedArgs`]; null for RaBitQ codes.
     pub of_dimensions: DevicePtr<[f32; 4]>,
@@ -152,14 +152,14 @@ pub struct EncodeQueriesArgs {
     pub level_bytes: u32,
 }
 
-/// Shared memory per warp of an encoder: a byte per level, rounded up to 16 bytes.
+/// Bytes of shared memory per warp of an encoder: one per level, rounded up to a multiple of 16.
 const fn shared_level_bytes(shape: &CodeShape) -> u32 {
     shape.dimensions.next_multiple_of(16)
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl EncodeArgs {
-    /// A warp per row, with shared memory for its levels.
+    /// The launch: one warp per row, with shared memory for the row's levels.
     fn launch(&self) -> Launch {
         Launch::warp_per_row_with_shared(self.selection.len, shared_level_bytes(&self.shape))
     }

@@ -25,7 +25,7 @@ pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
     shared::dynamic_shared_mem::<u8>().add(warp * shared_level_bytes(&args.shape))
 }
 
-/// Word `at` of a code, as far as it belongs to a plane of `WIDTH` bits; zero otherwise.
+/// Word `at` of a code: its bits that belong to a plane of `WIDTH` bits, and zeros elsewhere.
 ///
 /// # Safety
 /// All levels are stored.
@@ -39,7 +39,7 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
     let mask = 0x0101_0101 * ((1 << WIDTH) - 1);
     let (mut word, mut slot) = (0, 0);
     while slot < 8 / WIDTH {
-        // SAFETY: levels of the plane; it begins at a multiple of four.
+        // SAFETY: the levels are those of the plane, which begins at a multiple of four.
         let four = unsafe { levels.add(slot).load() };
         word |= (four >> plane.shift & mask) << (WIDTH * slot);
         slot += 1;
@@ -51,7 +51,7 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
 #[inline(always)]
 fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     let bounded = |value: f32| value.clamp(-LARGEST, LARGEST);
-    // Units are powers of two, so that products with the inverses are exact quotients.
+    // Units are powers of two, so products with the inverses are exact quotients.
     let [add, rescale, error] = args.inverse_units;
     let (add, rescale, error) = (factors.add * add, factors.rescale * rescale, factors.error * error);
     let first = math::f32_to_half2(bounded(add), bounded(rescale));
@@ -64,15 +64,15 @@ fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     [first, error | math::f32_to_half2(0.0, bounded(low * LOW))]
 }
 
-/// Writes the code of row `number`. Whole warp.
+/// Writes the code of row `number`. Called by the whole warp.
 ///
 /// # Safety
-/// As the fields of the arguments say; all levels of the row are stored.
+/// The arguments are as the docs of their fields say; all levels of the row are stored.
 #[inline(always)]
 pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
     let shape = &args.shape;
     let [first, second] = factor_words(args, factors);
-    // SAFETY: whole warp; words of a row that no other warp writes.
+    // SAFETY: the warp is converged here; words of a row that no other warp writes.
     unsafe {
         warp::sync_warp(warp::FULL_MASK);
         let row = args.codes.add(args.selection.slot(number) * shape.words as usize);

@@ -51,7 +51,7 @@ impl RowSelection<'_> {
 pub struct QueryCodes<S: Stream> {
     /// `[queries][level_bytes][dimensions]`: int8 levels, four a word.
     pub levels: S::Buffer<u32>,
-    /// `[queries]`: their terms.
+    /// `[queries]`: the terms of each query.
     pub terms: S::Buffer<QueryTerms>,
     scratch: Scratch<S>,
 }
@@ -93,7 +93,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Uploads `quantizer`.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     pub fn new(stream: &S, quantizer: &dyn Quantizer) -> Result<Self, S::Error> {
         let parts = quantizer.parts();
         let code = match parts.code {
@@ -162,8 +162,8 @@ impl<S: Stream> DeviceQuantizer<S> {
         self.dimension
     }
 
-    /// Bytes of device memory that [`Self::encode`] and [`Self::encode_queries`] take for `rows` at once beside their
-    /// buffers.
+    /// Bytes of device memory that [`Self::encode`] and [`Self::encode_queries`] take for `rows` rows in addition to
+    /// their buffers.
     pub fn scratch_bytes(&self, rows: usize) -> usize {
         let (residual, rotated) = self.strides();
         let row = (residual + rotated) * size_of::<f32>() + size_of::<[f32; 2]>();
@@ -196,14 +196,14 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// [`Codes::from_vectors`](jasper_quant::Codes::from_vectors) to the bit.
     ///
     /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
-    /// holds [`CodeShape::words`] words per row. Cost: one pass over the rows per four scales, and with a matrix
-    /// `dimension` times its directions multiply-adds per row.
+    /// holds [`CodeShape::words`] words per row. The cost is one pass over the rows per four scales. A quantizer with a
+    /// matrix also takes a multiply-add per row, dimension and direction.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If a row is past the end of either table.
+    /// Panics if a row is past the end of either table.
     pub fn encode<T: Element>(
         &self,
         stream: &S,
@@ -235,7 +235,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 },
                 len: (len - first).min(self.pass_rows()) as u32,
             };
-            // SAFETY: the rows are there, as was checked, and the scratch is for as many.
+            // SAFETY: the rows exist, as was checked, and the scratch memory has room for as many.
             let rotated = unsafe { self.rotate(stream, rows.input(), selection, &mut scratch)? };
             let rows = EncodeArgs {
                 rotated,
@@ -259,8 +259,8 @@ impl<S: Stream> DeviceQuantizer<S> {
                         step: scales.step,
                         count: scales.count,
                     };
-                    // SAFETY: what is rotated is there, and the rows are rows of the codes, by the assertion; buffers
-                    // are freed after the launch.
+                    // SAFETY: the rotated residuals exist, and the rows are rows of the codes, by the assertion;
+                    // buffers are freed after the launch.
                     unsafe { stream.launch(&EncodeRabitq, args)? };
                 }
                 EncoderParams::Mixed { dimensions, trials, fit } => {
@@ -274,7 +274,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(())
     }
 
-    /// Words per query of levels.
+    /// Words of levels per query.
     pub fn levels_words(&self) -> usize {
         (self.level_bytes * self.shape.dimensions / 4) as usize
     }
@@ -282,7 +282,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Allocates `queries` encoded queries.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     pub fn query_codes(&self, stream: &S, queries: usize) -> Result<QueryCodes<S>, S::Error> {
         Ok(QueryCodes {
             levels: stream.allocate(queries * self.levels_words())?,
@@ -302,17 +302,18 @@ impl<S: Stream> DeviceQuantizer<S> {
             && rows <= scratch.sums.len()
     }
 
-    /// Codes `len` queries, laid out as rows are: what [`Quantizer::query`] gives, to the bit.
+    /// Encodes `len` queries, which are laid out as rows are. The result equals that of [`Quantizer::query`] bit for
+    /// bit.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If they do not [fit](Self::fits).
+    /// Panics if they do not [fit](Self::fits).
     ///
     /// # Safety
-    /// There are as many `queries`, each padded to [`padded_len`], written for this stream, until the launches have
-    /// run.
+    /// `queries` holds as many queries, each padded to [`padded_len`]. They are written for this stream, and live until
+    /// the launches have run.
     pub unsafe fn encode_queries<T: Element>(
         &self,
         stream: &S,
@@ -343,7 +344,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 dimensions: self.shape.dimensions,
                 level_bytes: self.level_bytes,
             };
-            // SAFETY: what is rotated is there, and there is room, by the assertion; buffers are freed after the
+            // SAFETY: the rotated residuals exist, and there is room, by the assertion; buffers are freed after the
             // launch.
             unsafe { stream.launch(&EncodeQueries, args)? };
         }
@@ -353,7 +354,8 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Residuals of some rows, rotated; at most [`Self::pass_rows`].
     ///
     /// # Safety
-    /// They are rows of the table, until the launches have run, and the scratch has room for as many.
+    /// The rows are rows of the table, which lives until the launches have run; the scratch memory has room for as
+    /// many.
     unsafe fn rotate<T: Element>(
         &self,
         stream: &S,

@@ -31,7 +31,7 @@ impl EncodeQueriesArgs {
     /// Coordinate `i` of a query, weighted as the levels of a row are.
     ///
     /// # Safety
-    /// The query is there, and the coordinate.
+    /// The query and the coordinate exist.
     #[inline(always)]
     unsafe fn weighted(&self, query: usize, i: u32) -> f32 {
         let at = query * self.rotated.stride as usize + i as usize;
@@ -49,7 +49,7 @@ impl EncodeQueriesArgs {
     /// Twice the negated offset that centers a row's levels in dimension `i` around zero.
     ///
     /// # Safety
-    /// There is such a dimension.
+    /// The dimension exists.
     #[inline(always)]
     unsafe fn twice_offset(&self, i: u32) -> i32 {
         let mut half = self.half;
@@ -64,7 +64,7 @@ impl EncodeQueriesArgs {
 /// Encodes queries; one warp per query.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     let query = row_of_warp();
@@ -73,8 +73,8 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     }
     let one = args.level_bytes == 1;
     let largest = if one { LARGEST[0] } else { LARGEST[1] };
-    // SAFETY: a query that there is, coordinates that it has; levels and terms that are this warp's; the whole warp
-    // comes to every collective.
+    // SAFETY: the query and its coordinates exist; levels and terms belong to this warp; the warp is converged at every
+    // collective.
     unsafe {
         let mut peak = 0;
         for_coordinates(args.dimensions, |_, i| {

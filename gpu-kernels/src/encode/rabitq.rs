@@ -18,7 +18,7 @@ const SCALES_PER_PASS: usize = 4;
 /// Encodes rows; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say; a warp has shared memory for the levels of a row.
+/// The arguments are as the docs of their fields say; a warp has shared memory for the levels of a row.
 // Without `min_blocks`, the assembler spills registers for a higher occupancy.
 #[kernel(max_threads = 256, min_blocks = 4)]
 pub unsafe fn encode_rabitq(args: RabitqArgs) {
@@ -29,7 +29,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
     let levels = levels(rows);
     let rotated = rows.rotated.values.add(number * rows.rotated.stride as usize);
     let dimensions = rows.shape.dimensions;
-    // SAFETY: there is such a row; the levels are this warp's; whole warps call the collectives.
+    // SAFETY: the row exists; the levels are this warp's; each warp is converged at the collectives.
     unsafe {
         let mut square = Sum::ZERO;
         for_coordinates(dimensions, |half, i| {
@@ -64,13 +64,13 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
     }
 }
 
-/// The scale of best cosine, the first of equals. Whole warp.
+/// The scale of best cosine, the first of equals.
 ///
 /// # Safety
-/// The row is there.
+/// The row exists. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
-    // SAFETY: the caller's promise, and the whole warp.
+    // SAFETY: the caller's promise; the warp is converged here.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
     let (mut scale, mut best) = (0.0, GridPoint::NONE);
     let mut first = 0;

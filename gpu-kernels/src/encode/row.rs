@@ -1,4 +1,4 @@
-//! A row on the grid of its code.
+//! A row, and the grid that its code rounds it to.
 
 use cuda_std::prelude::*;
 
@@ -17,7 +17,7 @@ pub(super) struct Step {
 /// The grids of all dimensions.
 pub(super) trait Grid: Copy {
     /// # Safety
-    /// There is such a dimension.
+    /// The dimension exists.
     unsafe fn get(self, i: u32) -> Step;
 }
 
@@ -57,14 +57,14 @@ pub(super) struct Row<D> {
 /// A grid point relative to the residual.
 #[derive(Clone, Copy)]
 pub(super) struct GridPoint {
-    /// Their dot product.
+    /// The dot product of the point and the residual.
     pub(super) product: f32,
     /// The squared length of the point.
     pub(super) square: f32,
 }
 
 impl GridPoint {
-    /// Farther than any grid point.
+    /// A value that any grid point is nearer than.
     pub(super) const NONE: Self = Self { product: 0.0, square: 1.0 };
 
     /// Whether the cosine is greater than that of `best`, without division or roots, as on the CPU.
@@ -82,14 +82,14 @@ fn min_not_nan(a: f32, b: f32) -> f32 {
 
 impl<D: Grid> Row<D> {
     /// # Safety
-    /// Coordinate `i` is there.
+    /// The row has coordinate `i`.
     #[inline(always)]
     unsafe fn magnitude(&self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
         unsafe { global::load_readonly(self.rotated.at(i as usize)).abs() * self.factor }
     }
 
-    /// The level of a magnitude at a scale, from 0.
+    /// The level of a magnitude at a scale, counted from 0.
     #[inline(always)]
     fn level(step: Step, magnitude: f32, scale: f32) -> f32 {
         math::floor(min_not_nan(magnitude * step.inverse * scale, step.limit))
@@ -100,16 +100,16 @@ impl<D: Grid> Row<D> {
         (Self::level(step, magnitude, scale) + 0.5) * step.step
     }
 
-    /// The grid points at several scales, in every lane. Whole warp.
+    /// The grid points at several scales, in every lane. Called by the whole warp.
     ///
     /// # Safety
-    /// There is such a row.
+    /// The row exists.
     #[inline(always)]
     pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [GridPoint; N] {
         let (mut product, mut square) = ([Sum::ZERO; N], [Sum::ZERO; N]);
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
-                // SAFETY: a coordinate of the row.
+                // SAFETY: the row has the coordinate.
                 let (step, magnitude) = unsafe { (self.grid.get(i), self.magnitude(i)) };
                 for n in 0..N {
                     let point = Self::point(step, magnitude, scales[n]);
@@ -120,7 +120,7 @@ impl<D: Grid> Row<D> {
         });
         let mut all = [GridPoint { product: 0.0, square: 0.0 }; N];
         for n in 0..N {
-            // SAFETY: whole warp.
+            // SAFETY: the warp is converged here.
             all[n] = unsafe { GridPoint { product: product[n].total(), square: square[n].total() } };
         }
         all
@@ -129,31 +129,31 @@ impl<D: Grid> Row<D> {
     /// The largest magnitude, in every lane.
     ///
     /// # Safety
-    /// There is such a row. Whole warp.
+    /// The row exists. All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(super) unsafe fn peak(&self) -> f32 {
         let mut peak = 0;
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {
-                // SAFETY: a coordinate of the row. Numbers that are not negative are ordered as their bits are.
+                // SAFETY: the row has the coordinate. Numbers that are not negative are ordered as their bits are.
                 peak = peak.max(unsafe { self.magnitude(i) }.to_bits());
             }
         });
-        // SAFETY: whole warp.
+        // SAFETY: the warp is converged here.
         f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
     }
 
     /// Stores the levels at a scale; returns, in every lane, the squared length of the residual minus `along` times the
-    /// grid point. Whole warp.
+    /// grid point. Called by the whole warp.
     ///
     /// # Safety
-    /// There is such a row, and a byte per level that no other warp accesses.
+    /// The row exists, and a byte per level that no other warp accesses.
     #[inline(always)]
     pub(super) unsafe fn store_levels(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
         let mut squared_error = Sum::ZERO;
         for_coordinates(self.dimensions, |half, i| {
             if i < self.dimensions {
-                // SAFETY: a coordinate of the row, and its level.
+                // SAFETY: the coordinate and its level exist.
                 unsafe {
                     let (step, x) = (self.grid.get(i), global::load_readonly(self.rotated.at(i as usize)));
                     let magnitude = x.abs() * self.factor;
@@ -165,19 +165,19 @@ impl<D: Grid> Row<D> {
                 }
             }
         });
-        // SAFETY: whole warp.
+        // SAFETY: the warp is converged here.
         unsafe { squared_error.total() }
     }
 
     /// Stores the levels of a zero residual.
     ///
     /// # Safety
-    /// As for [`Self::store_levels`].
+    /// The same as for [`Self::store_levels`].
     #[inline(always)]
     pub(super) unsafe fn store_zero(&self, levels: Shared<u8>) {
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {
-                // SAFETY: a dimension, and its level.
+                // SAFETY: the dimension and its level exist.
                 unsafe { levels.add(i).store(self.grid.get(i).half as u32 as u8) };
             }
         });

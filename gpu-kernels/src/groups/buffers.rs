@@ -17,7 +17,7 @@ impl<S: Stream> Groups<S> {
     /// Allocates the groups of up to `capacity` keys: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             begins: stream.allocate(capacity as usize + 1)?,
@@ -33,13 +33,13 @@ impl<S: Stream> Groups<S> {
     }
 
     /// Finds the groups of the first `len` of `keys`, which ascend if the low `shift` bits are ignored. One
-    /// asynchronous launch: 8 bytes per key and 4 per group.
+    /// asynchronous launch, which reads 8 bytes per key and writes 4 per group.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     ///
     /// # Panics
-    /// If there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
+    /// Panics if there are not `len` keys, or no room for them, or if `shift` leaves nothing of a key.
     pub fn find(&mut self, stream: &S, keys: &S::Buffer<u64>, len: u32, shift: u32) -> Result<(), S::Error> {
         assert!(len as usize <= keys.len(), "the groups of {len} keys are not among {}", keys.len());
         assert!(
@@ -58,7 +58,7 @@ impl<S: Stream> Groups<S> {
                 len,
                 shift,
             };
-            // SAFETY: there are `len` keys and room for one more begin than that, and the round is of all tiles.
+            // SAFETY: there are `len` keys and room for `len + 1` begins, and the look-back covers all tiles.
             unsafe { stream.launch(&FindGroups, args) }
         })
     }

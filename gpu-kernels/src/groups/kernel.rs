@@ -8,16 +8,16 @@ use crate::scan::select::select;
 /// Finds groups; one block per tile.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 6)]
 pub unsafe fn find_groups(args: GroupArgs) {
     let begins_group = |place: usize| {
-        // SAFETY: within `len`. Neighbors read the same key again: it is in the cache.
+        // SAFETY: the index is within `len`. Neighbors read the same key again: it is in the cache.
         let [key, previous] = [place, place.saturating_sub(1)]
             .map(|place| unsafe { global::load_readonly(args.keys.at(place)) } >> args.shift);
         place == 0 || key != previous
     };
-    // SAFETY: the whole block is here; there are no more groups than keys, and room for one more.
+    // SAFETY: all threads of the block reach this; there are no more groups than keys, and room for one more.
     unsafe {
         if let Some(groups) = select(&args.look_back, args.len, begins_group, args.begins, 0) {
             global::store(args.begins.at(groups as usize), args.len);

@@ -28,7 +28,7 @@ pub struct GroupArgs {
     pub begins: DevicePtrMut<u32>,
     /// `[1]`: the number of groups.
     pub count: DevicePtrMut<u32>,
-    /// With as many tiles as hold `len` keys, at least one.
+    /// The look-back of the launch, with as many tiles as hold `len` keys, at least one.
     pub look_back: LookBack,
     /// Number of keys.
     pub len: u32,
@@ -38,6 +38,6 @@ pub struct GroupArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// The kernel that finds groups: reads each key once.
+    /// The kernel that finds groups. It reads each key once.
     FindGroups(GroupArgs) = kernel::find_groups, |args| args.look_back.select_launch();
 }

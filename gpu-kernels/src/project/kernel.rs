@@ -19,20 +19,20 @@ const _: () = assert!(THREADS == ACROSS * ACROSS && TILE_FLOATS == 4 * THREADS);
 /// Loads this thread's part of a tile of rows: four adjacent coordinates of a row. Rows past the end repeat the last.
 ///
 /// # Safety
-/// The arguments are what they say, and `coordinate` is below the stride.
+/// The arguments are as the docs of their fields say, and `coordinate` is below the stride.
 #[inline(always)]
 unsafe fn fetch_row(args: &ProjectArgs, coordinate: u32) -> [f32; 4] {
     let thread = thread::thread_idx_x();
     let row = (thread::block_idx_x() * TILE + thread / 4).min(args.rows_len - 1);
     let at = row as usize * args.stride as usize + (coordinate + thread % 4 * 4) as usize;
-    // SAFETY: the row is there, and its stride a multiple of the depth.
+    // SAFETY: the row exists, and its stride is a multiple of the depth.
     unsafe { global::load_readonly(args.rows.at(at).cast()) }
 }
 
 /// Loads this thread's part of a tile of directions: a coordinate of four adjacent directions. Zeros past the end.
 ///
 /// # Safety
-/// The arguments are what they say.
+/// The arguments are as the docs of their fields say.
 #[inline(always)]
 unsafe fn fetch_directions(args: &ProjectArgs, coordinate: u32) -> [f32; 4] {
     let thread = thread::thread_idx_x();
@@ -43,14 +43,14 @@ unsafe fn fetch_directions(args: &ProjectArgs, coordinate: u32) -> [f32; 4] {
         return [0.0; 4];
     }
     let place = (panel as usize * args.dimension as usize + coordinate as usize) * PANEL as usize;
-    // SAFETY: the panel and the coordinate are there.
+    // SAFETY: the panel and the coordinate exist.
     unsafe { global::load_readonly(args.panels.at(place + (direction % PANEL) as usize).cast()) }
 }
 
 /// Multiplies rows by directions.
 ///
 /// # Safety
-/// As the fields of the arguments say; a block has shared memory for two tiles.
+/// The arguments are as the docs of their fields say; a block has shared memory for two tiles.
 #[kernel(max_threads = 256)]
 pub unsafe fn project(args: ProjectArgs) {
     let thread = thread::thread_idx_x();

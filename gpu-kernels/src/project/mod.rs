@@ -1,7 +1,8 @@
 //! Dot products of rows with the directions of a quantizer, each summed in the order of the coordinates.
 //!
 //! A block multiplies a tile of 64 rows by 64 directions, a thread 4 by 4 of them in registers. No sum is split, so the
-//! results equal those of `jasper_quant` to the bit. Tensor cores add in an order of their own and would not.
+//! results equal those of `jasper_quant` to the bit. Tensor cores would give other results, because they add in an
+//! order of their own.
 
 #[cfg(feature = "kernels")]
 mod kernel;
@@ -14,7 +15,7 @@ use crate::{Launch, launch::kernels};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProjectArgs {
-    /// `[rows_len][stride]`: rows, padded with zeros. At least one.
+    /// `[rows_len][stride]`: rows, padded with zeros. There is at least one.
     pub rows: DevicePtr<f32>,
     /// `[panels][dimension][32]`: 32 directions per panel, interleaved, padded with zeros.
     pub panels: DevicePtr<f32>,

@@ -1,8 +1,8 @@
 //! Both rounds of a prune of few candidates, with all pairs compared up front.
 //!
 //! When a full row gets some new edges, the loop of [`robust_prune`](super::robust_prune) takes as many steps as a row
-//! has edges, and each waits for rows from memory and for a barrier, although an earlier prune has compared most pairs
-//! already. Here:
+//! has edges, and each step waits for rows from memory and for a barrier, although an earlier prune has compared most
+//! pairs already. This module compares all pairs first:
 //!
 //! ```text
 //! for each pair (a, b) that is not already pruned on both sides:     all warps, without barriers between
@@ -11,10 +11,10 @@
 //! write the kept candidates
 //! ```
 //!
-//! The rounds keep what the loop keeps: they make the same decisions in the same order, and read a decision instead of
-//! computing it. Pairs that the loop would not compare, because one of the two is dropped before, are compared here in
-//! vain; the counter of distances leaves them out. Measured: the loop took 24,000 instructions per target, most of them
-//! in its steps.
+//! The rounds keep what the loop keeps: they make the same decisions in the same order, but read each decision instead
+//! of computing it. Some pairs are compared here that the loop would skip, because one of the two is dropped before;
+//! the counter of distances does not include them. The loop was measured at 24,000 instructions per target, most of
+//! them in its steps.
 
 use cuda_std::prelude::*;
 
@@ -27,16 +27,17 @@ use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::{block_stride, rank_in};
 use crate::neighbor;
 
-/// The longest rows, in bytes, of which all pairs are compared: a block's candidates then fit the L1 cache, or nearly.
-/// Of longer rows the loop leaves most unread. Merges of rows of 1,536 bytes became four times as fast
-/// (docs/src/experiments.md#gpu-linking-by-vectors-rounded-to-bytes).
+/// Maximum length in bytes of rows whose pairs are all compared: a block's candidates then nearly fit the L1 cache. For
+/// longer rows the loop is faster, because it leaves most of them unread. Merges of rows of 1,536 bytes became four
+/// times as fast (docs/src/experiments.md#gpu-linking-by-vectors-rounded-to-bytes).
 const MAX_ROW_BYTES: u32 = 1536;
 
-/// The part of a block's shared memory that few candidates leave free.
+/// The state of a prune of few candidates, in the shared memory that these leave free.
 #[derive(Clone, Copy)]
 pub(super) struct AllPairs {
     entries: Shared<u64>,
-    /// `[MAX_ALL_PAIRS][2][WORDS]`: what each candidate occludes with `alpha`, and what without slack.
+    /// `[MAX_ALL_PAIRS][2][WORDS]`: the sets of candidates that each candidate occludes, with `alpha` and without
+    /// slack.
     occluded: Shared<u32>,
     /// `[2][WORDS]`: the new candidates, and those deferred from the start; later, what each round keeps.
     sets: Shared<u32>,
@@ -50,8 +51,8 @@ pub(super) struct AllPairs {
 }
 
 impl AllPairs {
-    /// Whether `count` entries, not sorted yet, are few and of short rows. If so, saves the deferred entries of the
-    /// `old` row, which the sort will move. Whole block; a barrier must follow.
+    /// The state for `count` entries that are not sorted yet, if they are few and of short rows. Saves the deferred
+    /// entries of the `old` row, which the sort will move. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
     /// The old row was [marked](super::already_pruned::mark_already_pruned). No barrier is needed in between.
@@ -72,7 +73,7 @@ impl AllPairs {
         let entries = indices.add(MAX_ALL_PAIRS).cast::<u64>();
         block_stride(deferred.end, |place| {
             if place >= deferred.begin {
-                // SAFETY: this thread marked the entry. There is room behind all entries.
+                // SAFETY: this thread marked the entry. There is room after all entries.
                 unsafe { entries.add(place - deferred.begin).store(old.add(place).load()) };
             }
         });
@@ -88,11 +89,11 @@ impl AllPairs {
         })
     }
 
-    /// As [`robust_prune`](super::robust_prune::robust_prune), but each thread calls `emit` for some of the kept
-    /// candidates.
+    /// Prunes as [`robust_prune`](super::robust_prune::robust_prune) does, but each thread calls `emit` for some of the
+    /// kept candidates.
     ///
     /// # Safety
-    /// As there.
+    /// The same as for [`robust_prune`](super::robust_prune::robust_prune).
     #[inline(always)]
     pub(super) unsafe fn robust_prune<S: PairDistances>(
         &self,
@@ -101,7 +102,7 @@ impl AllPairs {
         count: u32,
         emit: impl Fn(u32, u64),
     ) -> u32 {
-        // SAFETY: whole block; a barrier separates writes from reads.
+        // SAFETY: all threads of the block reach this; a barrier separates writes from reads.
         unsafe {
             self.clear(count);
             thread::sync_threads();
@@ -135,20 +136,20 @@ impl AllPairs {
 
     #[inline(always)]
     unsafe fn clear(&self, count: u32) {
-        // SAFETY: sets of candidates, at multiples of 16 bytes.
+        // SAFETY: the words are those of sets of candidates, at multiples of 16 bytes.
         unsafe {
             block_stride(2 * count, |set| self.occluded.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
             block_stride(2, |set| self.sets.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
         }
     }
 
-    /// Lists the indices of the candidates, new ones first. One warp.
+    /// Lists the indices of the candidates, new ones first. Called by one warp.
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
         let (mut new_len, mut pruned, mut first) = (0, count, 0);
         while first < count {
             let index = first + warp::lane_id();
-            // SAFETY: indices below the count; the whole warp votes.
+            // SAFETY: indices below the count; the warp is converged at the vote.
             unsafe {
                 let is_candidate = index < count;
                 let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
@@ -187,7 +188,7 @@ impl AllPairs {
                     }
                     step /= 2;
                 }
-                // It may be behind the last candidate that counts.
+                // The entry may come after the last candidate that is considered.
                 if self.entries.add(index).load() == entry {
                     self.sets.add(WORDS + index / 32).atomic_or(1 << (index % 32));
                 }
@@ -224,12 +225,12 @@ impl AllPairs {
         }
     }
 
-    /// Notes whether `from` occludes `to`.
+    /// Stores whether `from` occludes `to`.
     #[inline(always)]
     unsafe fn note(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
         let (distance, bit) = (neighbor::distance(entry), 1 << (to % 32));
         let word = self.occluded.add(2 * from * WORDS + to / 32);
-        // SAFETY: the bits of a candidate.
+        // SAFETY: the bits are those of a candidate.
         unsafe {
             if rule.occludes(between, distance) {
                 word.atomic_or(bit);
@@ -240,12 +241,11 @@ impl AllPairs {
         }
     }
 
-    /// Both rounds. Replaces the sets by what each keeps. Candidates that occlude nothing are
-    /// kept in one step, so both may be more than `max_degree` together. One warp;
-    /// all lanes do the same.
+    /// Runs both rounds, and replaces the sets by what each round keeps. Candidates that occlude nothing are kept in
+    /// one step, so both sets together may exceed `max_degree`. Called by one warp, whose lanes all do the same.
     #[inline(always)]
     unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
-        // SAFETY: bits of candidates, after a barrier.
+        // SAFETY: the bits are those of candidates, and a barrier has passed.
         unsafe {
             let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
             let occluding = self.occluding(count).or(new);
@@ -255,7 +255,7 @@ impl AllPairs {
             while free_places > 0 {
                 let open = if second_round { remaining } else { remaining.without(deferred) };
                 let next = open.and(occluding).min();
-                // Candidates in front of `next` occlude nothing: all of them are kept in one step.
+                // Candidates before `next` occlude nothing: all of them are kept in one step.
                 let run = open.and(BitSet::below(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
                 scored += run.len().min(free_places - 1) * remaining.and(new).len();
                 free_places = free_places.saturating_sub(run.len());
@@ -293,13 +293,13 @@ impl AllPairs {
         }
     }
 
-    /// The candidates that occlude any other. One warp.
+    /// The candidates that occlude any other. Called by one warp.
     #[inline(always)]
     unsafe fn occluding(&self, count: u32) -> BitSet {
         let (mut occluding, mut first) = (BitSet::EMPTY, 0);
         while first < count {
             let index = first + warp::lane_id();
-            // SAFETY: bits of candidates; the whole warp votes.
+            // SAFETY: the bits are those of candidates; the warp is converged at the vote.
             unsafe {
                 let occluded = self.occluded.add(2 * index.min(count - 1) * WORDS);
                 let any = BitSet::load(occluded).or(BitSet::load(occluded.add(WORDS))).len() > 0;

@@ -8,9 +8,9 @@
 //!             first  second  appended since
 //! ```
 //!
-//! If the first appended edge is farther than the last entry of the second part, it is taken for a part of it. It
-//! is then not compared with the entries of these parts, so an edge that one of them occludes may stay. The CPU
-//! executor finds the same parts, and keeps the same edges.
+//! An appended edge that is farther than the last entry of the second part is taken for a member of that part. It is
+//! then not compared with the entries of both parts, so it may stay although one of them occludes it. The CPU executor
+//! finds the same parts, and keeps the same edges.
 
 use cuda_std::prelude::*;
 
@@ -20,11 +20,12 @@ use super::{FIRST_ALPHA, PruneArgs};
 use crate::collectives::block_stride;
 use crate::neighbor;
 
-/// The end of the part that the first round kept, and the end of that of the second. Whole block; a barrier.
+/// The ends of the two parts of a row, kept by the first and the second round. Called by the whole block, with a
+/// barrier.
 ///
 /// # Safety
-/// There are `degree` entries, in the order of the row; `memory.pruned_ends` hold `degree`. A barrier has passed since
-/// they were written.
+/// There are `degree` entries, in the order of the row, and both `memory.pruned_ends` hold `degree`. A barrier has
+/// passed since they were written.
 #[inline(always)]
 pub(super) unsafe fn pruned_ends(
     args: &PruneArgs,
@@ -33,7 +34,7 @@ pub(super) unsafe fn pruned_ends(
     memory: &SharedMemory,
 ) -> [u32; 2] {
     let [first, second] = memory.pruned_ends;
-    // SAFETY: places are below the degree; the whole block reaches the barriers.
+    // SAFETY: places are below the degree; all threads of the block reach the barriers.
     unsafe {
         // The end of the ascending run from `begin` on: the first descent, found by all threads.
         let find = |end: Shared<u32>, begin: u32| {
@@ -50,11 +51,11 @@ pub(super) unsafe fn pruned_ends(
     }
 }
 
-/// Clears the unexpanded bit of the entries that an earlier prune kept; returns the part of its second round. Whole
-/// block; a barrier before the bits are cleared.
+/// Clears the unexpanded bit of the entries that an earlier prune kept; returns the part of its second round. Called by
+/// the whole block, with a barrier before the bits are cleared.
 ///
 /// # Safety
-/// As for [`pruned_ends`]; a barrier follows before the entries are read.
+/// The same as for [`pruned_ends`]; a barrier follows before the entries are read.
 #[inline(always)]
 pub(super) unsafe fn mark_already_pruned(
     args: &PruneArgs,
@@ -62,7 +63,7 @@ pub(super) unsafe fn mark_already_pruned(
     entries: Shared<u64>,
     memory: &SharedMemory,
 ) -> SecondRound {
-    // SAFETY: the runs have been found when entries change, each by one thread.
+    // SAFETY: the runs have been found before entries change; one thread changes each entry.
     unsafe {
         let [begin, end] = pruned_ends(args, degree, entries, memory);
         block_stride(end, |place| {

@@ -10,9 +10,9 @@
 //!         nearest <- the nearest max_degree of nearest and this round's peers that are nearer than bound
 //! ```
 //!
-//! The peers of a vertex are the other vertices of its group. The first round samples one of every few, the second
-//! takes some more of them, the third the rest: most vertices have no near peer, and pay for the sample alone
-//! (`jasper_vamana::PeerSampling`, which makes the same choice).
+//! The peers of a vertex are the other vertices of its group. The first round samples a few of them, the second some
+//! more, and the third takes the rest. Most vertices have no near peer, and cost only the sample.
+//! `jasper_vamana::PeerSampling` makes the same choice on the CPU.
 
 use cuda_std::prelude::*;
 
@@ -37,7 +37,7 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
     let limit = args.prune.max_degree;
     let memory =
         SharedMemory::new(&args.prune, batch_capacity(args.chunk_len, limit, args.candidates_stride));
-    // SAFETY: the whole block reaches every barrier; there is room for the candidates and the peers.
+    // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index as usize));
         let bound = bound(&args, batch_index, vertex, memory.entries);
@@ -69,8 +69,9 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
 
 /// Which peers of a group of `len` each round compares.
 ///
-/// The group is cut into runs of `every` consecutive vertices, and each vertex of a run has a turn, from a start that
-/// differs from run to run. The first round takes turn 0, the second the turns below `second`, the third the rest.
+/// The group is split into runs of `every` consecutive vertices. Each vertex of a run has a turn, a number below
+/// `every`, counted from a start that differs between runs. The first round takes turn 0, the second the turns below
+/// `second`, and the third the rest. With `every` = 32 and `second` = 4, these are 1, 3 and 28 vertices of each run.
 #[derive(Clone, Copy)]
 struct Rounds {
     every: u32,
@@ -81,7 +82,7 @@ struct Rounds {
 impl Rounds {
     const COUNT: u32 = 3;
 
-    /// The turns of a round, from the first to behind the last.
+    /// The turns of a round: the first, and one past the last.
     #[inline(always)]
     fn turns(self, round: u32) -> (u32, u32) {
         match round {
@@ -133,10 +134,10 @@ struct Nearest {
 }
 
 impl Nearest {
-    /// Inserts `len` peers, whose places in the batch `place` gives. Whole block; a barrier.
+    /// Inserts `len` peers; `place` returns the index of each in the batch. Called by the whole block, with a barrier.
     ///
     /// # Safety
-    /// There are such places; a barrier has passed since the count was written.
+    /// The indices are within the batch; a barrier has passed since the count was written.
     #[inline(always)]
     unsafe fn insert<S: PairDistances>(
         &mut self,
@@ -174,10 +175,10 @@ impl Nearest {
         }
     }
 
-    /// Writes them to global memory, ascending. Whole block.
+    /// Writes the nearest peers to global memory, ascending. Called by the whole block.
     ///
     /// # Safety
-    /// The batch has such a vertex; a barrier has passed since the last insertion.
+    /// The batch has the vertex; a barrier has passed since the last insertion.
     #[inline(always)]
     unsafe fn store(&self, args: &BatchCandidatesArgs, batch_index: u32) {
         let candidates = args.batch_candidates.add(batch_index as usize * self.limit as usize);
@@ -192,14 +193,14 @@ impl Nearest {
     }
 }
 
-/// The `max_degree`-th candidate of the search: farther peers would not fit a row of these. Whole block; all threads
-/// have read it at the next barrier.
+/// The `max_degree`-th candidate of the search; farther peers would not enter a row of the candidates before it. Called
+/// by the whole block; shared memory may be reused after the next barrier.
 ///
 /// # Safety
-/// As for [`batch_candidates`]; there is room for the candidates.
+/// The same as for [`batch_candidates`]; there is room for the candidates.
 #[inline(always)]
 unsafe fn bound(args: &BatchCandidatesArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
-    // SAFETY: whole block; the candidates are those of this vertex.
+    // SAFETY: all threads of the block reach this; the candidates are those of this vertex.
     unsafe {
         let found = global::load_readonly(args.costs.at(2 * batch_index as usize));
         let limit = args.prune.max_degree;

@@ -16,7 +16,7 @@ impl BitSet {
     /// Loads a set from four words.
     ///
     /// # Safety
-    /// They are at a multiple of 16 bytes, and a barrier has passed since they were written.
+    /// The words are at a multiple of 16 bytes, and a barrier has passed since they were written.
     #[inline(always)]
     pub(super) unsafe fn load(words: Shared<u32>) -> Self {
         // SAFETY: the caller's promise.
@@ -26,14 +26,14 @@ impl BitSet {
     /// Stores the set to four words.
     ///
     /// # Safety
-    /// They are at a multiple of 16 bytes, and no other thread accesses them.
+    /// The words are at a multiple of 16 bytes, and no other thread accesses them.
     #[inline(always)]
     pub(super) unsafe fn store(self, words: Shared<u32>) {
         // SAFETY: the caller's promise.
         unsafe { words.cast().store(self.0) }
     }
 
-    /// The indices from `32 * word` on whose bits are set.
+    /// The indices `32 * word + i` for the set bits `i` of `bits`.
     #[inline(always)]
     pub(super) fn word(word: u32, bits: u32) -> Self {
         let half = u64::from(bits) << (word % 2 * 32);

@@ -1,4 +1,4 @@
-//! The kernels (PTX entries) of the [table](super::tables): four for each kind of rows.
+//! The kernels (PTX entries) of the [table](super::tables): four for each row kind.
 
 use cuda_std::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Finds new vertices whose vector is in the graph already.
+//! Finds new vertices whose vector is already in the graph.
 
 use cuda_std::prelude::*;
 
@@ -9,10 +9,11 @@ use crate::neighbor;
 
 /// Compares the vector of each new vertex with those of its candidates; one warp per vertex.
 ///
-/// Each lane compares the first 16 bytes of one candidate. The few that agree are compared whole, by the warp together.
+/// Each lane compares the first 16 bytes of one candidate. The warp then compares the whole vectors of the few that
+/// agree.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     let batch_index = row_of_warp();
@@ -20,7 +21,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
         return;
     }
     let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
-    // SAFETY: the batch has such a vertex; whole warps call the collectives.
+    // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let found = global::load_readonly(args.costs.at(2 * batch_index));
@@ -54,15 +55,15 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     }
 }
 
-/// Whether two vertices have the same vector. Whole warp.
+/// Whether two vertices have the same vector. Called by the whole warp.
 ///
 /// # Safety
-/// There are such vertices.
+/// The vertices exist.
 #[inline(always)]
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
     let (mut equal, mut at) = (true, warp::lane_id() as usize * 16);
-    // SAFETY: chunks are within the rows, which are at multiples of 16; the whole warp votes.
+    // SAFETY: chunks are within the rows, which are at multiples of 16; the warp is converged at the vote.
     unsafe {
         while at < args.row_bytes as usize {
             let [one, other]: [[u32; 4]; 2] =

@@ -4,11 +4,11 @@
 
 use super::PruneArgs;
 
-/// Offsets in bytes. The entries of the candidates, `u64[capacity]`, are at 0.
+/// Offsets in bytes of the parts of shared memory. The entries of the candidates, `u64[capacity]`, are at 0.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "only kernels read the offsets"))]
 pub(super) struct Layout {
-    /// `u16[capacity]`, a part per warp: the remaining new candidates.
+    /// `u16[capacity]`: the remaining new candidates, in one part per warp.
     pub(super) new: u32,
     /// `u16[warps][max_degree]`: the remaining already pruned candidates.
     pub(super) already_pruned: u32,
@@ -18,13 +18,13 @@ pub(super) struct Layout {
     pub(super) heads: u32,
     /// `u32[3]`: a counter, and the ends of both parts of the old row that an earlier prune kept.
     pub(super) words: u32,
-    /// The size of all.
+    /// The size of all parts.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(super) end: u32,
 }
 
 impl Layout {
-    /// For `capacity` candidates, a multiple of `warps`, and a block of `warps` warps.
+    /// The layout for `capacity` candidates, a multiple of `warps`, and a block of `warps` warps.
     #[inline(always)]
     pub(super) const fn new(capacity: u32, max_degree: u32, edges_stride: u32, warps: u32) -> Self {
         let new = capacity * size_of::<u64>() as u32;
@@ -44,7 +44,7 @@ impl Layout {
     }
 }
 
-/// Marks the index of a candidate that is deferred to the second round. Indices are below it.
+/// The bit that marks the index of a candidate as deferred to the second round. All indices are below it.
 pub(super) const DEFERRED: u32 = 1 << 15;
 
 /// Room for up to `found` candidates of a search, and `of_batch` of the same batch.
@@ -69,7 +69,7 @@ pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 
     if capacity < ALL_PAIRS_CAPACITY { ALL_PAIRS_CAPACITY } else { capacity }
 }
 
-/// The most candidates of which all pairs are compared: each has a bit.
+/// Maximum number of candidates whose pairs are all compared. Each has a bit in a set.
 pub(super) const MAX_ALL_PAIRS: u32 = 128;
 /// Words per set of such candidates.
 pub(super) const PAIR_WORDS: u32 = MAX_ALL_PAIRS / 32;

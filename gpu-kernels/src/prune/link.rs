@@ -23,7 +23,7 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let capacity = link_capacity(args.candidates_stride, batch_candidates_len(&args));
     let memory = SharedMemory::new(&args.prune, capacity);
     let distances = S::new(&args.prune.graph, args.prune.form);
-    // SAFETY: the whole block reaches every barrier; reads and writes are in the places of this vertex.
+    // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
@@ -66,14 +66,14 @@ fn batch_candidates_len(args: &LinkArgs) -> u32 {
 }
 
 /// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;
-/// returns their number. Whole block; a barrier.
+/// returns their number. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// As for [`link`].
+/// The same as for [`link`].
 #[inline(always)]
 unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, memory: &SharedMemory) -> u32 {
     let (entries, of_batch) = (memory.entries, batch_candidates_len(args));
-    // SAFETY: whole block; there is room for all candidates.
+    // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
         let found = global::load_readonly(args.costs.at(2 * batch_index));
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);

@@ -13,8 +13,8 @@
 //! 1. *Entries of the row that an earlier prune kept are not compared with each other* (`already_pruned`): that prune
 //!    has done so, with the same distances.
 //! 2. *Few candidates are pruned on bit sets* (`all_pairs`), with the same decisions.
-//! 3. *Edges beyond `max_candidates + max_degree` are not read*: even if the row has `max_degree` of them already,
-//!    `max_candidates` nearer ones are left, and a prune looks at no more.
+//! 3. *Edges beyond `max_candidates + max_degree` are not read*: even if the row already has `max_degree` of those
+//!    read, `max_candidates` are left, and a prune considers no more.
 
 use cuda_std::prelude::*;
 
@@ -39,7 +39,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     let target_index = thread::block_idx_x() as usize;
     let prune = &args.prune;
     let stride = prune.graph.edges_stride;
-    // SAFETY: the whole block reaches every barrier, or returns here; reads and writes are in the places of this
+    // SAFETY: all threads of the block reach every barrier, or returns here; reads and writes are in the places of this
     // target.
     unsafe {
         let [begin, end] =
@@ -70,7 +70,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             });
             return;
         }
-        // Score the old row behind the new edges, and mark what is already pruned.
+        // Score the old row, store its entries after the new edges, and mark those already pruned.
         let distances = S::new(&prune.graph, prune.form);
         let old = memory.entries.add(edges);
         score(
@@ -108,16 +108,16 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     }
 }
 
-/// Loads the row of `target` into shared memory; returns its length. Whole block; a barrier.
+/// Loads the row of `target` into shared memory; returns its length. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// As for [`merge`].
+/// The same as for [`merge`].
 #[inline(always)]
 unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
     let stride = args.graph.edges_stride;
     let row = args.graph.edges.add(target as usize * stride as usize);
     let (mut degree, mut first) = (0, 0);
-    // SAFETY: places are below the stride; the whole block reaches every barrier.
+    // SAFETY: indices are below the stride; all threads of the block reach every barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
@@ -138,11 +138,12 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 
     degree
 }
 
-/// Loads the edges from `begin` on into shared memory as candidates, [`NO_CANDIDATE`] in place of those that the row
-/// has; returns the number of the others. One warp per edge. Whole block; a barrier.
+/// Loads the edges from `begin` on into shared memory as candidates, with [`NO_CANDIDATE`] in place of edges that the
+/// row already has; returns the number of new ones. Each edge takes one warp. Called by the whole block, with a
+/// barrier.
 ///
 /// # Safety
-/// As for [`merge`].
+/// The same as for [`merge`].
 #[inline(always)]
 unsafe fn load_new_edges(
     args: &MergeArgs,

@@ -1,8 +1,9 @@
 //! Robust prune, and the steps of a build or an update around it.
 //!
-//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 2 (RobustPrune) of the DiskANN
-//! paper, on squared distances or, for inner products, on negated products, to which `alpha` applies from their
-//! smallest possible value. It leaves the same rows as the CPU executor, for floats up to the rounding of sums:
+//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 2 (RobustPrune) of the DiskANN paper
+//! on squared distances. For inner products it works on negated products, measured from their smallest possible value
+//! so that `alpha` scales a non-negative number. The rows equal those of the CPU executor; for floats, up to the
+//! rounding of sums:
 //!
 //! ```text
 //! robust_prune(p, candidates, alpha, R):
@@ -27,8 +28,8 @@
 //!    chose; none of its entries occludes another. The parts of a row kept by each round ascend, which is how they are
 //!    found again (`already_pruned`). Such an entry has its unexpanded bit cleared.
 //! 4. *All pairs at once.* For at most 128 candidates of short rows, every pair that may be needed is compared up front
-//!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs; those that it
-//!    would not have asked for are not counted.
+//!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs, but the extra
+//!    ones are not counted.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -38,7 +39,7 @@
 //! | `sort` | sorts entries in shared memory and removes duplicates |
 //! | `remaining` | the candidates still to be decided, split among the warps |
 //! | `robust_prune` | both rounds of a prune |
-//! | `all_pairs` | the same for few candidates |
+//! | `all_pairs` | both rounds of a prune of few candidates |
 //! | `bit_set` | sets of at most 128 candidates |
 //! | `already_pruned` | finds the entries of a row that an earlier prune kept |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
@@ -109,7 +110,7 @@ const ROW_THREADS: u32 = 256;
 #[cfg(feature = "kernels")]
 const FIRST_ALPHA: f32 = 1.0;
 
-/// What every prune takes.
+/// Arguments of every prune.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PruneArgs {
@@ -145,8 +146,8 @@ impl OcclusionRule {
         Self { alpha: args.alpha, origin }
     }
 
-    /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The same
-    /// operations as on the CPU.
+    /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The
+    /// operations are those of the CPU.
     #[inline(always)]
     fn occludes(self, between: f32, distance: f32) -> bool {
         if self.alpha == FIRST_ALPHA {
@@ -156,13 +157,13 @@ impl OcclusionRule {
     }
 }
 
-/// Index in [`PruneArgs::counters`]: vertices that searches expanded.
+/// Index in [`PruneArgs::counters`] of the number of vertices that searches expanded.
 pub const HOPS: usize = 0;
-/// Distances computed by searches.
+/// Index of the number of distances computed by searches.
 pub const DISTANCES: usize = 1;
-/// Distances computed by prunes.
+/// Index of the number of distances computed by prunes.
 pub const PRUNE_DISTANCES: usize = 2;
-/// Vertices that were not linked because another has the same vector.
+/// Index of the number of vertices that were not linked because another has the same vector.
 pub const IDENTICAL: usize = 3;
 /// The number of counters.
 pub const COUNTERS: usize = 4;
@@ -171,7 +172,7 @@ pub const COUNTERS: usize = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LinkArgs {
-    /// What every prune takes.
+    /// Arguments of every prune.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the new vertices.
     pub batch: DevicePtr<u32>,
@@ -180,11 +181,11 @@ pub struct LinkArgs {
     /// `[vertices_len][max_degree]`: more candidates: [`BatchCandidatesArgs::batch_candidates`]. Null if there are
     /// none.
     pub batch_candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, which is that of vertices that the search expanded, and the
-    /// number of distances that it computed.
+    /// `[vertices_len][2]`: the number of candidates, which are the vertices that the search expanded, and the number
+    /// of distances that it computed.
     pub costs: DevicePtr<u32>,
-    /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]: then the vertex
-    /// gets no edges.
+    /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
+    /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub vertices: DevicePtrMut<u32>,
@@ -194,7 +195,7 @@ pub struct LinkArgs {
     pub distances: DevicePtrMut<u32>,
     /// Number of vertices.
     pub vertices_len: u32,
-    /// Maximum number of candidates of each.
+    /// Maximum number of candidates per vertex.
     pub candidates_stride: u32,
 }
 
@@ -202,7 +203,7 @@ pub struct LinkArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MergeArgs {
-    /// What every prune takes.
+    /// Arguments of every prune.
     pub prune: PruneArgs,
     /// `[edges]`, sorted: the target in the upper half, the upper half of the edge's entry in the lower. Edges to
     /// [`NO_SLOT`](crate::graph::NO_SLOT) are ignored.
@@ -246,7 +247,7 @@ pub struct ReverseEdgesArgs {
 pub struct PublishArgs {
     /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
     pub vertices: DevicePtr<u32>,
-    /// `[rows][edges_stride]`, at a multiple of 16.
+    /// `[rows][edges_stride]`: the new rows. The address is a multiple of 16.
     pub ids: DevicePtr<u32>,
     /// `[slots][edges_stride]`: the adjacency table.
     pub edges: DevicePtrMut<u32>,
@@ -258,7 +259,7 @@ pub struct PublishArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// Finds vectors that are in the graph already: reads the first 16 bytes of each candidate's vector.
+    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector.
     FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| Launch::warp_per_row(args.vertices_len);
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = rows::reverse_edges, |args| {

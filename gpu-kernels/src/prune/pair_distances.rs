@@ -18,24 +18,25 @@ pub(super) trait PairDistances: Sized {
     /// The distances of `form` between the vertices of `graph`.
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
-    /// Which of the vertices of a call is this lane's; [`Self::per_warp`] for a lane that has none. Ascends with
-    /// the lane.
+    /// The number of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
+    /// has none.
     fn lane_vertex(&self) -> u32;
 
     /// Loads the vertex `id`.
     ///
     /// # Safety
-    /// There is such a vertex, and its row is not written during the launch.
+    /// The vertex exists, and its row is not written during the launch.
     unsafe fn reference(&self, id: u32) -> Self::Reference;
 
-    /// The distance of `reference` from the vertex `id` of each lane that has [one](Self::lane_vertex).
+    /// The distance between `reference` and the vertex `id` of this lane, if the lane has [one](Self::lane_vertex).
     ///
     /// # Safety
-    /// Whole warp. Every id names a vertex, whose row is not written during the launch.
+    /// All 32 lanes of the warp call this together. Every id names a vertex, whose row is not written during the
+    /// launch.
     unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32;
 }
 
-/// Units that a lane loads before it sums any.
+/// Maximum number of units that a lane loads before it sums any.
 const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
@@ -60,10 +61,10 @@ impl<E: Coordinates, T: Term> Rows<E, T> {
         self.rows.add(id as usize * self.tile.row_bytes())
     }
 
-    /// The squared length of a row; anything where the form needs none.
+    /// The squared length of a row; an arbitrary value if the form needs none.
     ///
     /// # Safety
-    /// As for [`PairDistances::reference`].
+    /// The same as for [`PairDistances::reference`].
     #[inline(always)]
     unsafe fn squared_norm(&self, id: u32) -> f32 {
         match self.form {
@@ -107,7 +108,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
             if self.tile.shape.keeps_query() {
                 return Tile::<E, T, LOADS>::own_unit(&reference.own, step);
             }
-            // SAFETY: within the row.
+            // SAFETY: the address is within the row.
             self.tile
                 .zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) }, step)
         };

@@ -11,8 +11,8 @@ use crate::graph::DistanceForm;
 use crate::row_kind::{RowKind, RowTable, row_kinds};
 use crate::{Kernel, Launch, Specialization, WARP_SIZE};
 
-/// Warps per block, which share the candidates. Of short rows, two warps score all that remain after some steps at
-/// once, and more blocks per multiprocessor hide more barriers; long rows take a warp several loads each.
+/// Warps per block, which share the candidates. Two suffice for short rows: they score all candidates that remain after
+/// some steps at once, and more resident blocks hide more barriers. Of long rows, each takes a warp several loads.
 const fn warps(row_bytes: u32) -> u32 {
     if row_bytes <= 512 { 2 } else { 4 }
 }
@@ -21,7 +21,7 @@ const fn warps(row_bytes: u32) -> u32 {
 const ROWS: &RowTable = &pruned_rows!(row_kinds);
 
 /// # Panics
-/// If no graph is built with `form` on rows of `element`.
+/// Panics if no graph is built with `form` on rows of `element`.
 fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
     let sound = form != DistanceForm::Cosine || element.is_integer();
     assert!(sound, "no graph of {element} rows is built by {form:?}");
@@ -42,8 +42,8 @@ fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch
     Launch::linear(blocks, warps * WARP_SIZE).with_shared(shared)
 }
 
-/// Blocks per multiprocessor that there are registers for without spills: `blocks`, and fewer for many loads of halves,
-/// which are converted, and for rounds, which the assembler unrolls.
+/// The launch bound, in resident blocks per multiprocessor, at which `ptxas` does not spill: `blocks`, or fewer for
+/// many loads of halves, which are converted, and for rounds, which `ptxas` unrolls.
 const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
     let shape = rows.shape;
     if !shape.is_one_round() {
@@ -54,8 +54,8 @@ const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
     if takes_more && blocks > 3 { 3 } else { blocks }
 }
 
-/// A family of kernels, one per kind of rows: the blocks per multiprocessor that there are registers for, the number of
-/// blocks, and the candidates that a block has room for.
+/// Declares families of kernels, one kernel per row kind: the resident blocks per multiprocessor of the launch bound,
+/// the number of blocks, and the candidates that a block has room for.
 macro_rules! families {
     ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, $blocks:literal blocks, |$args:ident| $sizes:expr;)*) => { $(
         $(#[$doc])*
@@ -66,7 +66,7 @@ macro_rules! families {
             /// The kernel for rows of `row_bytes` bytes and distances of `form`.
             ///
             /// # Panics
-            /// If no graph is built with `form` on such rows.
+            /// Panics if no graph is built with `form` on such rows.
             pub fn for_rows(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
                 Self(find(element, form, row_bytes))
             }
@@ -80,7 +80,7 @@ macro_rules! families {
             }
 
             /// # Panics
-            /// If an argument is outside of its bounds, or rows are of another shape than this kernel is for.
+            /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
             fn launch(&self, $args: &$Args) -> Launch {
                 let (blocks, capacity) = $sizes;
                 launch(self.0, &$args.prune, blocks, capacity)
@@ -99,7 +99,7 @@ macro_rules! families {
     )* };
 }
 
-/// The entries of all families, and what they are specialized by for rows of `row_bytes`.
+/// The entries of all families, each with its constants for rows of `row_bytes`.
 pub(crate) fn specializations(
     row_bytes: u32,
 ) -> impl Iterator<Item = (Cow<'static, str>, Option<Specialization>)> {

@@ -1,4 +1,4 @@
-//! The candidates that remain in a prune, split among the warps of a block.
+//! The remaining candidates of a prune, split among the warps of a block.
 
 use cuda_std::prelude::*;
 
@@ -39,7 +39,7 @@ impl SecondRound {
         Self { old, begin: 0, end: 0 }
     }
 
-    /// Whether `id` is among them.
+    /// Whether `id` is among these items.
     ///
     /// # Safety
     /// A barrier has passed since the old row was written.
@@ -47,7 +47,7 @@ impl SecondRound {
     unsafe fn contains(&self, id: u32) -> bool {
         let (mut found, mut place) = (false, self.begin);
         while place < self.end {
-            // SAFETY: within the old row.
+            // SAFETY: the index is within the old row.
             found |= unsafe { self.old.add(place).load() } == id;
             place += 1;
         }
@@ -62,7 +62,7 @@ impl List {
     }
 
     /// The first item that is not deferred, or the first of all in the second round; [`NO_HEAD`] if there is none.
-    /// Whole warp.
+    /// Called by the whole warp.
     ///
     /// # Safety
     /// The warp has synchronized since the list was changed.
@@ -71,7 +71,7 @@ impl List {
         let mut first = 0;
         while first < self.len() {
             let at = first + warp::lane_id();
-            // SAFETY: within the list; the whole warp votes.
+            // SAFETY: the index is within the list; the warp is converged at the vote.
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
                 let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
@@ -85,20 +85,20 @@ impl List {
         NO_HEAD
     }
 
-    /// Item `at` of the list: an index, with its mark.
+    /// Item `at` of the list: an index and its mark.
     ///
     /// # Safety
-    /// The list has one, and the warp has synchronized since the list was changed.
+    /// The list has an item `at`, and the warp has synchronized since the list was changed.
     #[inline(always)]
     unsafe fn item(&self, at: u32) -> u32 {
-        // SAFETY: within the list.
+        // SAFETY: the index is within the list.
         unsafe { self.indices.add(self.begin + at).load() }.into()
     }
 
-    /// Removes `index`, which is the [head](Self::head). Whole warp.
+    /// Removes `index`, which is the [head](Self::head). Called by the whole warp.
     ///
     /// # Safety
-    /// As for [`Self::item`]; the warp synchronizes before the list is read again.
+    /// The same as for [`Self::item`]; the warp synchronizes before the list is read again.
     #[inline(always)]
     unsafe fn remove(&mut self, index: u32) {
         // SAFETY: the list has the head.
@@ -109,7 +109,8 @@ impl List {
         let (mut first, mut end) = (0, self.begin);
         while first < self.len() {
             let at = first + warp::lane_id();
-            // SAFETY: within the list; what is overwritten has been read, by this lane or before the synchronization.
+            // SAFETY: the index is within the list; what is overwritten has been read, by this lane or before the
+            // synchronization.
             unsafe {
                 let is_item = at < self.len();
                 let item = if is_item { self.item(at) } else { 0 };
@@ -124,10 +125,10 @@ impl List {
     /// Stores the items of the lanes with `is_kept` from `to` on; returns the end.
     ///
     /// # Safety
-    /// Whole warp; a synchronization separates this from reads.
+    /// All 32 lanes of the warp call this together; a synchronization separates this from reads.
     #[inline(always)]
     unsafe fn compact(&self, to: u32, item: u32, is_kept: bool) -> u32 {
-        // SAFETY: the whole warp votes; no two lanes store to the same place.
+        // SAFETY: the warp is converged at the vote; no two lanes store to the same place.
         unsafe {
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
             if is_kept {
@@ -139,7 +140,8 @@ impl List {
 }
 
 impl Remaining {
-    /// This warp's share of the first `count` entries: every `warps`-th of them, from `warp` on. Whole warp.
+    /// This warp's share of the first `count` entries: every `warps`-th of them, from `warp` on. Called by the whole
+    /// warp.
     ///
     /// # Safety
     /// A barrier has passed since the entries were written; `new` and `already_pruned` have room for the share.
@@ -171,7 +173,7 @@ impl Remaining {
         Self { new, already_pruned }
     }
 
-    /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Whole warp.
+    /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Called by the whole warp.
     ///
     /// # Safety
     /// The warp has synchronized since candidates were dropped.
@@ -181,10 +183,10 @@ impl Remaining {
         unsafe { self.new.head(second_round).min(self.already_pruned.head(second_round)) }
     }
 
-    /// Removes candidate `index` if it is this warp's head. Whole warp.
+    /// Removes candidate `index` if it is this warp's head. Called by the whole warp.
     ///
     /// # Safety
-    /// As for [`Self::head`].
+    /// The same as for [`Self::head`].
     #[inline(always)]
     pub(super) unsafe fn remove(&mut self, index: u32, second_round: bool) {
         // SAFETY: the caller's promise; all lanes agree on the heads.
@@ -199,10 +201,11 @@ impl Remaining {
     }
 
     /// Compares the remaining candidates with `kept`, except already pruned ones with each other: drops those that it
-    /// occludes, and defers those that it occludes without slack. Returns the number of distances.
+    /// occludes, and defers those that it occludes only without slack. Returns the number of distances.
     ///
     /// # Safety
-    /// Whole warp. The entries are those that indices refer to; `kept` is the entry of `reference`.
+    /// All 32 lanes of the warp call this together. The entries are those that indices refer to; `kept` is the entry of
+    /// `reference`.
     #[inline(always)]
     pub(super) unsafe fn drop_occluded<S: PairDistances>(
         &mut self,
@@ -219,7 +222,7 @@ impl Remaining {
             let at = first + distances.lane_vertex();
             let is_scored = distances.lane_vertex() < distances.per_warp() && at < compared;
             let is_new = at < new;
-            // SAFETY: within the lists; items are indices of entries, and entries name vertices.
+            // SAFETY: indices are within the lists; items are indices of entries, and entries name vertices.
             unsafe {
                 let mut item = 0;
                 if is_scored {
@@ -232,7 +235,7 @@ impl Remaining {
                     item |= DEFERRED;
                 }
                 let is_kept = is_scored && !rule.occludes(between, distance);
-                // All items of this step are read: the lists may be compacted in place.
+                // All items of this step have been read, so the lists may be compacted in place.
                 warp::sync_warp(warp::FULL_MASK);
                 new_end = self.new.compact(new_end, item, is_kept && is_new);
                 pruned_end = self.already_pruned.compact(pruned_end, item, is_kept && !is_new);

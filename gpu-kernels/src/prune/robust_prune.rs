@@ -62,8 +62,8 @@ pub(super) fn warps() -> u32 {
 /// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the entry of
 /// each kept candidate, and returns how many there are. Whole block.
 ///
-/// Entries without the unexpanded bit are already pruned: they are not compared with each other. Those among `deferred`
-/// wait for the second round from the start.
+/// Entries without the unexpanded bit are already pruned: they are not compared with each other. Entries among
+/// `deferred` are deferred to the second round from the start.
 ///
 /// # Safety
 /// The entries name distinct vertices; a barrier has passed since they and the old row were written.
@@ -80,7 +80,7 @@ pub(super) unsafe fn robust_prune<S: PairDistances>(
     let (mut kept, mut scored, mut step) = (0, 0, 0);
     let mut second_round = false;
     // SAFETY: indices are below `count`, and each warp has room for its share of the capacity. Branches depend on
-    // values that all threads of the block agree on, or all lanes of a warp where only a warp must converge.
+    // values that are the same in all threads of the block, or in all lanes of a warp where only a warp must converge.
     unsafe {
         let new = memory.new.add(warp * (memory.capacity / warps));
         let already_pruned = memory.already_pruned.add(warp * args.max_degree);
@@ -107,14 +107,14 @@ pub(super) unsafe fn robust_prune<S: PairDistances>(
                 second_round = true;
                 continue;
             }
-            // Keep it.
+            // Keep the next candidate.
             let entry = entries.add(next).load();
             emit(kept, entry);
             kept += 1;
             if kept == args.max_degree {
                 break;
             }
-            // Drop what it occludes.
+            // Drop the candidates that it occludes.
             remaining.remove(next, second_round);
             let reference = distances.reference(neighbor::id(entry));
             scored +=

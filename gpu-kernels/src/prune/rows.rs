@@ -8,14 +8,14 @@ use crate::graph::NO_SLOT;
 /// Reverses edges; one thread per edge.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
     let edge = thread::index_1d() as usize;
     if edge >= args.vertices_len as usize * args.edges_stride as usize {
         return;
     }
-    // SAFETY: below the number of edges.
+    // SAFETY: the index is below the number of edges.
     unsafe {
         let target = global::load_streaming(args.ids.at(edge));
         let mut key = u64::MAX;
@@ -34,7 +34,7 @@ const EDGES_PER_THREAD: usize = 4;
 /// Writes rows into the graph; one thread per four edges.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn publish_rows(args: PublishArgs) {
     let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
@@ -42,7 +42,7 @@ pub unsafe fn publish_rows(args: PublishArgs) {
     if row >= args.rows as usize {
         return;
     }
-    // SAFETY: there is such a row; each vertex has one.
+    // SAFETY: the row exists; each vertex has one.
     unsafe {
         let vertex = global::load_readonly(args.vertices.at(row));
         if vertex != NO_SLOT {

@@ -6,7 +6,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{warp_number, warps};
 
 /// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and distance of
-/// each. Whole block; a barrier.
+/// each. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// The ids and `vertex` name vertices.
@@ -19,7 +19,7 @@ pub(super) unsafe fn score<S: PairDistances>(
     emit: impl Fn(u32, u32, f32),
 ) {
     let mut first = warp_number() * distances.per_warp();
-    // SAFETY: whole warps compute every distance; lanes without a vertex use `vertex` itself.
+    // SAFETY: each warp is converged at every distance; lanes without a vertex use `vertex` itself.
     unsafe {
         let reference = distances.reference(vertex);
         while first < len {

@@ -8,7 +8,8 @@ use crate::collectives::{block_stride, rank_in};
 /// The entry of no candidate: greater than all others.
 pub(super) const NO_CANDIDATE: u64 = u64::MAX;
 
-/// Pads `len` entries to a power of two with [`NO_CANDIDATE`] and sorts them. Whole block; ends with a barrier.
+/// Pads `len` entries to a power of two with [`NO_CANDIDATE`] and sorts them. Called by the whole block; ends with a
+/// barrier.
 ///
 /// # Safety
 /// There is room for the padding.
@@ -23,7 +24,8 @@ pub(super) unsafe fn sort_padded(entries: Shared<u64>, len: u32) {
     }
 }
 
-/// Bitonic sort of `len` entries, a power of two. Whole block; ends with a barrier if there is more than one entry.
+/// Bitonic sort of `len` entries, a power of two. Called by the whole block; ends with a barrier if there is more than
+/// one entry.
 ///
 /// # Safety
 /// There are that many entries, and a barrier has passed since they were written.
@@ -37,7 +39,7 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
             while pair < len / 2 {
                 let low = 2 * pair - (pair & (stride - 1));
                 let high = low + stride;
-                // SAFETY: within a step every pair belongs to one thread; barriers separate the steps.
+                // SAFETY: in each step, every pair belongs to one thread; barriers separate the steps.
                 unsafe {
                     let (a, b) = (entries.add(low).load(), entries.add(high).load());
                     if (b < a) == (low & run == 0) {
@@ -55,14 +57,14 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
     }
 }
 
-/// Compacts the distinct of `len` sorted entries to the front, without [`NO_CANDIDATE`]; returns their number, which
-/// all threads read from `count`. Whole block; a barrier.
+/// Removes duplicates and [`NO_CANDIDATE`] from `len` sorted entries; returns the number of the others, which all
+/// threads read from `count`. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// There are that many entries; a barrier has passed since they were written and since `count` was read.
 #[inline(always)]
 pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
-    // SAFETY: one whole warp goes through the entries; it writes no entry before it has read it.
+    // SAFETY: one converged warp goes through the entries, and reads each before it overwrites it.
     unsafe {
         if warp_number() == 0 {
             let (mut kept, mut last, mut first) = (0, NO_CANDIDATE, 0);

@@ -13,7 +13,7 @@ pub struct FindDuplicatesArgs {
     pub batch: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, and a number that is not read.
+    /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
     pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: the lowest id of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if there
     /// is none.
@@ -22,7 +22,7 @@ pub struct FindDuplicatesArgs {
     pub row_bytes: u32,
     /// Number of vertices.
     pub vertices_len: u32,
-    /// Maximum number of candidates of each.
+    /// Maximum number of candidates per vertex.
     pub candidates_stride: u32,
 }
 
@@ -30,7 +30,7 @@ pub struct FindDuplicatesArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BatchCandidatesArgs {
-    /// What every prune takes. Distances are counted as those of searches.
+    /// Arguments of every prune. Distances are counted as distances of searches.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the vertices, distinct.
     pub batch: DevicePtr<u32>,
@@ -38,8 +38,8 @@ pub struct BatchCandidatesArgs {
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs).
     pub costs: DevicePtr<u32>,
-    /// `[vertices_len]`: other than [`NO_SLOT`](crate::graph::NO_SLOT) for vertices that will not be linked: they are
-    /// no candidates.
+    /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex that will not be linked
+    /// and is no candidate.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len][max_degree]`: entries of the nearest peers that are nearer than the `max_degree`-th candidate,
     /// ascending, then all ones.
@@ -50,12 +50,12 @@ pub struct BatchCandidatesArgs {
     pub group: u32,
     /// The first round compares a vertex with one of `every` vertices of its group.
     pub every: u32,
-    /// The second round, if the first found a candidate, takes `more` of each `every`; the third, if there are two by
-    /// then, takes the others.
+    /// The second round, which runs if the first found a candidate, compares it with `more` of every `every`; the
+    /// third, which runs if there are two by then, with the others.
     pub more: u32,
     /// Vertices compared between selections of the nearest.
     pub chunk_len: u32,
-    /// Maximum number of candidates of each.
+    /// Maximum number of candidates per vertex.
     pub candidates_stride: u32,
 }
 
@@ -63,20 +63,20 @@ pub struct BatchCandidatesArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RepairArgs {
-    /// What every prune takes.
+    /// Arguments of every prune.
     pub prune: PruneArgs,
     /// `[words]`: a bit per slot: whether it is live. Other neighbors are deleted.
     pub live: DevicePtr<u32>,
     /// `[rows]`: live vertices with deleted neighbors.
     pub vertices: DevicePtr<u32>,
-    /// `[rows][edges_stride]`: their new rows, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[rows][edges_stride]`: the new rows of `vertices`, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub ids: DevicePtrMut<u32>,
     /// Number of vertices.
     pub rows: u32,
 }
 
 /// A hash of the index of a run of [`BatchCandidatesArgs::every`] vertices; its remainder is the vertex of the run that
-/// the first round takes. The same as in `jasper_vamana::PeerSampling`.
+/// the first round takes. `jasper_vamana::PeerSampling` uses the same hash.
 #[cfg(feature = "kernels")]
 pub(super) const fn sampled(number: u32) -> u32 {
     number.wrapping_mul(0x9E37_79B1) >> 16

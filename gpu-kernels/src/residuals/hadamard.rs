@@ -20,11 +20,11 @@ const ROUNDS: usize = 4;
 /// The memory of a row that is rotated.
 trait RowMemory: Copy {
     /// # Safety
-    /// Coordinate `i` is there, and this lane's.
+    /// The row has coordinate `i`, which belongs to this lane.
     unsafe fn get(self, i: u32) -> f32;
 
     /// # Safety
-    /// As for [`Self::get`].
+    /// The same as for [`Self::get`].
     unsafe fn put(self, i: u32, x: f32);
 }
 
@@ -56,7 +56,7 @@ impl RowMemory for DevicePtrMut<f32> {
     }
 }
 
-/// Steps of a Hadamard transform between `N` values of a lane, the nearest first.
+/// The steps of a Hadamard transform between `N` values of a lane, smallest distance first.
 #[inline(always)]
 fn butterflies<const N: usize>(x: &mut [f32; N]) {
     let mut half = 1;
@@ -73,12 +73,12 @@ fn butterflies<const N: usize>(x: &mut [f32; N]) {
 /// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers.
 ///
 /// # Safety
-/// There are the row and its factors; `layers` is a multiple of `N`. Whole warp.
+/// The row and its factors exist; `layers` is a multiple of `N`. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
     let mut layer = 0;
     while layer < layers {
-        // SAFETY: coordinates of this lane in layers of the window.
+        // SAFETY: the coordinates belong to this lane, in layers of the window.
         unsafe {
             let at = first + layer * WARP_SIZE + warp::lane_id();
             let mut x = [0.0; N];
@@ -104,14 +104,14 @@ unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f3
 /// A later pass of a window of `layers`: the butterflies between `N` layers that are `apart`.
 ///
 /// # Safety
-/// There is such a row; `layers` is a multiple of `N * apart`.
+/// The row exists; `layers` is a multiple of `N * apart`.
 #[inline(always)]
 unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
     let mut number = 0;
     while number < layers / N as u32 {
         let layer = number / apart * apart * N as u32 + number % apart;
         let at = first + layer * WARP_SIZE + warp::lane_id();
-        // SAFETY: coordinates of this lane in layers of the window.
+        // SAFETY: the coordinates belong to this lane, in layers of the window.
         unsafe {
             let mut x = [0.0; N];
             for i in 0..N {
@@ -129,7 +129,7 @@ unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u
 /// All rounds on one row.
 ///
 /// # Safety
-/// There is such a row. Whole warp.
+/// The row exists. All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
     let layers = args.dimension / WARP_SIZE;
@@ -138,7 +138,8 @@ unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
     for round in 0..ROUNDS {
         let factors = args.factors.add(round * args.dimension as usize);
         let first = if round % 2 == 0 { 0 } else { layers - window };
-        // SAFETY: layers of the row; a window is two layers at least, for there are as many; the warp is whole.
+        // SAFETY: the layers are those of the row, which has at least two, as does a window; the warp is converged
+        // here.
         unsafe {
             let mut layer = if first == 0 { window } else { 0 };
             let end = if first == 0 { layers } else { first };
@@ -187,7 +188,7 @@ unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
 /// A step of Kac's walk, which rotates the two halves of a row towards each other.
 ///
 /// # Safety
-/// The row is there.
+/// The row exists.
 #[inline(always)]
 unsafe fn kac_step<P: RowMemory>(row: P, dimension: u32) {
     let half = dimension / 2;
@@ -206,7 +207,7 @@ unsafe fn kac_step<P: RowMemory>(row: P, dimension: u32) {
 /// Rotates rows in shared memory; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say; a block has shared memory for a row per warp.
+/// The arguments are as the docs of their fields say; a block has shared memory for a row per warp.
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_shared(args: RotateArgs) {
     let number = row_of_warp();
@@ -216,7 +217,7 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
     let row = args.values.add(number * args.dimension as usize);
     let shared_row =
         shared::dynamic_shared_mem::<f32>().add(thread::thread_idx_x() / WARP_SIZE * args.dimension);
-    // SAFETY: a row that there is, and a place for it that is this warp's; what one lane writes, no other reads.
+    // SAFETY: the row exists, and its place in shared memory belongs to this warp; no lane reads what another writes.
     unsafe {
         let mut at = warp::lane_id();
         while at < args.dimension {
@@ -235,12 +236,12 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
 /// Rotates rows of any length in global memory; one warp per row.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_global(args: RotateArgs) {
     let number = row_of_warp();
     if number < args.rows as usize {
-        // SAFETY: a row that there is; what one lane writes, no other reads or writes.
+        // SAFETY: the row exists; no lane reads or writes what another writes.
         unsafe { rotate(args.values.add(number * args.dimension as usize), &args) };
     }
 }

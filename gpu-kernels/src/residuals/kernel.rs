@@ -13,7 +13,7 @@ trait ToF32 {
     /// Coordinate `i` of a row.
     ///
     /// # Safety
-    /// There is such a coordinate, and it is not written during the launch.
+    /// The coordinate exists, and it is not written during the launch.
     unsafe fn coordinate(row: DevicePtr<u8>, i: u32) -> f32;
 }
 
@@ -36,14 +36,14 @@ to_f32! {
 }
 
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[inline(always)]
 unsafe fn residuals<E: ToF32>(args: ResidualArgs) {
     let number = row_of_warp();
     if number >= args.selection.len as usize {
         return;
     }
-    // SAFETY: there is such a row; each lane accesses its own coordinates of the output; whole warps call the
+    // SAFETY: the row exists; each lane accesses its own coordinates of the output; each warp is converged at the
     // collectives.
     unsafe {
         let row = args.rows.add(args.selection.slot(number) * args.row_bytes as usize);
@@ -81,7 +81,7 @@ macro_rules! entries {
             /// Residuals of rows of one element.
             ///
             /// # Safety
-            /// As the fields of the arguments say.
+            /// The arguments are as the docs of their fields say.
             #[kernel(max_threads = 256)]
             pub unsafe fn $name(args: ResidualArgs) {
                 // SAFETY: the caller's promise.

@@ -1,7 +1,8 @@
 //! Residuals of vectors, and their fast rotation: the input of the encoders.
 //!
-//! The results equal those of `jasper_quant` to the bit. A warp has a row and each lane every 32nd coordinate, so sums
-//! are added in the order of the CPU (`sums`), and all but five steps of a Hadamard transform stay within a lane.
+//! The results equal those of `jasper_quant` to the bit. A warp processes one row, and each lane every 32nd coordinate.
+//! Sums are therefore added in the order of the CPU (`sums`), and all but five steps of a Hadamard transform stay
+//! within a lane.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -49,9 +50,9 @@ pub struct ResidualArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RowSelectionArgs {
-    /// `[len]`: their slots; null for neighbors, from `first` on.
+    /// `[len]`: the slots of the rows; null for consecutive rows from `first` on.
     pub slots: DevicePtr<u32>,
-    /// Slot of the first, where there is no list.
+    /// Slot of the first row, if `slots` is null.
     pub first: u32,
     /// Number of rows.
     pub len: u32,
@@ -61,7 +62,7 @@ impl RowSelectionArgs {
     /// The slot of row `number`.
     ///
     /// # Safety
-    /// `number` is below `len`, and the list is that long if there is one.
+    /// `number` is below `len`, and `slots` is null or has `len` elements.
     #[cfg(feature = "kernels")]
     #[inline(always)]
     pub(crate) unsafe fn slot(&self, number: usize) -> usize {

@@ -63,7 +63,7 @@ impl Kernel for Rotate {
     }
 
     /// # Panics
-    /// If the dimension is not a multiple of 64, or a row does not fit the shared memory it is to be in.
+    /// Panics if the dimension is not a multiple of 64, or a row that is rotated in shared memory does not fit there.
     fn launch(&self, args: &RotateArgs) -> Launch {
         assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
         match self.0 {

@@ -9,7 +9,7 @@ use crate::graph::NO_SLOT;
 /// Copies rows of a table.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn copy_rows(args: CopyArgs) {
     let row = row_of_warp();
@@ -36,7 +36,7 @@ pub unsafe fn copy_rows(args: CopyArgs) {
 /// Renames the neighbors of vertices that remain.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn rename_edges(args: RenameArgs) {
     let row = row_of_warp();
@@ -45,7 +45,8 @@ pub unsafe fn rename_edges(args: RenameArgs) {
     }
     let edges = args.edges.add(row * args.edges_stride as usize);
     warp_stride(args.edges_stride, |place| {
-        // SAFETY: a place of the row, which no other lane has; the table is of the slots between.
+        // SAFETY: the element of the row belongs to this lane alone; `renamed` has an element for each slot from `kept`
+        // to `slots`.
         unsafe {
             let place = place as usize;
             let slot = global::load(edges.at(place));

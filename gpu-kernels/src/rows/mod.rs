@@ -43,7 +43,7 @@ pub struct RenameArgs {
     pub edges: DevicePtrMut<u32>,
     /// `[slots - kept]`: the new slot of each slot from `kept` on.
     pub renamed: DevicePtr<u32>,
-    /// Slots that remain: neighbors in other slots are renamed.
+    /// Number of slots that remain. Neighbors in higher slots are renamed.
     pub kept: u32,
     /// Slots before the move.
     pub slots: u32,

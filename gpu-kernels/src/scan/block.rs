@@ -4,13 +4,13 @@ use cuda_std::prelude::*;
 
 use super::LookBack;
 
-/// The index of this block's tile. Whole block; a barrier.
+/// The index of this block's tile. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// `word` is shared memory that nothing else uses.
 #[inline(always)]
 pub(crate) unsafe fn take_tile(look_back: &LookBack, word: Shared<u32>) -> u32 {
-    // SAFETY: one thread writes the word, the others read it past the barrier.
+    // SAFETY: one thread writes the word, the others read it after the barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             word.store(atomic::add(look_back.tickets.at(0), 1).wrapping_sub(look_back.first_ticket));
@@ -20,16 +20,16 @@ pub(crate) unsafe fn take_tile(look_back: &LookBack, word: Shared<u32>) -> u32 {
     }
 }
 
-/// The inclusive prefix sum of `value` over the lanes. Whole warp.
+/// The inclusive prefix sum of `value` over the lanes. Called by the whole warp.
 ///
 /// # Safety
-/// Called by all lanes of a warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     let mut sum = value;
     let mut distance = 1;
     while distance < warp::WARP_SIZE {
-        // SAFETY: all lanes are here.
+        // SAFETY: the warp is converged here.
         let (below, exists) =
             unsafe { warp::warp_shuffle_up(warp::FULL_MASK, sum, distance, warp::WARP_SIZE) };
         if exists {
@@ -40,8 +40,8 @@ pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     sum
 }
 
-/// The sum over the warps before this one, and over all `WARPS`. `sum` is the sum of a warp in its last lane. Whole
-/// block; a barrier.
+/// The sum over the warps before this one, and over all `WARPS`. `sum` is the sum of a warp in its last lane. Called by
+/// the whole block, with a barrier.
 ///
 /// # Safety
 /// `sums` are `WARPS` words of shared memory that nothing else uses.
@@ -49,7 +49,7 @@ pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
 pub(crate) unsafe fn block_sums<const WARPS: u32>(sum: u32, sums: Shared<u32>) -> (u32, u32) {
     let this = thread::thread_idx_x() / warp::WARP_SIZE;
     let (mut before, mut all) = (0u32, 0u32);
-    // SAFETY: one lane a warp writes, all read past the barrier.
+    // SAFETY: one lane per warp writes, and all threads read after the barrier.
     unsafe {
         if warp::lane_id() == warp::WARP_SIZE - 1 {
             sums.add(this).store(sum);

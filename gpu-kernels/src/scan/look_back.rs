@@ -1,4 +1,4 @@
-//! Decoupled look-back (Merrill and Garland, 2016): how a tile learns the sum of all tiles before it, in one launch.
+//! Decoupled look-back (Merrill and Garland, 2016): computes the sum of all tiles before a tile, in one launch.
 //!
 //! ```text
 //! sum_before(tile):
@@ -14,11 +14,11 @@
 //! Deviations made for speed, and why they are right:
 //!
 //! 1. *Sum and status share one 64-bit word*, so no fence is needed: a thread that sees the status sees the sum.
-//! 2. *Tiles are numbered in the order in which their blocks start*, by a ticket. Every tile that is waited for is
-//!    therefore running already, and the wait ends whatever order the device starts blocks in.
+//! 2. *Tiles are numbered in the order in which their blocks start*, by a ticket. A block therefore waits only for
+//!    blocks that are already running, so the wait ends, whatever order the device starts blocks in.
 //! 3. *Statuses are stamps that grow from launch to launch*, so the words are not cleared between launches.
-//! 4. *Several tiles are read at once*: 4 by one thread, or 32 by a warp. The loads overlap, and what was read of tiles
-//!    behind the nearest prefix is ignored.
+//! 4. *Several tiles are read at once*: 4 by one thread, or 32 by a warp. The loads overlap. Words of tiles before the
+//!    nearest prefix are ignored.
 
 use cuda_std::prelude::*;
 
@@ -52,14 +52,15 @@ impl LookBack {
         Column { first: self.words.at(column as usize), stride: columns as usize, stamp: self.stamp }
     }
 
-    /// The sum of all tiles before `tile`, whose own sum is `sum`, with one column per tile. Whole block; a barrier.
+    /// The sum of all tiles before `tile`, whose own sum is `sum`, with one column per tile. Called by the whole block,
+    /// with a barrier.
     ///
     /// # Safety
     /// `slot` is a word of shared memory that nothing else uses.
     #[inline(always)]
     pub(crate) unsafe fn sum_before(&self, tile: u32, sum: u32, slot: Shared<u32>) -> u32 {
         let column = self.column(0, 1);
-        // SAFETY: one lane publishes and writes the slot, the others read it past the barrier; a tile publishes its
+        // SAFETY: one lane publishes and writes the slot, the others read it after the barrier; a tile publishes its
         // aggregate before it waits for any other.
         unsafe {
             if thread::thread_idx_x() < warp::WARP_SIZE {
@@ -79,29 +80,29 @@ impl LookBack {
 }
 
 impl Column {
-    /// Publishes the sum of the tile alone. One thread.
+    /// Publishes the sum of the tile alone. Called by one thread.
     ///
     /// # Safety
-    /// The words have room for the tile; one thread publishes it in a launch, its aggregate first.
+    /// The words have room for the tile. In each launch one thread publishes it, its aggregate first.
     #[inline(always)]
     pub(crate) unsafe fn publish_aggregate(self, tile: u32, sum: u32) {
-        // Tile 0 has none before it.
+        // No tile comes before tile 0, so its aggregate is its prefix.
         let stamp = if tile == 0 { self.stamp + 2 } else { self.stamp + 1 };
         // SAFETY: the caller's promise.
         unsafe { self.publish(tile, stamp, sum) }
     }
 
-    /// Publishes the sum of the tile and all tiles before it. One thread.
+    /// Publishes the sum of the tile and all tiles before it. Called by one thread.
     ///
     /// # Safety
-    /// As for [`publish_aggregate`](Self::publish_aggregate).
+    /// The same as for [`publish_aggregate`](Self::publish_aggregate).
     #[inline(always)]
     pub(crate) unsafe fn publish_prefix(self, tile: u32, sum: u32) {
         // SAFETY: the caller's promise.
         unsafe { self.publish(tile, self.stamp + 2, sum) }
     }
 
-    /// The sum of all tiles before `tile`. One thread.
+    /// The sum of all tiles before `tile`. Called by one thread.
     ///
     /// # Safety
     /// Every earlier tile publishes its aggregate in this launch, without waiting for this thread.
@@ -113,7 +114,7 @@ impl Column {
         while remaining > 0 {
             let mut words = [0; WINDOW];
             for (back, word) in words.iter_mut().enumerate() {
-                // SAFETY: a word of an earlier tile.
+                // SAFETY: the word is that of an earlier tile.
                 *word = unsafe { global::load_relaxed(self.word(remaining.saturating_sub(1 + back as u32))) };
             }
             let mut pending = false;
@@ -140,10 +141,10 @@ impl Column {
         sum
     }
 
-    /// The sum of all tiles before `tile`. Whole warp: lane `l` reads the tile `l` places before the last.
+    /// The sum of all tiles before `tile`. Lane `l` reads the `l`-th tile before `tile - 1`. Called by the whole warp.
     ///
     /// # Safety
-    /// As for [`sum_before`](Self::sum_before); called by all lanes of a warp.
+    /// The same as for [`sum_before`](Self::sum_before); all 32 lanes of the warp call this together.
     #[inline(always)]
     pub(crate) unsafe fn sum_before_by_warp(self, tile: u32) -> u32 {
         let lane = warp::lane_id();
@@ -151,7 +152,7 @@ impl Column {
         // The number of tiles to add.
         let mut remaining = tile;
         while remaining > 0 {
-            // SAFETY: a word of an earlier tile; all lanes see the same ballots, and so stay together.
+            // SAFETY: the word is that of an earlier tile; all lanes see the same ballots, so the warp stays converged.
             unsafe {
                 let status = self.read(global::load_relaxed(self.word(remaining.saturating_sub(1 + lane))));
                 let prefixes = warp::warp_vote_ballot(warp::FULL_MASK, matches!(status, Status::Prefix(_)));

@@ -1,12 +1,12 @@
 //! Decoupled look-back and stream compaction.
 //!
-//! The blocks of one launch learn the sum of everything in front of them while they run, so that a scan reads its input
-//! once. [`sort`](crate::sort) uses the look-back for the positions of digits, [`groups`](crate::groups) and
+//! The blocks of one launch compute the sum over all earlier blocks while they run, so a scan reads its input once.
+//! [`sort`](crate::sort) uses the look-back for the positions of digits, [`groups`](crate::groups) and
 //! [`bits`](crate::bits) use the selection. `look_back` has the algorithm.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `look_back` | how a tile learns the sum of all tiles before it |
+//! | `look_back` | the sum of all tiles before a tile |
 //! | `block` | sums over a warp and a block, and the numbering of tiles |
 //! | `select` | stream compaction: lists the numbers that satisfy a predicate |
 //! | `tile_states` | [`TileStates`]: the status words, from one launch to the next |
@@ -44,7 +44,7 @@ pub struct LookBack {
     /// `[tiles][columns]`: status words. The upper half is a stamp, the lower half a sum: that of the tile alone for
     /// `stamp + 1`, that of the tile and all tiles before it for `stamp + 2`.
     pub words: DevicePtrMut<u64>,
-    /// `[1]`: tickets drawn. Blocks number their tiles by it, in the order in which they start.
+    /// `[1]`: the number of tickets drawn. A block draws a ticket when it starts, which numbers its tile.
     pub tickets: DevicePtrMut<u32>,
     /// The ticket of tile 0.
     pub first_ticket: u32,
@@ -64,7 +64,7 @@ impl LookBack {
     }
 }
 
-/// Tiles of a selection from `len` numbers: at least one, which writes the count.
+/// Number of tiles of a selection from `len` numbers, at least one, which writes the count.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const fn select_tiles(len: u32) -> u32 {
     if len == 0 { 1 } else { len.div_ceil(SELECT_TILE) }

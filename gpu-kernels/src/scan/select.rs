@@ -11,11 +11,11 @@ use crate::collectives::rank_in;
 
 const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
 
-/// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. Returns the number of all listed
-/// to one thread of the last tile. Whole block.
+/// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. One thread of the last tile gets
+/// the number of all listed. Called by the whole block.
 ///
 /// # Safety
-/// `look_back` is that of the launch, with as many tiles as hold `len` numbers; `list` has room for the selected ones.
+/// `look_back` is the launch's, with as many tiles as hold `len` numbers; `list` has room for the selected ones.
 #[inline(always)]
 pub(crate) unsafe fn select(
     look_back: &LookBack,
@@ -25,8 +25,8 @@ pub(crate) unsafe fn select(
     first: u32,
 ) -> Option<u32> {
     let [slot, before, sums] = [0, 1, 2].map(|word| shared::dynamic_shared_mem::<u32>().add(word));
-    // SAFETY: the whole block calls the collectives; the words of shared memory are disjoint; there is room for the
-    // list.
+    // SAFETY: all threads of the block call the collectives; the words of shared memory are disjoint; there is room for
+    // the list.
     unsafe {
         let tile = take_tile(look_back, slot);
         let own = tile as usize * SELECT_TILE as usize + first_of_lane();
@@ -45,10 +45,10 @@ fn first_of_lane() -> usize {
     (warp * SELECT_NUMBERS as u32 * warp::WARP_SIZE + warp::lane_id()) as usize
 }
 
-/// For each row of the warp, the lanes whose numbers are wanted. Whole warp.
+/// For each row of the warp, the lanes whose numbers are wanted. Called by the whole warp.
 ///
 /// # Safety
-/// Called by all lanes of a warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn find(own: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SELECT_NUMBERS] {
     let mut found = [false; SELECT_NUMBERS];
@@ -56,7 +56,7 @@ unsafe fn find(own: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SE
         let number = own + row * warp::WARP_SIZE as usize;
         *found = number < len as usize && wanted(number);
     }
-    // SAFETY: all lanes are here.
+    // SAFETY: the warp is converged here.
     found.map(|found| unsafe { warp::warp_vote_ballot(warp::FULL_MASK, found) })
 }
 

@@ -16,7 +16,7 @@ impl<S: Stream> TileStates<S> {
     /// Allocates the words of `tiles` tiles with `columns` sums each.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub(crate) fn allocate(stream: &S, tiles: usize, columns: usize) -> Result<Self, S::Error> {
         let mut words = stream.allocate(tiles * columns)?;
         stream.fill(&mut words, 0)?;
@@ -30,7 +30,7 @@ impl<S: Stream> TileStates<S> {
         (tiles * columns * size_of::<u64>() + size_of::<u32>()) as u64
     }
 
-    /// Calls `launch` with the look-back of a launch of `tiles` tiles, all of which it must launch unless it fails.
+    /// Calls `launch` with the look-back of a launch of `tiles` tiles. Unless it fails, it must launch all of them.
     pub(crate) fn launch(
         &mut self,
         stream: &S,

@@ -2,15 +2,18 @@
 //! together.
 //!
 //! An entry that is below the last entry of the list, and not in it, goes into the buffer. A full buffer is sorted and
-//! merged, so that entries move once for many entries. The nearest unexpanded entry of both is expanded, so that the
-//! order is that of a plain list:
+//! merged, so that the entries of the list move once for many new ones. The next vertex to expand is the nearest
+//! unexpanded entry of list and buffer, so the order is that of a plain list:
 //!
-//! - An entry that the list drops or never takes has `width` nearer entries from then on: entries only get nearer.
-//! - Before the nearest unexpanded entry of both come expanded ones only: at most those that the list has before its
-//!   first unexpanded entry, and those of the buffer. If these could be `width`, the buffer is merged first.
-//! - A vertex may be in the buffer more than once. Expanding it marks the copies that are there; if one that came later
-//!   is the nearest, a marked copy is found, and the vertex is not expanded again. A merge keeps one copy, the expanded
-//!   one, which sorts first. No vertex is in list and buffer: when the list changes, the buffer is empty.
+//! - An entry that the list drops or never takes has `width` nearer entries from then on, because the entries of the
+//!   list only get nearer.
+//! - A vertex may be expanded only if it is among the `width` nearest. All entries before the nearest unexpanded one
+//!   are expanded: some of those that the list has before its first unexpanded entry, and some of those in the buffer.
+//!   If these could be `width` or more, the buffer is merged first.
+//! - A vertex may be in the buffer more than once. Expanding it marks all copies in the buffer. If a copy that comes
+//!   later is the nearest entry, a marked copy is found, and the vertex is not expanded again. A merge keeps one copy,
+//!   the expanded one, which sorts first. No vertex is in both list and buffer, because the buffer is empty whenever
+//!   the list changes.
 
 use cuda_std::prelude::*;
 
@@ -46,7 +49,8 @@ impl Frontier for BufferedList {
 
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; the buffer has room for the entries.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; the buffer has room for the
+        // entries.
         unsafe {
             while warp::warp_vote_any(warp::FULL_MASK, entry < self.list.bound()) {
                 let is_new = entry < self.list.bound() && !self.list.contains(entry);
@@ -66,7 +70,8 @@ impl Frontier for BufferedList {
 
     #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; a lane marks what it alone reads.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; each lane marks an entry that it
+        // alone reads.
         unsafe {
             loop {
                 let listed = self.list.nearest_unexpanded();
@@ -99,7 +104,7 @@ impl Frontier for BufferedList {
     #[inline(always)]
     unsafe fn flush(&mut self) {
         if self.buffered > 0 {
-            // SAFETY: the whole warp comes here, and the buffer has entries.
+            // SAFETY: the warp is converged here, and the buffer has entries.
             unsafe { self.merge() };
         }
     }
@@ -112,10 +117,10 @@ impl Frontier for BufferedList {
 }
 
 impl BufferedList {
-    /// The entry of the buffer that is this lane's; [`NO_ENTRY`] if there are fewer.
+    /// The entry of this lane in the buffer; [`NO_ENTRY`] past the last.
     ///
     /// # Safety
-    /// What lanes wrote into the buffer, all have seen.
+    /// The warp has synchronized since the buffer was written.
     #[inline(always)]
     unsafe fn buffered_entry(&self) -> u64 {
         let lane = warp::lane_id();
@@ -126,11 +131,11 @@ impl BufferedList {
     /// Marks every copy of `entry` in the buffer.
     ///
     /// # Safety
-    /// Whole warp; `own` is that of [`Self::buffered_entry`].
+    /// All 32 lanes of the warp call this together; `own` is the result of [`Self::buffered_entry`].
     #[inline(always)]
     unsafe fn mark_expanded(&self, own: u64, entry: u64) {
         if own == entry {
-            // SAFETY: a lane writes where it has read, which no other does before a merge.
+            // SAFETY: a lane writes where it has read, and no other lane does before a merge.
             unsafe { self.buffer.add(warp::lane_id()).store(entry & !UNEXPANDED) };
         }
     }
@@ -138,10 +143,10 @@ impl BufferedList {
     /// Merges the buffer into the list: the place of an entry is its rank in both.
     ///
     /// # Safety
-    /// Whole warp; the buffer has entries.
+    /// All 32 lanes of the warp call this together; the buffer has entries.
     #[inline(always)]
     unsafe fn merge(&mut self) {
-        // SAFETY: the whole warp comes here; buffered entries are not in the list.
+        // SAFETY: the warp is converged here; buffered entries are not in the list.
         unsafe {
             let own = sorted(self.buffered_entry());
             let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP_SIZE);

@@ -16,10 +16,10 @@ macro_rules! entry {
         $rows:ident $entry:ident($Args:ty): $searcher:ident $(<$frontier:ty>)?, $scorer:ty,
         $threads:tt threads, $blocks:tt blocks
     ) => {
-        /// A search, as its name says.
+        /// A beam search; its name gives the rows or codes, and the frontier or team.
         ///
         /// # Safety
-        /// The arguments are as their type says, and the launch is the one planned for them.
+        /// The arguments are as the docs of their fields say, and the launch is the one planned for them.
         #[kernel(name = search_ $rows _ $entry, max_threads = $threads, min_blocks = $blocks)]
         pub unsafe fn $entry(args: $Args) {
             // SAFETY: the caller's promise.
@@ -28,9 +28,9 @@ macro_rules! entry {
     };
 }
 
-/// The kernels of one kind of rows: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for beams of
-/// up to 32, 64 and 128; `wide` has it in shared memory; `team` searches with several warps. `$b1` to `$wide` are the
-/// blocks per multiprocessor that registers are limited for.
+/// The kernels of one row kind: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for beams of up
+/// to 32, 64 and 128; `wide` has it in shared memory; `team` searches with several warps. `$b1` to `$wide` are the
+/// launch bounds, in resident blocks per multiprocessor.
 macro_rules! entries_of_rows {
     ($rows:ident($Args:ty): $b1:tt $b2:tt $b4:tt $wide:tt, team $threads:tt, $scorer:ty, $team_scorer:ty) => {
         mod $rows {
@@ -64,7 +64,8 @@ macro_rules! body {
     };
 }
 
-/// Loads in flight per lane of a team: sixteen warps have half of the registers that a search by one warp may use.
+/// Loads in flight per lane of a team. A lane of its sixteen warps has half of the registers that a search by one warp
+/// may use.
 const TEAM_LOADS: usize = 8;
 
 macro_rules! exact_entries {

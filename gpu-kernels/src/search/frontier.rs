@@ -5,17 +5,17 @@ use cuda_std::prelude::*;
 use crate::WARP_SIZE;
 use crate::collectives::lanes_below;
 
-/// Stands for no entry: sorts last, and counts as expanded.
+/// Stands for no entry. It sorts last, and counts as expanded.
 pub(super) const NO_ENTRY: u64 = u64::MAX - 1;
 
-/// Whether both are the same vertex, expanded or not.
+/// Whether both entries name the same vertex, expanded or not.
 #[inline(always)]
 pub(super) fn is_same_vertex(a: u64, b: u64) -> bool {
     (a ^ b) >> 1 == 0
 }
 
-/// The nearest `width` of all entries offered, in rising order and distinct. Owned by one warp: all its lanes make
-/// every call, with equal arguments where an argument is not said to be per lane.
+/// The nearest `width` of all entries offered, in rising order and distinct. One warp owns it: all its lanes make every
+/// call, with equal arguments unless an argument is per lane.
 pub(super) trait Frontier: Sized {
     /// Whether the entries are in shared memory, not in registers.
     const IN_SHARED_MEMORY: bool;
@@ -23,40 +23,40 @@ pub(super) trait Frontier: Sized {
     /// An empty frontier of `width` entries, in shared memory of the size planned.
     ///
     /// # Safety
-    /// Whole warp, which alone uses the memory.
+    /// All 32 lanes of the warp call this together, and no other warp uses the memory.
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self;
 
-    /// Inserts one entry per lane, [`NO_ENTRY`] for none. Entries already present, and duplicates among the lanes, are
-    /// dropped.
+    /// Inserts one entry per lane; [`NO_ENTRY`] stands for none. Entries already present, and duplicates among the
+    /// lanes, are dropped.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn offer(&mut self, entry: u64);
 
     /// Marks the nearest unexpanded entry as expanded and returns it; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn expand_nearest(&mut self) -> u64;
 
-    /// Inserts entries that are still buffered: needed before [`Self::entry`].
+    /// Inserts entries that are still buffered. Must be called before [`Self::entry`].
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn flush(&mut self);
 
-    /// Entry `index`, which is per lane; [`NO_ENTRY`] past the last. Nothing was offered since the last
+    /// Entry `index`, which is per lane; [`NO_ENTRY`] past the last. No entry has been offered since the last
     /// [`Self::flush`].
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     unsafe fn entry(&self, index: u32) -> u64;
 }
 
 /// Sorts the entries of the lanes in rising order: a bitonic sort.
 ///
 /// # Safety
-/// Whole warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
     let lane = warp::lane_id();
@@ -64,7 +64,7 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
     while run <= WARP_SIZE {
         let mut stride = run / 2;
         while stride > 0 {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             let other = unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, entry, stride, WARP_SIZE).0 };
             let keeps_lower = (lane & run == 0) == (lane & stride == 0);
             entry = if (other < entry) == keeps_lower { other } else { entry };
@@ -78,9 +78,10 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
 /// Whether a lane below has the same vertex.
 ///
 /// # Safety
-/// Whole warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 pub(super) unsafe fn is_duplicate_in_warp(entry: u64) -> bool {
-    // SAFETY: the whole warp comes here. The id tells the vertex, and lanes without one have the same.
+    // SAFETY: the warp is converged here. The lower half of an entry identifies the vertex, and is the same in all
+    // lanes without one.
     unsafe { warp::warp_match_any(warp::FULL_MASK, entry as u32) & lanes_below() != 0 }
 }

@@ -1,7 +1,7 @@
-//! The frontier of a team: a sorted list in shared memory, into which entries are inserted at once. The frontier of
-//! wide beams, [`BufferedList`](super::buffered_list::BufferedList), keeps its sorted part in one.
+//! The frontier of a team: a sorted list in shared memory, into which entries are inserted at once. It is also the
+//! sorted part of the frontier of wide beams, [`BufferedList`](super::buffered_list::BufferedList).
 //!
-//! Lane `i % 32` alone reads entry `i` in scans, marks it and moves it.
+//! Only lane `i % 32` scans, marks and moves entry `i`.
 
 use cuda_std::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 use crate::neighbor::UNEXPANDED;
 
-/// A frontier of any width. One warp has it.
+/// A frontier of any width, owned by one warp.
 pub(super) struct List {
     /// `[width]`: entries, the first `len` of them.
     entries: Shared<u64>,
@@ -29,10 +29,10 @@ impl Frontier for List {
         Self { entries: memory, width, len: 0, cursor: 0, bound: NO_ENTRY }
     }
 
-    /// The place of an entry is its rank in the list plus its rank among the new entries.
+    /// Inserts each new entry at its rank in the list plus its rank among the new entries.
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
             if !warp::warp_vote_any(warp::FULL_MASK, entry < self.bound) {
                 return;
@@ -49,7 +49,7 @@ impl Frontier for List {
 
     #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe {
             let nearest = self.nearest_unexpanded();
             if nearest != NO_ENTRY {
@@ -70,7 +70,7 @@ impl Frontier for List {
 }
 
 impl List {
-    /// The last entry of a full list: entries that are not below it are dropped.
+    /// The last entry of a full list. Entries that are not below it are dropped.
     #[inline(always)]
     pub(super) fn bound(&self) -> u64 {
         self.bound
@@ -88,10 +88,10 @@ impl List {
         self.cursor
     }
 
-    /// Entries below the entry of this lane, expanded or not.
+    /// The number of entries of the list below the entry of this lane, expanded or not.
     ///
     /// # Safety
-    /// What lanes wrote into the list, all have seen.
+    /// The warp has synchronized since the list was written.
     #[inline(always)]
     pub(super) unsafe fn rank(&self, entry: u64) -> u32 {
         let mut rank = 0;
@@ -110,7 +110,7 @@ impl List {
     /// Whether the vertex of this lane's entry is in the list.
     ///
     /// # Safety
-    /// As for [`Self::rank`].
+    /// The same as for [`Self::rank`].
     #[inline(always)]
     pub(super) unsafe fn contains(&self, entry: u64) -> bool {
         // SAFETY: the caller's promise; a rank is at most the length of the list.
@@ -120,12 +120,12 @@ impl List {
     /// The nearest entry that is not expanded; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
         let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
         while chunk < self.len {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             unsafe {
                 let (entry, lanes) = self.unexpanded_in(chunk);
                 if lanes != 0 {
@@ -143,10 +143,10 @@ impl List {
     /// Marks the entry that [`Self::nearest_unexpanded`] has just returned as expanded.
     ///
     /// # Safety
-    /// Whole warp; there is such an entry.
+    /// All 32 lanes of the warp call this together; there is such an entry.
     #[inline(always)]
     pub(super) unsafe fn mark_nearest(&mut self) {
-        // SAFETY: the whole warp comes here; cursor < len.
+        // SAFETY: the warp is converged here; cursor < len.
         unsafe {
             if warp::lane_id() == self.cursor % WARP_SIZE {
                 let entry = self.entries.add(self.cursor);
@@ -161,10 +161,10 @@ impl List {
     /// them.
     ///
     /// # Safety
-    /// Whole warp, which alone uses the places.
+    /// All 32 lanes of the warp call this together, and no other warp uses the places.
     #[inline(always)]
     pub(super) unsafe fn copy_unexpanded(&self, count: u32, places: Shared<u64>) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places below their number.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; indices are below `count`.
         unsafe {
             let mut found = 0;
             let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
@@ -188,28 +188,29 @@ impl List {
     /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not expanded.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn unexpanded_in(&self, chunk: u32) -> (u64, u32) {
         let place = chunk + warp::lane_id();
-        // SAFETY: the whole warp comes here; lane p % 32 alone writes entry p, except during insertion, whose
-        // entries are visible after the sync.
+        // SAFETY: the warp is converged here; lane p % 32 alone writes entry p, except during insertion, whose entries
+        // are visible after the sync.
         unsafe {
             let entry = self.entry(place);
             (entry, warp::warp_vote_ballot(warp::FULL_MASK, entry & UNEXPANDED != 0))
         }
     }
 
-    /// Inserts the entry of each lane that has a new one at its `place`; entries past the width are dropped. Entries
-    /// move up from the end on, 32 at a time, as far as a new entry comes before them.
+    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the width are dropped. Starting from
+    /// the end, 32 at a time, the entries that come after a new one move up.
     ///
     /// # Safety
-    /// Whole warp. New entries are not in the list, and places are their ranks in what the list and they are together.
+    /// All 32 lanes of the warp call this together. New entries are not in the list, and each `place` is the rank of
+    /// the entry in the union of the list and the new entries.
     #[inline(always)]
     pub(super) unsafe fn insert_ranked(&mut self, own: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; places are below the width. Entries
-        // come from at most 32 places before, which are written after a sync.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the width.
+        // Entries come from at most 32 places before, which are written after a sync.
         unsafe {
             let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
             let len = self.width.min(self.len + lanes.count_ones());
@@ -250,17 +251,17 @@ impl List {
 /// Entries compared per step of the loop.
 const COMPARED: u32 = 8;
 
-/// How many of the first `len` entries of lanes are below that of this lane, of equal ones those of lanes before.
-/// Unlike the steps of a sort, these comparisons are independent.
+/// The rank of this lane's entry among the entries of the first `len` lanes; of equal entries, those of lower lanes
+/// come first. Unlike the steps of a sort, these comparisons are independent.
 ///
 /// # Safety
-/// Whole warp; from `len` on all lanes have [`NO_ENTRY`].
+/// All 32 lanes of the warp call this together; from `len` on all lanes have [`NO_ENTRY`].
 #[inline(always)]
 unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     let (mut rank, mut first) = (0, 0);
     while first < len {
         for i in 0..COMPARED {
-            // SAFETY: the whole warp comes here; first + i < 32, a multiple of what is compared.
+            // SAFETY: the warp is converged here; first + i < 32, because `COMPARED` divides 32.
             let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, first + i, WARP_SIZE) };
             rank += u32::from(other < entry + u64::from(first + i < warp::lane_id()));
         }

@@ -1,4 +1,4 @@
-//! Beam search on the graph: one kernel from a query to its results, whose state never leaves the multiprocessor.
+//! Beam search on the graph. One kernel takes a query to its results, and its state never leaves the multiprocessor.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -7,15 +7,15 @@
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
-//! | `frontier` | what both search with; `registers`, `list` and `buffered_list` implement it |
-//! | `visited` | the cache of visited ids |
+//! | `frontier` | the trait of frontiers, which `registers`, `list` and `buffered_list` implement |
+//! | `visited` | the visited cache |
 //! | `score` | distances: exact, or estimated from codes |
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
-//! A quantized search reads codes, a tenth of the bytes of vectors or less. The entries that are nearest by estimates,
+//! A quantized search reads codes, a tenth of the bytes of vectors or less. The entries nearest by estimated distance,
 //! the *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
-//! candidates, and that expands nothing.
+//! candidates, and that expands no vertex.
 
 #[cfg(feature = "kernels")]
 mod buffered_list;
@@ -76,19 +76,19 @@ pub const NO_HIT: DeviceHit = [u32::MAX, u32::MAX, f32::INFINITY.to_bits(), u32:
 pub struct SearchArgs {
     /// The graph to search.
     pub graph: GraphArgs,
-    /// `[queries][row_bytes]`: padded as rows are, and of unit length where rows are.
+    /// `[queries][row_bytes]`: the queries, padded as rows are, and normalized if rows are.
     pub queries: DevicePtr<u8>,
     /// `[queries / parts]`: the row of `queries` that each query is. Null if they are the rows in order.
     pub query_rows: DevicePtr<u32>,
-    /// A bit per slot, 32 per word: whether it may be a result. Null if all may.
+    /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries][k]`: the results, nearest first, then those of `fallback`.
+    /// `[queries][k]`: the results, nearest first, then results of `fallback`.
     pub results: DevicePtrMut<DeviceHit>,
-    /// `[queries][k]`: results of an earlier search, which fill up those of this one; [`NO_HIT`] if null.
+    /// `[queries][k]`: results of an earlier search, which fill the places that this search leaves; null for [`NO_HIT`]
+    /// there.
     pub fallback: DevicePtr<DeviceHit>,
-    /// `[queries][candidates_len]`: the first entries of the frontier, to be reranked and so no results of this search;
-    /// then
-    /// [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[queries][candidates_len]`: the vertices of the first entries of the frontier, then
+    /// [`NO_SLOT`](crate::graph::NO_SLOT). They are to be reranked, and are not among the results of this search.
     pub candidates: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
@@ -102,12 +102,12 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices expanded per step, at least 1; the work slots of a team.
+    /// Vertices expanded per step, at least 1; for a team, the number of work slots.
     pub expansions: u32,
-    /// Slots of the visited cache: a power of two from 32 on, or 0 for none.
+    /// Slots of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_slots: u32,
-    /// Start points from one query's list to the next; 0 if all queries share one list. Lists of their own may contain
-    /// [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
+    /// contain [`NO_SLOT`](crate::graph::NO_SLOT).
     pub start_points_stride: u32,
     /// Searches of each query, which count as queries: 1, or the parts of one list of start points, each as long as the
     /// stride, that are searched one by one.

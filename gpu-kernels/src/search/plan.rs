@@ -1,4 +1,4 @@
-//! Which kernel a search launches, and its grid.
+//! Selects the kernel of a search, and its grid.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,9 @@ use crate::{Kernel, Launch, RowShape, Specialization};
 /// The rows that searches by exact distances are compiled for.
 const ROWS: &RowTable = &exact_searches!(row_kinds);
 
-/// Blocks per multiprocessor that there are registers for without spills, a multiple of four: more where fewer loads are
-/// in flight. Halves take more registers than others, because they are converted, and so do rounds.
+/// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill, a multiple of four:
+/// more where fewer loads are in flight. Halves take more registers than other elements, because they are converted;
+/// rounds also take more.
 const fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
     let (is_half, loads) = (matches!(element, ElementKind::F16), shape.steps * shape.rows);
     match shape.units {
@@ -39,11 +40,11 @@ pub struct Search {
 }
 
 impl Search {
-    /// The kernel for rows of `row_bytes` and beams of `beam_width`: that with the smallest frontier. `warps` per query:
-    /// 1, or a team of 8 to 16.
+    /// The kernel for rows of `row_bytes` with the smallest frontier for `beam_width`. `warps` is the number of warps
+    /// per query: a team of 8 to 16, or 1; 2 to 7 mean 1.
     ///
     /// # Panics
-    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_rows(
         element: ElementKind,
         measure: Measure,
@@ -76,7 +77,7 @@ impl Search {
         self.rows.measure
     }
 
-    /// The widest beam it takes.
+    /// The widest beam of this kernel.
     pub const fn max_beam_width(self) -> u32 {
         self.variant.max_beam_width()
     }
@@ -95,7 +96,7 @@ impl Kernel for Search {
     }
 
     /// # Panics
-    /// If an argument is outside of its bounds, or rows are of another shape than this kernel is for.
+    /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
     fn launch(&self, args: &SearchArgs) -> Launch {
         self.rows.check(args.graph.shape);
         self.variant.launch(args, args.graph.shape.query_bytes())
@@ -127,15 +128,15 @@ macro_rules! read_modes {
     };
 }
 
-/// The modes that quantized searches are compiled for, and their part of the names of entries.
+/// The modes that quantized searches are compiled for, each with its infix of the kernel name.
 const READ_MODES: &[(ReadMode, &str)] = &quantized_searches!(read_modes);
 
 /// Codes of up to this many bytes are read by four lanes, with one or two loads each.
 const FOUR_LANES_BYTES: u32 = 160;
 
 impl ReadMode {
-    /// Whether it can read codes of this shape for queries of `level_bytes`. A lane sums all planes of its code by
-    /// shift alone.
+    /// Whether this mode can read codes of this shape for queries of `level_bytes`. [`Self::LanePerRow`] requires a
+    /// [`PlaneShape::shift`] of 0: a lane weighs bits by their place in a word alone.
     fn takes(self, shape: &CodeShape, level_bytes: u32) -> bool {
         let Self::LanePerRow(chunks) = self else { return true };
         let is_plain = |plane: PlaneShape| plane.shift == 0;
@@ -156,11 +157,11 @@ pub struct QuantizedSearch {
 }
 
 impl QuantizedSearch {
-    /// The kernel for codes of this shape, queries of `level_bytes`, and beams of `beam_width`. `warps` per query: 1,
-    /// or a team of 8 from 8 on.
+    /// The kernel for codes of this shape, queries of `level_bytes`, and beams of `beam_width`. `warps` is the number
+    /// of warps per query: below 8 it means 1, and from 8 on a team of 8.
     ///
     /// # Panics
-    /// If the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_codes(shape: &CodeShape, level_bytes: u32, beam_width: u32, warps: u32) -> Self {
         let lanes = if shape.row_bytes() <= FOUR_LANES_BYTES { 4 } else { 8 };
         let fits = |mode: ReadMode| match mode {
@@ -179,12 +180,12 @@ impl QuantizedSearch {
         })
     }
 
-    /// Whether it searches codes of this shape, for queries of `level_bytes`.
+    /// Whether this kernel searches codes of this shape for queries of `level_bytes`.
     pub fn takes(&self, shape: &CodeShape, level_bytes: u32) -> bool {
         self.mode.takes(shape, level_bytes)
     }
 
-    /// The widest beam it takes.
+    /// The widest beam of this kernel.
     pub const fn max_beam_width(self) -> u32 {
         self.variant.max_beam_width()
     }
@@ -203,7 +204,7 @@ impl Kernel for QuantizedSearch {
     }
 
     /// # Panics
-    /// If an argument is outside of its bounds, or this kernel is not for codes of this shape.
+    /// Panics if an argument is out of bounds, or this kernel is not for codes of this shape.
     fn launch(&self, args: &QuantizedSearchArgs) -> Launch {
         let codes = &args.codes;
         assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry(), codes.shape);

@@ -7,7 +7,7 @@ use crate::codes::CodeArgs;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct QuantizedSearchArgs {
-    /// What is searched, and how. Rows, queries and squared norms are not read: they may be null.
+    /// The arguments of every search. Rows, queries and squared norms are not read and may be null.
     pub search: SearchArgs,
     /// Codes of the rows and of the queries.
     pub codes: CodeArgs,
@@ -24,13 +24,13 @@ impl AsRef<SearchArgs> for QuantizedSearchArgs {
 /// further on to avoid it.
 const ALIGN: u32 = 16;
 
-/// Bytes of shared memory of a query where each lane reads a row.
+/// Bytes of shared memory for a query if each lane reads a row.
 #[inline(always)]
 pub(super) const fn lane_per_row_query_bytes(codes: &CodeArgs) -> u32 {
     (codes.shape.dimensions + ALIGN / 2).next_multiple_of(ALIGN)
 }
 
-/// Bytes of shared memory of a query where a tile of lanes reads a row.
+/// Bytes of shared memory for a query if a tile of lanes reads a row.
 #[inline(always)]
 pub(super) const fn tile_per_row_query_bytes(codes: &CodeArgs) -> u32 {
     codes.level_bytes * codes.shape.levels_words() * 4

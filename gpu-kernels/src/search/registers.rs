@@ -1,5 +1,13 @@
-//! The frontier of narrow beams, in registers: entry `i` is register `i % K` of lane `i / K`, so that an insertion
-//! moves one entry from lane to lane, whatever `K` is.
+//! The frontier of narrow beams, in registers. Entry `i` is in register `i % K` of lane `i / K`. For `K` = 2:
+//!
+//! ```text
+//! lane          0     1     2    ...    31
+//! register 0    e0    e2    e4   ...    e62
+//! register 1    e1    e3    e5   ...    e63
+//! ```
+//!
+//! An insertion shifts the later entries by one place. Within a lane that is a move between registers, so each lane
+//! passes one entry to the next lane, whatever `K` is.
 //!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
@@ -9,8 +17,8 @@ use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex, 
 use crate::WARP_SIZE;
 use crate::neighbor::UNEXPANDED;
 
-/// Up to this many entries are inserted one by one; more are sorted and merged. Measured against always sorting: 5%
-/// faster at 64 entries, 33% at 128.
+/// Up to this many entries are inserted one by one; more are sorted and merged. This was measured as 5% faster than
+/// always sorting at 64 entries, and 33% at 128.
 const FEW: u32 = 6;
 
 /// A frontier of up to 32 `K` entries.
@@ -30,7 +38,7 @@ impl<const K: usize> Frontier for Registers<K> {
 
     #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here; conditions are the same in all lanes.
+        // SAFETY: the warp is converged here; conditions are the same in all lanes.
         unsafe {
             let near = warp::warp_vote_ballot(warp::FULL_MASK, entry < self.bound);
             if near == 0 {
@@ -48,7 +56,7 @@ impl<const K: usize> Frontier for Registers<K> {
 
     #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe {
             let mut own = NO_ENTRY;
             for r in (0..K).rev() {
@@ -63,7 +71,7 @@ impl<const K: usize> Frontier for Registers<K> {
             let nearest = lanes.trailing_zeros();
             let picked = warp::warp_shuffle_idx(warp::FULL_MASK, own, nearest, WARP_SIZE).0;
             for r in 0..K {
-                // No other entry is the same.
+                // Entries are distinct.
                 self.entries[r] &= !u64::from(self.entries[r] == picked);
             }
             picked
@@ -77,7 +85,7 @@ impl<const K: usize> Frontier for Registers<K> {
     unsafe fn entry(&self, index: u32) -> u64 {
         let mut entry = NO_ENTRY;
         for r in 0..K {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             let other = unsafe {
                 warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[r], index / K as u32, WARP_SIZE).0
             };
@@ -102,14 +110,15 @@ impl<const K: usize> Registers<K> {
         self.entries[r] & UNEXPANDED != 0 && Self::place(r) < self.width
     }
 
-    /// Entry `i`, the same in all lanes. By masks: a chain of selects becomes an array in memory.
+    /// Entry `i`, the same in all lanes. Registers are selected by masks, because a chain of selects becomes an array
+    /// in memory.
     #[inline(always)]
     unsafe fn at(&self, i: u32) -> u64 {
         let mut entry = 0;
         for r in 0..K {
             entry |= self.entries[r] & 0_u64.wrapping_sub(u64::from(i % K as u32 == r as u32));
         }
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, i / K as u32, WARP_SIZE).0 }
     }
 
@@ -120,18 +129,19 @@ impl<const K: usize> Registers<K> {
         for r in 0..K {
             held |= is_same_vertex(self.entries[r], entry);
         }
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe { warp::warp_vote_any(warp::FULL_MASK, held) }
     }
 
-    /// Whether the lane's own `entry` is in the frontier: a binary search for the last lane that begins at or before
-    /// it, which alone can have it, since an expanded copy sorts right before.
+    /// Whether `entry`, which is per lane, is in the frontier. A binary search finds the last lane whose first entry is
+    /// at or before it. Only that lane can have the vertex, because an expanded copy sorts right before an unexpanded
+    /// one.
     #[inline(always)]
     unsafe fn holds_own(&self, entry: u64) -> bool {
         let mut lane = 0;
         let mut step = WARP_SIZE / 2;
         while step > 0 {
-            // SAFETY: the whole warp comes here; lane + step < 32.
+            // SAFETY: the warp is converged here; lane + step < 32.
             let first =
                 unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[0], lane + step, WARP_SIZE).0 };
             if first <= entry {
@@ -154,7 +164,7 @@ impl<const K: usize> Registers<K> {
     #[inline(always)]
     unsafe fn insert_new(&mut self, entry: u64, mut lanes: u32) {
         while lanes != 0 {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             unsafe {
                 let one = warp::warp_shuffle_idx(warp::FULL_MASK, entry, lanes.trailing_zeros(), WARP_SIZE).0;
                 lanes &= lanes - 1;
@@ -165,10 +175,10 @@ impl<const K: usize> Registers<K> {
         }
     }
 
-    /// Moves every entry after `entry`, the same in all lanes, by one place; the last falls out.
+    /// Inserts `entry`, the same in all lanes. Moves every entry after it by one place; the last one is dropped.
     #[inline(always)]
     unsafe fn insert(&mut self, entry: u64) {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         let (before, _) =
             unsafe { warp::warp_shuffle_up(warp::FULL_MASK, self.entries[K - 1], 1, WARP_SIZE) };
         let before = if warp::lane_id() == 0 { 0 } else { before };
@@ -179,12 +189,12 @@ impl<const K: usize> Registers<K> {
         }
     }
 
-    /// Merges sorted entries, one a lane: the lesser half of both, which is bitonic, sorted.
+    /// Merges sorted entries, one per lane: takes the lesser half of both sequences, which is bitonic, and sorts it.
     #[inline(always)]
     unsafe fn merge(&mut self, sorted: u64) {
         for r in 0..K {
             let from_end = WARP_SIZE * K as u32 - 1 - Self::place(r);
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             let other =
                 unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, sorted, from_end % WARP_SIZE, WARP_SIZE).0 };
             if from_end < WARP_SIZE {
@@ -195,7 +205,7 @@ impl<const K: usize> Registers<K> {
         while stride > 0 {
             let lower = warp::lane_id() & stride == 0;
             for r in 0..K {
-                // SAFETY: the whole warp comes here.
+                // SAFETY: the warp is converged here.
                 let other =
                     unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, self.entries[r], stride, WARP_SIZE).0 };
                 self.entries[r] = if (other < self.entries[r]) == lower { other } else { self.entries[r] };

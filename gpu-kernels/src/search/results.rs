@@ -18,7 +18,7 @@ pub(super) struct SearchCost {
     pub(super) distances: u32,
 }
 
-/// Stores the entry of vertex number `hop` that a query expands. Whole warp.
+/// Stores the entry of the `hop`-th vertex that a query expands. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
@@ -26,13 +26,13 @@ pub(super) struct SearchCost {
 pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
     if !args.expanded.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
-        // SAFETY: a place of this query.
+        // SAFETY: the place is one of this query.
         unsafe { global::store(args.expanded.at(at), entry) };
     }
 }
 
 /// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `fallback`, and the
-/// costs. Whole warp.
+/// costs. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
@@ -42,8 +42,8 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
     let results = args.results.add(query as usize * args.k as usize);
     let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: candidates of this query below their number, results below k; entries are of vertices, and so below the
-    // slots.
+    // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
+    // are below the number of slots.
     unsafe {
         while first < args.beam_width && (found < args.k || first < args.candidates_len) {
             let entry = frontier.entry(first + lane);

@@ -10,23 +10,24 @@ use crate::{DevicePtr, DevicePtrMut, Stream};
 /// The rerank of a quantized search.
 #[derive(Debug)]
 pub struct Rerank<'a, S> {
-    /// Candidates per query, at most the beam width; 0 for no rerank: results then have estimated distances.
+    /// Candidates per query, at most the beam width. With 0 there is no rerank, and results have estimated distances.
     pub len: u32,
     /// `[queries][len]`: the candidates.
     pub candidates: DevicePtrMut<u32>,
-    /// `[queries][k]`: the results after the candidates, by estimated distances: they fill up those of the rerank.
+    /// `[queries][k]`: the results after the candidates, by estimated distance. They fill the places that the rerank
+    /// leaves.
     pub fallback: DevicePtrMut<DeviceHit>,
-    /// `[queries][2]`: no vertices, and the exact distances computed.
+    /// `[queries][2]`: hops (always 0) and exact distances computed.
     pub costs: DevicePtrMut<u32>,
     /// The stream of the rerank, if not that of the search.
     pub rerank_stream: Option<RerankStream<'a, S>>,
 }
 
-/// A second stream, for reranks that read vectors in host memory: few blocks keep the bus busy, and the rest of the
+/// A second stream, for reranks that read vectors in host memory: a few blocks saturate PCIe, and the rest of the
 /// device searches meanwhile.
 #[derive(Debug)]
 pub struct RerankStream<'a, S> {
-    /// The stream, of high priority: otherwise its blocks would wait for all blocks of the search to start.
+    /// The stream. It has high priority: otherwise its blocks would wait until all blocks of the search have started.
     pub stream: &'a S,
     /// Queries per launch, at least 1.
     pub queries_per_launch: u32,
@@ -37,11 +38,12 @@ pub struct RerankStream<'a, S> {
 /// are complete in the order of `stream`.
 ///
 /// # Errors
-/// Of the device.
+/// Returns the device's error.
 ///
 /// # Safety
-/// As [`Stream::launch`], of both streams, and queries are just the rows in order; without a second
-/// launch, the buffers of [`Rerank`], rows, queries and squared norms may be null.
+/// - The requirements of [`Stream::launch`] hold on both streams.
+/// - `query_rows` is null: query i is row i.
+/// - If [`Rerank::len`] is 0, the buffers of [`Rerank`], rows, queries and squared norms may be null.
 pub unsafe fn quantized_search<S: Stream>(
     stream: &S,
     args: QuantizedSearchArgs,
@@ -80,7 +82,7 @@ pub unsafe fn quantized_search<S: Stream>(
             let len = queries_per_launch.min(second.queries_len - first);
             rerank_stream.launch(&exact, second.part(first as usize, len))
         });
-        // After a failure as well: a wait for one stream is then a wait for both.
+        // This wait is queued after a failure as well, so that a wait for `stream` always includes the rerank stream.
         stream.wait_for(rerank_stream)?;
         launched
     }

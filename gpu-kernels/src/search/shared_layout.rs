@@ -6,49 +6,49 @@ use super::SearchArgs;
 const ENTRY: u32 = 8;
 /// Bytes of an id.
 const ID: u32 = 4;
-/// Ids that are scored at once: there is always room for them.
+/// Number of ids that are scored at once. There is always room for them.
 const BATCH: u32 = 32;
 /// Entries that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
 pub(super) const BUFFER_LEN: u32 = 32;
 /// Warps of the largest team.
 pub(super) const MAX_WARPS: u32 = 16;
 
-/// What decides the layout beside the arguments.
+/// The parameters of a layout that are not in the arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayoutParams {
     /// Bytes of the query, a multiple of 16; 0 if it stays in registers.
     pub(super) query_bytes: u32,
     /// Whether the frontier is a list in shared memory.
     pub(super) has_list: bool,
-    /// Whether a team of several warps takes a query: work slots.
+    /// Whether a team of warps searches for a query, and needs work slots.
     pub(super) is_team: bool,
 }
 
-/// Where the parts begin, in bytes, each aligned to its elements.
+/// The offsets of the parts in bytes, each aligned to its elements.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "only kernels read the parts"))]
 pub(super) struct Layout {
     /// The query, as the scorer stores it.
     pub(super) query: u32,
-    /// Entries of the list, as many as the beam is wide, then [`BUFFER_LEN`].
+    /// The entries of the list: `beam_width`, then [`BUFFER_LEN`].
     pub(super) list: u32,
     /// Teams: `[expansions][edges_stride]` entries of neighbors.
     pub(super) entries: u32,
-    /// Teams: `[edges_stride]` entries on their way to the list.
+    /// Teams: `[edges_stride]` entries to be merged into the list.
     pub(super) near: u32,
-    /// Teams: the request of each slot, then the bound of the list.
+    /// Teams: `[expansions]` requests, one per slot, then the bound of the list.
     pub(super) requests: u32,
-    /// Teams: an entry per slot.
+    /// Teams: `[expansions]` entries, the nearest unexpanded vertices.
     pub(super) wanted: u32,
     /// `[expansions][edges_stride]` ids of neighbors.
     pub(super) ids: u32,
-    /// Teams: the parts that are done of each slot.
+    /// Teams: `[expansions]` numbers of parts done, one per slot.
     pub(super) done: u32,
-    /// Teams: neighbors that each worker has scored for the last request.
+    /// Teams: the number of neighbors that each worker has scored for the last request.
     pub(super) scored: u32,
     /// `[visited_slots]` ids: the visited cache.
     pub(super) visited: u32,
-    /// Bytes of all, a multiple of 16.
+    /// Bytes of all parts, a multiple of 16.
     pub(super) end: u32,
 }
 

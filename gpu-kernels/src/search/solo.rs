@@ -1,4 +1,4 @@
-//! Beam search by one warp per query: no warp waits for another, only for memory.
+//! Beam search by one warp per query. A warp never waits for another, only for memory.
 //!
 //! ```text
 //! unvisited = start points                              (start_point)
@@ -14,18 +14,18 @@
 //! This is `GreedySearch` of DiskANN. What differs, for speed, and why the results are those of the CPU:
 //!
 //! 1. *The visited cache is lossy.* An id may be overwritten and scored again. The frontier drops the second copy,
-//!    because entries of one vertex are equal up to the mark of point 2. A smaller cache costs distances, never
-//!    results.
+//!    because entries of one vertex are equal up to the mark of point 2. A smaller cache computes more distances, but
+//!    results do not change.
 //! 2. *The mark of expanded vertices is the lowest bit of an entry,* so one comparison of 64 bits orders entries, and
 //!    one finds the nearest unexpanded one. Both copies of a vertex differ in that bit alone, which [`is_same_vertex`]
 //!    ignores.
 //! 3. *Entries never leave the frontier but at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
 //! 4. *Start points and neighbors share one loop.* Scoring and merging are most of the code, and exist once.
-//! 5. *Codes are fetched one batch of 32 ahead,* where each lane reads a code: they are on their way while a batch is
+//! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch is loading while one is
 //!    merged.
-//! 6. *Several vertices may be expanded per step* (`expansions`). That expands vertices a sequential search would not:
-//!    results of more than one expansion are as good, and not always the same.
+//! 6. *Several vertices may be expanded per step* (`expansions`). This expands some vertices that a sequential search
+//!    would not. Results with more than one expansion are as good, but not always the same.
 //!
 //! [`is_same_vertex`]: super::frontier::is_same_vertex
 
@@ -51,7 +51,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: S::Args) {
     let warp = thread::thread_idx_x() / WARP_SIZE;
     let query = thread::block_idx_x() * (thread::block_dim_x() / WARP_SIZE) + warp;
     if query < args.as_ref().queries_len {
-        // SAFETY: the caller's promise; the query is one of them.
+        // SAFETY: the caller's promise; the query is below `queries_len`.
         unsafe { search_query::<F, S>(&args, query) }
     }
 }
@@ -59,7 +59,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: S::Args) {
 /// The search for `query`.
 ///
 /// # Safety
-/// As for [`search`], and `query` is below `queries_len`.
+/// The same as for [`search`], and `query` is below `queries_len`.
 #[inline(always)]
 unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32) {
     let args = kernel_args.as_ref();
@@ -69,7 +69,7 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
     let warp = thread::thread_idx_x() / WARP_SIZE;
     let memory = shared::dynamic_shared_mem::<u8>().byte_add(warp * layout.end);
     let part = |at: u32| memory.byte_add(at);
-    // SAFETY: the plan gave each warp the memory of its layout; whole warps come to everything.
+    // SAFETY: the plan gave each warp the memory of its layout; each warp is converged at every collective.
     unsafe {
         let lane = warp::lane_id();
         let scorer = S::new(kernel_args, query, part(layout.query), lane, WARP_SIZE);
@@ -109,7 +109,7 @@ unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
 }
 
-/// Ids of vertices that are to be scored.
+/// A buffer of the ids of vertices to be scored.
 struct UnvisitedBuffer {
     ids: Shared<u32>,
     count: u32,
@@ -117,7 +117,7 @@ struct UnvisitedBuffer {
 }
 
 impl UnvisitedBuffer {
-    /// Adds the id of each lane, unless it is [`NO_SLOT`] or the visited cache knows it. Whole warp.
+    /// Adds the id of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
     #[inline(always)]
     unsafe fn push_unvisited(&mut self, id: u32) {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
@@ -131,7 +131,8 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Whole warp.
+    /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Called by the
+    /// whole warp.
     #[inline(always)]
     unsafe fn expand(
         &mut self,
@@ -142,7 +143,7 @@ impl UnvisitedBuffer {
     ) -> u32 {
         let mut expanded = 0;
         while expanded < args.expansions.min(args.max_hops - hops) {
-            // SAFETY: the whole warp comes here.
+            // SAFETY: the warp is converged here.
             unsafe {
                 let nearest = frontier.expand_nearest();
                 if nearest == NO_ENTRY {
@@ -156,13 +157,13 @@ impl UnvisitedBuffer {
         expanded
     }
 
-    /// Adds the neighbors of a vertex, with two loads in flight. Whole warp.
+    /// Adds the neighbors of a vertex, with two loads in flight. Called by the whole warp.
     #[inline(always)]
     unsafe fn push_neighbors(&mut self, args: &SearchArgs, vertex: u32) {
         let edges = args.graph.edges.add(vertex as usize * args.graph.edges_stride as usize);
         let mut first = warp::lane_id();
         while first < args.graph.edges_stride {
-            // SAFETY: places in the row of this vertex.
+            // SAFETY: the indices are within the row of this vertex.
             unsafe {
                 let one = global::load_readonly(edges.at(first as usize));
                 let two = if first + WARP_SIZE < args.graph.edges_stride {
@@ -177,8 +178,8 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Scores the candidates, offers them to the frontier and empties the buffer; returns how many there were. Whole
-    /// warp.
+    /// Scores the candidates, offers them to the frontier and empties the buffer; returns how many there were. Called
+    /// by the whole warp.
     #[inline(always)]
     unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
         // SAFETY: candidates are ids of vertices, which all lanes see after the barrier.

@@ -1,4 +1,5 @@
-//! The tables of search kernels. For each kind of rows or codes there is a kernel per frontier and one for teams.
+//! The tables of search kernels. For each row kind, and each way to read codes, there is a kernel per frontier and one
+//! for teams.
 
 /// Passes the table of searches by exact distances to the macro `$each`: element, term, name.
 macro_rules! exact_searches {
@@ -17,9 +18,9 @@ macro_rules! exact_searches {
 }
 pub(super) use exact_searches;
 
-/// Passes the table of quantized searches to the macro `$each`: how lanes read codes, the 16-byte chunks of a code or
-/// the lanes of a tile, the name, and the least number of blocks per multiprocessor for frontiers of one, two and four
-/// registers, and in shared memory, which bounds the registers that the assembler may use.
+/// Passes the table of quantized searches to the macro `$each`. The columns are how lanes read codes, the 16-byte
+/// chunks of a code or the lanes of a tile, the name, and the launch bounds (minimum resident blocks per
+/// multiprocessor, which limit the registers) for frontiers in one, two and four registers, and in shared memory.
 macro_rules! quantized_searches {
     ($each:ident) => {
         $each! {

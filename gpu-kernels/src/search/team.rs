@@ -2,7 +2,8 @@
 //!
 //! The first warp, the *leader*, owns the frontier and expands vertices in the order of a search by one warp. The other
 //! warps are *workers*. A team has a few *work slots*, each served by the same number of workers: a slot takes one
-//! vertex at a time, and each of its workers gathers and scores a part of the vertex's neighbors.
+//! vertex at a time, and each of its workers gathers and scores a part of the vertex's neighbors. A team of 8 warps
+//! with 3 work slots, for example, has 2 workers per slot, and one worker is left over.
 //!
 //! ```text
 //! leader:                                             workers of a slot:
@@ -20,20 +21,21 @@
 //!
 //! What differs from the search by one warp, for latency, and why the results are the same:
 //!
-//! 1. *Vertices are scored before their turn.* Only the leader inserts entries, and only when it expands the vertex
-//!    they belong to, so the frontier goes through the same states. Work on a vertex that is never expanded is lost,
-//!    and not counted.
-//! 2. *Workers drop entries that are not below the bound* of a frontier that is older than the leader's. The bound only
-//!    falls, so such an entry could not enter later either.
+//! 1. *Neighbors are scored before their vertex is expanded.* Only the leader inserts entries, and only when it expands
+//!    the vertex, so the frontier goes through the same states. Work for a vertex that is never expanded is lost, and
+//!    not counted.
+//! 2. *Workers drop entries that are not below the bound of the frontier.* The bound that they read may be out of date.
+//!    It only falls, so such an entry could not enter the current frontier either.
 //! 3. *Neighbors enter the visited cache after the leader has merged them,* not when they are scored: another slot may
-//!    need them first. The worker that scored them enters them at the next request of its slot. Two slots may score one
-//!    id; the frontier drops the copy.
-//! 4. *The nearest new entry is requested before the frontier has it,* if it is nearer than every unexpanded entry. If
-//!    the frontier holds it as expanded, the request was in vain.
-//! 5. *There are no barriers after the start.* A word per slot holds the request, another counts the parts done;
-//!    whoever waits polls one word. A fence of the block stands between each of these words and the data it announces.
+//!    need them first. The worker that scored them inserts them at the next request of its slot. Two slots may score
+//!    one id; the frontier drops the copy.
+//! 4. *The nearest new entry is requested before it is inserted,* if it is nearer than every unexpanded entry. The
+//!    request is wasted if the frontier holds that vertex as expanded.
+//! 5. *There are no barriers after the start.* One word per slot holds the request, another counts the parts done, and
+//!    a waiting warp polls one word. A block fence separates the accesses to each of these words from those to the data
+//!    it announces.
 //!
-//! A vertex that was foreseen costs the time of the leader's own steps, another one two trips to memory.
+//! Expanding a vertex that was requested ahead costs only the leader's work; any other costs two memory round trips.
 
 mod leader;
 mod slots;
@@ -60,7 +62,7 @@ pub(super) unsafe fn search<S: Scorer>(kernel_args: S::Args) {
     let layout = Layout::new(args, LayoutParams { query_bytes, has_list: true, is_team: true });
     let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
-    // SAFETY: the plan gave the block the memory of its layout; whole warps take either branch.
+    // SAFETY: the plan gave the block the memory of its layout; each warp takes one of the branches as a whole.
     unsafe {
         let scorer = S::new(&kernel_args, query, part(layout.query), thread, threads);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_slots, thread, threads);

@@ -1,4 +1,4 @@
-//! Every frontier against the definition: the nearest of all that was ever offered, each picked once.
+//! Compares every frontier with the definition: the nearest of all entries offered, each expanded once.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,17 +17,17 @@ use crate::WARP_SIZE;
 /// Entries that fit into shared memory: enough for every frontier.
 const FRONTIER: u32 = 2 << 10;
 
-/// What is asked of a frontier.
+/// An operation on a frontier.
 enum Step {
-    /// An entry of each lane.
+    /// Offers an entry per lane.
     Offer(Vec<u64>),
     Pick,
 }
 
-/// What a frontier results: of each pick the entry.
+/// The entries that a frontier expanded, in order.
 type Answers = Vec<u64>;
 
-/// The definition: every vertex offered, in order, and whether it was picked.
+/// The definition: every vertex offered, in order, and whether it was expanded.
 #[derive(Default)]
 struct Model(BTreeMap<u64, bool>);
 
@@ -56,11 +56,11 @@ impl Model {
     }
 }
 
-/// What `F` results, and its entries at the end.
+/// The entries that `F` expanded, and its entries at the end.
 fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
     let results = Mutex::new(Answers::new());
     let answer = |entry| results.lock().unwrap().push(entry);
-    // SAFETY: one whole warp with memory of its own, and conditions that are the same in all lanes.
+    // SAFETY: one warp with memory of its own, which is converged, since conditions are the same in all lanes.
     let run = || unsafe {
         let lane = warp::lane_id();
         let memory = shared::dynamic_shared_mem::<u64>();
@@ -89,8 +89,8 @@ fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
     results.into_inner().unwrap()
 }
 
-/// Steps like those of a search: neighbors come again and again, from far to near, and many are equally far. One entry
-/// in `fill` is offered; picks come one by one or several together.
+/// Steps like those of a search: neighbors repeat, come from far to near, and many have equal distances. One lane in
+/// `fill` offers an entry; one vertex or several are expanded at a time.
 fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> {
     let entry = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, VectorId::new(id ^ 3)).to_bits();
     let mut all = Vec::new();
@@ -106,7 +106,7 @@ fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> 
         let picks = rng.random_range(0..4);
         all.extend((0..picks).map(|_| Step::Pick));
     }
-    // Until nothing is left to pick.
+    // Until no vertex is left to expand.
     if rng.random() {
         all.extend((0..vertices).map(|_| Step::Pick));
     }

@@ -10,7 +10,7 @@ pub const MIN_TEAM_WARPS: u32 = 8;
 pub(super) const MAX_ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const MAX_CODE_TEAM: u32 = 8;
 
-/// Where the frontier is, and how many warps share a query.
+/// A variant of a search kernel: where the frontier is, and how many warps share a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     /// Registers per lane that hold the frontier; 0 if it is in shared memory.
@@ -19,7 +19,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// Searches by one warp, in the order of the widest beam.
+    /// The searches by one warp, in ascending order of their widest beam.
     const SOLO: [Self; 4] = [
         Self { registers: 1, warps: 1 },
         Self { registers: 2, warps: 1 },
@@ -31,7 +31,7 @@ impl Variant {
     /// with the narrowest frontier that holds `beam_width` entries.
     ///
     /// # Panics
-    /// If the beam is wider than [`MAX_BEAM_WIDTH`].
+    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`].
     pub(super) fn for_beam(beam_width: u32, warps: u32, max_team: u32) -> Self {
         assert!(beam_width <= MAX_BEAM_WIDTH, "beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}");
         let team = Self { registers: 0, warps: warps.min(max_team) };
@@ -45,7 +45,7 @@ impl Variant {
         Self::SOLO.into_iter().chain([Self { registers: 0, warps: max_team }])
     }
 
-    /// The widest beam it takes.
+    /// The widest beam of this variant.
     pub(super) const fn max_beam_width(self) -> u32 {
         if self.registers > 0 { self.registers * WARP_SIZE } else { MAX_BEAM_WIDTH }
     }
@@ -55,7 +55,7 @@ impl Variant {
         self.registers == 0 || self.registers > 2
     }
 
-    /// The end of the names of its kernels.
+    /// The suffix of the kernel name.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self { registers: 1, .. } => "r1",
@@ -69,7 +69,7 @@ impl Variant {
     /// The launch of a kernel that keeps `query_bytes` of its query in shared memory.
     ///
     /// # Panics
-    /// If an argument is outside of its bounds.
+    /// Panics if an argument is out of bounds.
     pub(super) fn launch(self, args: &SearchArgs, query_bytes: u32) -> Launch {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");

@@ -1,5 +1,5 @@
-//! The cache of visited ids: a direct-mapped table that overwrites, so that it saves distances and never changes a
-//! result.
+//! The visited cache: a direct-mapped table of visited ids. A new id overwrites the old one in its slot, so the cache
+//! may forget ids. It saves distances and never changes a result.
 
 use cuda_std::prelude::*;
 
@@ -28,31 +28,31 @@ impl VisitedCache {
         Self { table, slots }
     }
 
-    /// The slot of an id: the upper bits of its product with the golden ratio, which scatters neighboring ids.
+    /// The slot of an id: the upper bits of its product with the golden ratio, which scatters consecutive ids.
     #[inline(always)]
     fn slot(&self, id: u32) -> Shared<u32> {
         let shift = self.slots.leading_zeros() + 1;
         self.table.add(id.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))
     }
 
-    /// Inserts `id` and returns whether it was missing. An exchange, so that of two lanes with the same id only one
-    /// sees it missing.
+    /// Inserts `id` and returns whether it was missing. Uses an atomic exchange, so that only one of two lanes with the
+    /// same id finds it missing.
     ///
     /// # Safety
-    /// The table lives and is used by this cache alone.
+    /// The table is live and used by this cache alone.
     #[inline(always)]
     pub(super) unsafe fn insert(&self, id: u32) -> bool {
-        // SAFETY: a slot below `slots`.
+        // SAFETY: the slot is below `slots`.
         self.slots == 0 || unsafe { self.slot(id).atomic_exchange(id) } != id
     }
 
     /// Whether `id` is missing. Other warps may insert at the same time.
     ///
     /// # Safety
-    /// As for [`Self::insert`].
+    /// The same as for [`Self::insert`].
     #[inline(always)]
     pub(super) unsafe fn misses(&self, id: u32) -> bool {
-        // SAFETY: a slot below `slots`.
+        // SAFETY: the slot is below `slots`.
         self.slots == 0 || unsafe { self.slot(id).load_relaxed() } != id
     }
 }

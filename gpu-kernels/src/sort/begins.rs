@@ -1,4 +1,4 @@
-//! Sums the counts of each pass: a block scans the 256 counts of one.
+//! Sums the counts of each pass: a block scans the 256 counts of one pass.
 
 use cuda_std::prelude::*;
 
@@ -8,11 +8,11 @@ use crate::scan::block::{block_sums, warp_inclusive_sum};
 /// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per digit value.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn sort_begins(args: BeginsArgs) {
     let counter = args.counts.at(thread::index_1d() as usize);
-    // SAFETY: each thread owns one counter of the pass; the whole block calls the collectives.
+    // SAFETY: each thread owns one counter of the pass; all threads of the block call the collectives.
     unsafe {
         let count = global::load(counter);
         let up_to = warp_inclusive_sum(count);

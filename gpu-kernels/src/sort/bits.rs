@@ -18,7 +18,7 @@ impl Bits {
     /// The bits of `range`.
     ///
     /// # Panics
-    /// If the range ends past bit 64, or before it begins.
+    /// Panics if the range ends past bit 64, or before it begins.
     #[cfg(not(target_arch = "nvptx64"))]
     pub fn new(range: Range<u32>) -> Self {
         let Range { start: begin, end } = range;

@@ -4,15 +4,15 @@ use cuda_std::prelude::*;
 
 use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArgs, RADIX};
 
-/// Counts in shared memory, then adds to the counts of all blocks; one block per `COUNT_TILE` keys.
+/// Counts digits in shared memory, then adds the counts to those in global memory; one block per `COUNT_TILE` keys.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 512, min_blocks = 2)]
 pub unsafe fn sort_count(args: CountArgs) {
     let counters = shared::dynamic_shared_mem::<u32>();
     let passes = args.bits.passes();
-    // SAFETY: counters and counts are there for every digit; keys are read within `len`.
+    // SAFETY: there are counters and counts for every digit; keys are read within `len`.
     unsafe {
         for_each_counter(passes * RADIX, |counter| counters.add(counter).store(0));
         thread::sync_threads();
@@ -47,7 +47,7 @@ fn for_each_counter(len: u32, body: impl Fn(u32)) {
 /// This thread's keys from `first` on, and the number of those before the end.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[inline(always)]
 unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usize], usize) {
     let mut keys = [0; COUNT_KEYS as usize];
@@ -55,7 +55,7 @@ unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usiz
     for (k, key) in keys.iter_mut().enumerate() {
         let index = first + k * COUNT_THREADS as usize;
         if index < args.len as usize {
-            // SAFETY: within `len`, whose array is there.
+            // SAFETY: the index is within `len`.
             *key = unsafe { global::load_streaming(args.keys.at(index)) };
             loaded += 1;
         }
@@ -63,7 +63,7 @@ unsafe fn load_keys(args: &CountArgs, first: usize) -> ([u64; COUNT_KEYS as usiz
     (keys, loaded)
 }
 
-/// Counts a digit of the first `loaded` keys, a run of equal digits with one addition.
+/// Counts a digit of the first `loaded` keys. A run of equal digits takes one addition.
 ///
 /// # Safety
 /// `counters` has a counter per value of the digit.
@@ -79,7 +79,7 @@ pub(super) unsafe fn count_runs<const N: usize>(
     for (k, key) in keys.iter().enumerate() {
         let value = if k < loaded { digit.extract(*key) } else { run };
         if value != run {
-            // SAFETY: a value of the digit.
+            // SAFETY: the index is a value of the digit.
             unsafe { counters.add(run).atomic_add(length) };
             run = value;
             length = 0;

@@ -13,8 +13,8 @@
 //!
 //! Deviations made for speed, and why the order stays the same:
 //!
-//! 1. *All passes are counted up front*: a pass permutes the keys, and so changes no count. SharedMemory traffic is 8
-//!    bytes per pair to count, and 24 bytes per pair and pass.
+//! 1. *All passes are counted up front*: a pass permutes the keys, and so changes no count. Memory traffic is 8 bytes
+//!    per pair to count, and 24 bytes per pair and pass.
 //! 2. *A tile publishes its counts before it is sorted*, as soon as they are known: other tiles wait for them
 //!    ([decoupled look-back](crate::scan)).
 //! 3. *Runs of equal digits are counted with one addition*, so that keys with a common digit do not serialize on its
@@ -24,7 +24,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `bits` | [`Bits`]: the bits that are sorted by, and their digits |
+//! | `bits` | [`Bits`]: the bits of the keys that a sort uses, and their digits |
 //! | `count` | the kernel that counts digits |
 //! | `begins` | the kernel that sums the counts of each pass |
 //! | `pass` | the kernel that sorts by one digit |
@@ -49,7 +49,7 @@ use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Launch, launch::kernels};
 
-/// Values of a digit. One thread of a block owns each.
+/// Number of values of a digit. One thread of a block owns each value.
 pub(crate) const RADIX: u32 = 1 << bits::DIGIT_BITS;
 /// Warps per block that sorts a tile.
 pub(crate) const WARPS: u32 = RADIX / WARP_SIZE;
@@ -61,7 +61,7 @@ pub const TILE: u32 = RADIX * PAIRS_PER_THREAD;
 pub(crate) const COUNT_THREADS: u32 = 512;
 /// Keys that a thread loads at once.
 pub(crate) const COUNT_KEYS: u32 = 16;
-/// Such loads per thread: each block ends with one atomic addition per value of every digit, so blocks are large.
+/// Such loads per thread. There are several, because each block ends with one atomic addition per value of every digit.
 pub(crate) const COUNT_BATCHES: u32 = 4;
 /// Keys per block.
 pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_BATCHES;
@@ -98,13 +98,13 @@ pub struct PassArgs {
     pub keys: DevicePtr<u64>,
     /// `[len]`.
     pub values: DevicePtr<u32>,
-    /// `[len]`, not the keys.
+    /// `[len]`: the sorted keys. Does not overlap `keys`.
     pub sorted_keys: DevicePtrMut<u64>,
-    /// `[len]`, not the values.
+    /// `[len]`: the sorted values. Does not overlap `values`.
     pub sorted_values: DevicePtrMut<u32>,
     /// `[256]`: where the pairs of each digit begin.
     pub begins: DevicePtr<u32>,
-    /// With 256 columns, one per value of the digit.
+    /// The look-back of the launch, with 256 columns, one per value of the digit.
     pub look_back: LookBack,
     /// Number of pairs.
     pub len: u32,
@@ -118,9 +118,10 @@ pub(crate) struct SharedLayout;
 impl SharedLayout {
     /// `u64[TILE]`: the keys of the tile, sorted.
     pub(crate) const KEYS: u32 = 0;
-    /// `u32[TILE]`: their values.
+    /// `u32[TILE]`: the values of these keys.
     pub(crate) const VALUES: u32 = Self::KEYS + TILE * size_of::<u64>() as u32;
-    /// `u32[WARPS][RADIX]`: pairs of each digit in each warp; then the place in the tile of the next of them.
+    /// `u32[WARPS][RADIX]`: the number of pairs of each digit in each warp; later, the place in the tile of the next
+    /// such pair.
     pub(crate) const COUNTERS: u32 = Self::VALUES + TILE * size_of::<u32>() as u32;
     /// `u32[RADIX]`: the difference of a pair's place in the sorted array and in the tile.
     pub(crate) const SHIFTS: u32 = Self::COUNTERS + WARPS * RADIX * size_of::<u32>() as u32;
@@ -128,7 +129,7 @@ impl SharedLayout {
     pub(crate) const SUMS: u32 = Self::SHIFTS + RADIX * size_of::<u32>() as u32;
     /// `u32`: the index of the tile.
     pub(crate) const SLOT: u32 = Self::SUMS + WARPS * size_of::<u32>() as u32;
-    /// All of it.
+    /// The size of shared memory.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) const BYTES: u32 = Self::SLOT + size_of::<u32>() as u32;
 }

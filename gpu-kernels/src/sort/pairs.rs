@@ -20,10 +20,10 @@ pub struct Pairs<S: Stream> {
 }
 
 impl<S: Stream> Pairs<S> {
-    /// Room for `capacity` pairs: 12 bytes of device memory each.
+    /// Allocates `capacity` pairs, which take 12 bytes of device memory each.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         let capacity = capacity as usize;
         Ok(Self { keys: stream.allocate(capacity)?, values: stream.allocate(capacity)? })
@@ -45,10 +45,10 @@ pub struct SortScratch<S: Stream> {
 }
 
 impl<S: Stream> SortScratch<S> {
-    /// Scratch for up to `capacity` pairs: [`bytes`](Self::bytes) of device memory.
+    /// Allocates scratch memory for up to `capacity` pairs: [`bytes`](Self::bytes) of device memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
             other: Pairs::allocate(stream, capacity)?,
@@ -68,13 +68,13 @@ impl<S: Stream> SortScratch<S> {
 /// Sorts the first `len` pairs by `bits` of their keys, stably. Reversed edges whose keys are `target << 32 | distance`
 /// and whose values are ascending sources are therefore sorted by (target, distance, source).
 ///
-/// Two launches and one per eight bits, asynchronous.
+/// Queues two launches, and one per eight bits, asynchronously.
 ///
 /// # Errors
-/// Of the device.
+/// Returns the device's error.
 ///
 /// # Panics
-/// If `len` is more than `pairs` or `scratch` have room for, or `bits` is not within 0..64.
+/// Panics if `len` is more than `pairs` or `scratch` have room for, or `bits` is not within 0..64.
 pub fn sort_pairs<S: Stream>(
     stream: &S,
     pairs: &mut Pairs<S>,
@@ -106,8 +106,8 @@ pub fn sort_pairs<S: Stream>(
                 len,
                 digit: bits.digit(pass),
             };
-            // SAFETY: both sides have room for `len` pairs and are apart, the counts are of these keys, and the round
-            // is of all tiles of the launch.
+            // SAFETY: both buffers have room for `len` pairs and do not overlap, the counts are those of these keys,
+            // and the look-back covers all tiles of the launch.
             unsafe { stream.launch(&Pass, args) }
         })?;
         swap(pairs, other);

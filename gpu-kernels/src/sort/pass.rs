@@ -34,11 +34,11 @@ struct SharedMemory {
 /// Sorts by one digit, stably; one block per tile, one thread per value of the digit.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn sort_pass(args: PassArgs) {
     let memory = SharedMemory::new();
-    // SAFETY: the whole block calls the collectives.
+    // SAFETY: all threads of the block call the collectives.
     unsafe {
         memory.clear_counters();
         let tile = take_tile(&args.look_back, memory.slot);
@@ -87,7 +87,7 @@ impl SharedMemory {
     unsafe fn clear_counters(self) {
         let counters = self.own_counters().cast::<[u32; 4]>();
         for turn in 0..RADIX / (4 * warp::WARP_SIZE) {
-            // SAFETY: within the counters.
+            // SAFETY: the index is within the counters.
             unsafe { counters.add(turn * warp::WARP_SIZE + warp::lane_id()).store([0; 4]) };
         }
     }
@@ -103,7 +103,7 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
     let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
     let array = array.add(own);
     let mut mine = [padding; PAIRS];
-    // SAFETY: within `len`.
+    // SAFETY: the index is within `len`.
     unsafe {
         if first + TILE as usize <= len as usize {
             for (k, element) in mine.iter_mut().enumerate() {
@@ -120,23 +120,23 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
     mine
 }
 
-/// Prefetches the values of the tile that begins at `first` to the L2 cache: they are needed after the keys, and would
-/// occupy registers meanwhile.
+/// Prefetches the values of the tile that begins at `first` to the L2 cache: they are needed only after the keys, and
+/// would occupy registers until then.
 ///
 /// # Safety
-/// As the fields of the arguments say.
+/// The arguments are as the docs of their fields say.
 #[inline(always)]
 unsafe fn prefetch_values(args: &PassArgs, first: usize) {
     let index = first + (thread::thread_idx_x() * VALUES_PER_LINE) as usize;
     if thread::thread_idx_x() < TILE / VALUES_PER_LINE && index < args.len as usize {
-        // SAFETY: within `len`, whose array is there.
+        // SAFETY: the index is within `len`.
         unsafe { global::prefetch_l2(args.values.at(index)) };
     }
 }
 
 /// Replaces the counters of all warps by the place in the tile where their pairs begin, and publishes the tile's count
-/// of each digit. Returns the count of this thread's digit, and the place where its pairs begin. Whole block; a
-/// barrier.
+/// of each digit. Returns the count of this thread's digit, and the place where its pairs begin. Called by the whole
+/// block, with a barrier.
 ///
 /// # Safety
 /// The counters are complete.
@@ -165,7 +165,7 @@ unsafe fn place_digits(args: &PassArgs, tile: u32, memory: SharedMemory) -> (u32
     }
 }
 
-/// Stores this thread's keys at their places in the sorted tile; returns the places. Whole warp.
+/// Stores this thread's keys at their places in the sorted tile; returns the places. Called by the whole warp.
 ///
 /// # Safety
 /// The counters hold the place in the tile where the pairs of each warp and digit begin.
@@ -176,8 +176,8 @@ unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64
     let mut places = [0; PAIRS];
     for k in 0..PAIRS {
         let digit = args.digit.extract(keys[k]);
-        // SAFETY: all lanes are here. The additions of an iteration come before those of the next, since its shuffle
-        // waits for them, so each pair has a place of its own, in the order of iterations and lanes.
+        // SAFETY: the warp is converged here. The additions of an iteration come before those of the next, since its
+        // shuffle waits for them, so each pair has a place of its own, in the order of iterations and lanes.
         unsafe {
             let peers = find_peers(digit);
             let last = 31 - peers.leading_zeros();
@@ -200,21 +200,21 @@ unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64
 #[inline(always)]
 unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &PerThread<u32>) {
     for k in 0..PAIRS {
-        // SAFETY: a place of the tile.
+        // SAFETY: places are within the tile.
         unsafe { memory.values.add(places[k]).store(values[k]) };
     }
 }
 
-/// The lanes with this digit. Whole warp. A vote per bit is faster than `match.any.sync`.
+/// The lanes with this digit. Called by the whole warp. Takes one vote per bit, which is faster than `match.any.sync`.
 ///
 /// # Safety
-/// Called by all lanes of a warp.
+/// All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn find_peers(digit: u32) -> u32 {
     let mut peers = warp::FULL_MASK;
     for bit in 0..DIGIT_BITS {
         let set = digit >> bit & 1 == 1;
-        // SAFETY: all lanes are here.
+        // SAFETY: the warp is converged here.
         let lanes = unsafe { warp::warp_vote_ballot(warp::FULL_MASK, set) };
         peers &= if set { lanes } else { !lanes };
     }
@@ -247,7 +247,7 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
 unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
     let pairs = (args.len as usize - first).min(TILE as usize) as u32;
     let places = (0..PAIRS_PER_THREAD).map(|k| k * RADIX + thread::thread_idx_x());
-    // SAFETY: places of the tile, with a pair in each.
+    // SAFETY: places are within the tile, and each has a pair.
     unsafe {
         if pairs == TILE {
             places.for_each(|place| write_pair(args, memory, place));
@@ -260,7 +260,7 @@ unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
 /// Writes the pair at `place` of the sorted tile.
 ///
 /// # Safety
-/// There is one, and the shifts are stored.
+/// `place` is below the number of pairs of the tile, and the shifts are stored.
 #[inline(always)]
 unsafe fn write_pair(args: &PassArgs, memory: SharedMemory, place: u32) {
     // SAFETY: shifted places are those of the sorted array, within `len`.

@@ -15,7 +15,7 @@ const DISTANCES: u32 = 40;
 /// Edges are in order of their sources, so a stable sort by (target, distance) is one by (target, distance, source).
 ///
 /// # Panics
-/// If edges or groups are not those of a plain sort, or the stream fails.
+/// Panics if edges or groups are not those of a plain sort, or the stream fails.
 pub fn back_edges_are_sorted_and_grouped(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let len = 2 * TILE + 99;

@@ -1,4 +1,4 @@
-//! Sets of slots against sets of the standard library.
+//! Compares sets of slots with sets of the standard library.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn words(set: &BTreeSet<u32>, slots: u32) -> Vec<u32> {
     words
 }
 
-/// Each of `slots` with a chance of one in `one_in`.
+/// A random set that contains each of `slots` with a probability of one in `one_in`.
 pub(super) fn some(rng: &mut impl Rng, slots: u32, one_in: u32) -> BTreeSet<u32> {
     (0..slots).filter(|_| rng.random_range(0..one_in) == 0).collect()
 }
@@ -25,7 +25,7 @@ pub(super) fn some(rng: &mut impl Rng, slots: u32, one_in: u32) -> BTreeSet<u32>
 /// the end of a list.
 ///
 /// # Panics
-/// If a list is not that of the reference, or the stream fails.
+/// Panics if a list is not that of the reference, or the stream fails.
 pub fn lists_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let max_slots = 3 * SELECT_TILE + 5;

@@ -1,4 +1,4 @@
-//! Traversals against plain ones.
+//! Compares traversals with plain ones.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl Edges {
 /// Slots reachable from one vertex, then from some more, with many edges and with so few that there are many levels.
 ///
 /// # Panics
-/// If it is not what the reference reaches, or the stream fails.
+/// Panics if it is not what the reference reaches, or the stream fails.
 pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, max_edges) in [(1, 1), (40, 1), (500, 2), (300, 60)] {
@@ -70,7 +70,7 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
 /// Live vertices with deleted neighbors, where nearly all slots are live, and where few are.
 ///
 /// # Panics
-/// If they are not those of the reference, or the stream fails.
+/// Panics if they are not those of the reference, or the stream fails.
 pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, dead) in [(1, 2), (64, 20), (333, 50), (700, 2)] {
@@ -95,11 +95,11 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
     }
 }
 
-/// The nearest candidate that is reached and has room: if all have, and if few do; with ties, and with empty
-/// vertices_len.
+/// The nearest candidate that is reached and has room, where all candidates have room and where few do; with ties, and
+/// with vertices without candidates.
 ///
 /// # Panics
-/// If it is not that of the reference, or the stream fails.
+/// Panics if it is not that of the reference, or the stream fails.
 pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, vertices_len, max_edges, unreached) in

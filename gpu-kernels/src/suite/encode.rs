@@ -1,4 +1,4 @@
-//! Codes of vectors and queries, equal to those of the quantizer to the bit.
+//! Codes of vectors and queries equal those of the quantizer, bit for bit.
 
 use jasper_core::{Element, MatrixView, Metric, f16, padded_len, synthetic};
 use jasper_quant::{
@@ -99,7 +99,7 @@ any_rows!(F32 f32, F16 f16, U8 u8, I8 i8);
 /// Rows of every kind have the codes that the quantizer gives them.
 ///
 /// # Panics
-/// If they have not, or the stream fails.
+/// Panics if they have not, or the stream fails.
 pub fn codes_agree_with_the_quantizer(stream: &impl Stream, seed: u64) {
     for_quantizers(seed, &mut |quantizer, rows| match rows {
         AnyRows::F32(rows) => codes_agree(stream, quantizer, rows),
@@ -139,7 +139,7 @@ fn expected<T: Element>(
 /// Queries of every kind have the levels and the terms that the quantizer gives them.
 ///
 /// # Panics
-/// If they have not, or the stream fails.
+/// Panics if they have not, or the stream fails.
 pub fn coded_queries_agree_with_the_quantizer(stream: &impl Stream, seed: u64) {
     for_quantizers(seed, &mut |quantizer, rows| match rows {
         AnyRows::F32(rows) => queries_agree(stream, quantizer, rows),
@@ -169,10 +169,10 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
     }
 }
 
-/// Rows of selection slots are coded in these and no others.
+/// Encoding some slots writes the codes of these slots and no others.
 ///
 /// # Panics
-/// If they are not, or the stream fails.
+/// Panics if they are not, or the stream fails.
 pub fn codes_go_to_their_slots(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let rows = rows::<f32>(&mut rng, 70);
@@ -202,10 +202,10 @@ pub fn codes_go_to_their_slots(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Rows that are turned in global memory, as those are that no shared memory holds.
+/// Rotates rows in global memory, as rows that do not fit in shared memory are.
 ///
 /// # Panics
-/// If they are not what the rotation gives, or the stream fails.
+/// Panics if they are not what the rotation gives, or the stream fails.
 pub fn long_rows_are_rotated_in_place(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for dimension in [64, 128, 192, 1088, 2048] {

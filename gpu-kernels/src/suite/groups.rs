@@ -1,4 +1,4 @@
-//! Groups against slices of equal keys.
+//! Compares groups with slices of equal keys.
 
 use jasper_core::synthetic;
 use rand::{Rng, RngExt};
@@ -36,7 +36,7 @@ fn reference(keys: &[u64], shift: u32) -> Vec<u32> {
 /// written past the end of the last group.
 ///
 /// # Panics
-/// If groups are not those of the reference, or the stream fails.
+/// Panics if groups are not those of the reference, or the stream fails.
 pub fn groups_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let mut groups = Groups::allocate(stream, LENGTHS[LENGTHS.len() - 1]).unwrap();

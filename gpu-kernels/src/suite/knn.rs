@@ -31,7 +31,7 @@ const CASES: [Case; 5] = [
 /// the same order, at the same distances.
 ///
 /// # Panics
-/// If an answer and the reference's differ, or the stream fails.
+/// Panics if an answer and the reference's differ, or the stream fails.
 pub fn exact_knn_agrees_with_the_reference(stream: &impl Stream, seed: u64) {
     for (number, case) in CASES.iter().enumerate() {
         for (i, metric) in Metric::ALL.into_iter().enumerate() {
@@ -90,7 +90,7 @@ fn nonzero<T: Element>(rng: &mut impl rand::Rng, n: usize, case: &Case) -> Vec<T
 /// Rows searched in two parts give the answer of all at once.
 ///
 /// # Panics
-/// If they do not, or the stream fails.
+/// Panics if they do not, or the stream fails.
 pub fn exact_knn_searches_in_parts(stream: &impl Stream, seed: u64) {
     let case = Case { dimension: 24, rows: 201, queries: 4, k: 20, grain: 16.0 };
     let mut rng = synthetic::rng(seed);

@@ -83,8 +83,8 @@ macro_rules! tests_of_the_suite {
 use jasper_core::{Element, padded_len};
 use rand::{Rng, RngExt};
 
-/// `n` random vectors of `dimension` coordinates, padded with zeros as kernels expect them. Of `grain` 1 all values
-/// of the element near zero are drawn; a coarser grain leaves fewer, and so more distances that are equal.
+/// `n` random vectors of `dimension` coordinates, padded with zeros as kernels expect them. With a `grain` of 1, all
+/// values of the element near zero are drawn. A coarser grain leaves fewer values, and so more equal distances.
 fn vectors<T: Element>(rng: &mut impl Rng, n: usize, dimension: usize, grain: f32) -> Vec<T> {
     let stride = padded_len::<T>(dimension);
     let zero = if T::from_f32(-1.0).to_f32() < 0.0 { 0.0 } else { 128.0 };

@@ -1,4 +1,4 @@
-//! Reference implementations: what the kernels compute, in the simplest form.
+//! Reference implementations of the kernels in the simplest form.
 
 use jasper_core::{Element, Metric};
 
@@ -50,7 +50,7 @@ fn exact<T: Element>(metric: Metric, query: &[T], row: &[T]) -> f64 {
     }
 }
 
-/// Eight sums side by side, then what is left over.
+/// Sums in eight partial sums, then the remainder.
 fn exact_sum<T: Element>(a: &[T], b: &[T], term: impl Fn(f64, f64) -> f64) -> f64 {
     let terms: Vec<f64> =
         a.iter().zip(b).map(|(x, y)| term(f64::from(x.to_f32()), f64::from(y.to_f32()))).collect();

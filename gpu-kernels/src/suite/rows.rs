@@ -11,10 +11,10 @@ use crate::graph::NO_SLOT;
 use crate::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges, RoundArgs, RoundRows};
 use crate::{Buffer, DevicePtr, Stream};
 
-/// Copies of some rows; the places of one that is asked for nobody stay as they are.
+/// Copies of some rows. A row of `NO_SLOT` is not written.
 ///
 /// # Panics
-/// If they are not the rows, or the stream fails.
+/// Panics if they are not the rows, or the stream fails.
 pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for rows in [0, 1, 9, 50] {
@@ -46,10 +46,10 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// The last vertices moved to free slots before them: tables of rows of any length, and the edges of all.
+/// Moves the last vertices to free slots before them: tables with rows of any length, and all edges.
 ///
 /// # Panics
-/// If a table is not that of the reference, or the stream fails.
+/// Panics if a table is not that of the reference, or the stream fails.
 pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (slots, free) in [(1, 0), (30, 1), (200, 60), (200, 170)] {

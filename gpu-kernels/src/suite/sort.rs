@@ -1,4 +1,4 @@
-//! Sorts against a stable sort of the standard library.
+//! Compares sorts with the stable sort of the standard library.
 
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ fn agrees<S: Stream>(stream: &S, keys: &[u64], bits: Range<u32>, scratch: &mut S
 /// Every length and distribution, with varying bits; sorts share scratch memory.
 ///
 /// # Panics
-/// If pairs are not in the order of the reference, or the stream fails.
+/// Panics if pairs are not in the order of the reference, or the stream fails.
 pub fn sorts_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let mut bits = BITS.into_iter().cycle();
@@ -84,7 +84,7 @@ pub fn sorts_agree_with_the_reference(stream: &impl Stream, seed: u64) {
 /// Every range of bits, on keys in which all bits differ.
 ///
 /// # Panics
-/// If pairs are not in the order of the reference, or the stream fails.
+/// Panics if pairs are not in the order of the reference, or the stream fails.
 pub fn sorts_use_only_their_bits(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let len = 2 * TILE + 17;

@@ -58,6 +58,6 @@ pub fn nanosleep(nanoseconds: u32) {
     unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nomem, nostack)) };
 }
 
-/// Nothing: polling shared memory needs no pause.
+/// Does nothing: polling shared memory needs no pause.
 #[inline(always)]
 pub fn pause() {}

@@ -76,7 +76,7 @@ pub unsafe fn collective<T: Word>(
     (T::from_bits(u64::from(result)), flag)
 }
 
-/// One shuffle per register of the value.
+/// Shuffles a value, with one instruction per register.
 #[inline(always)]
 unsafe fn shuffle<T: Word>(op: Collective, mask: u32, value: T, argument: u32, width: u32) -> (T, bool) {
     let bits = value.bits();

@@ -87,7 +87,7 @@ macro_rules! update {
 }
 
 /// # Safety
-/// As the public function of this kind of load says.
+/// The same as for the public function of this kind of load.
 #[inline(always)]
 pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
     // SAFETY: the caller's promise.
@@ -102,7 +102,7 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
 }
 
 /// # Safety
-/// As [`global::store`](crate::global::store).
+/// The same as for [`global::store`](crate::global::store).
 #[inline(always)]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     // SAFETY: the caller's promise.
@@ -118,7 +118,7 @@ pub unsafe fn prefetch(p: *const u8) {
 }
 
 /// # Safety
-/// As [`atomic::add`](crate::atomic::add).
+/// The same as for [`atomic::add`](crate::atomic::add).
 #[inline(always)]
 pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
     // SAFETY: the caller's promise.
@@ -134,7 +134,7 @@ pub fn shared_base() -> u32 {
 }
 
 /// # Safety
-/// As [`Shared::load`](crate::shared::Shared::load).
+/// The same as for [`Shared::load`](crate::shared::Shared::load).
 #[inline(always)]
 pub unsafe fn load_shared<T: Value>(address: u32) -> T {
     // SAFETY: the caller's promise.
@@ -142,7 +142,7 @@ pub unsafe fn load_shared<T: Value>(address: u32) -> T {
 }
 
 /// # Safety
-/// As [`Shared::store`](crate::shared::Shared::store).
+/// The same as for [`Shared::store`](crate::shared::Shared::store).
 #[inline(always)]
 pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
     // SAFETY: the caller's promise.
@@ -150,7 +150,7 @@ pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
 }
 
 /// # Safety
-/// As [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed).
+/// The same as for [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed).
 #[inline(always)]
 pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
     // SAFETY: the caller's promise.
@@ -158,7 +158,7 @@ pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
 }
 
 /// # Safety
-/// As [`Shared::store_relaxed`](crate::shared::Shared::store_relaxed).
+/// The same as for [`Shared::store_relaxed`](crate::shared::Shared::store_relaxed).
 #[inline(always)]
 pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
     // SAFETY: the caller's promise.
@@ -166,7 +166,7 @@ pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
 }
 
 /// # Safety
-/// As [`Shared::load`](crate::shared::Shared::load).
+/// The same as for [`Shared::load`](crate::shared::Shared::load).
 #[inline(always)]
 pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
     // SAFETY: the caller's promise.

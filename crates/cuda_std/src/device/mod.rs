@@ -27,7 +27,7 @@ pub use memory::{
     update, update_shared,
 };
 
-/// Panics are traps; the message would cost registers and calls.
+/// A panic is a trap, because a message would cost registers and calls.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: `trap` ends the launch.

@@ -60,7 +60,7 @@ impl Block {
             .map_or(Ok(()), |other| Err(self.read_only(by, self.global_access(kind, address, bytes), other)))
     }
 
-    /// The same for a read-only load.
+    /// Checks and records a read-only load of `bytes` bytes of global memory.
     pub fn check_read_only(&mut self, by: By, address: usize, bytes: usize) -> Checked<()> {
         self.check_buffer(by, AccessKind::Load, address, bytes)?;
         let page = self.page(address);
@@ -123,14 +123,14 @@ impl Block {
         }
     }
 
-    /// What was released at `offset` of shared memory becomes known to `thread` at its next fence.
+    /// At its next fence, `thread` acquires what was released at `offset` of shared memory.
     pub fn acquire_at_fence(&mut self, thread: u32, offset: usize) {
         if let Some(released) = self.released.get(&offset) {
             self.extras[thread as usize].found.get_or_insert_default().join(released);
         }
     }
 
-    /// A fence of `thread`.
+    /// Records a fence of `thread`.
     pub fn fence(&mut self, thread: u32) {
         let extra = &mut self.extras[thread as usize];
         if let Some(found) = extra.found.take() {

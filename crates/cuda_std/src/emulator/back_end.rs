@@ -12,7 +12,7 @@ use super::memory;
 use crate::primitive::{Barrier, Collective, Load, Mma, Special, Update};
 use crate::{Value, Word};
 
-/// Where shared memory begins.
+/// The address of shared memory.
 const SHARED_BASE: u32 = 0;
 
 /// Polls after which a thread yields: another thread may have to run for the poll to succeed.
@@ -58,7 +58,7 @@ pub fn pause() {
     yield_now();
 }
 
-/// Yields to others.
+/// Yields to other threads.
 #[track_caller]
 fn yield_now() {
     check(|block, thread| {

@@ -108,7 +108,7 @@ fn groups(block: &Block) -> Vec<Waiting> {
     groups
 }
 
-/// What a thread waits for, to follow "waits".
+/// Describes what a thread waits for, as words that follow "waits".
 fn describe(wait: Wait) -> String {
     let name = |op| match op {
         Collective::Sync => "sync_warp",

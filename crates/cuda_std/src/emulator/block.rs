@@ -23,9 +23,9 @@ pub type Checked<T> = Result<T, Box<Fault>>;
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
-    /// To be scheduled.
+    /// The thread waits to be scheduled.
     Turn,
-    /// The next round of the block, because it polls.
+    /// The thread polls, and waits for the next round of the block.
     Poll,
     Collective {
         op: Collective,
@@ -34,36 +34,36 @@ pub enum Wait {
     },
     Mma(Mma),
     Barrier(Barrier),
-    /// Nothing: the thread has returned.
+    /// The thread has returned.
     Done,
 }
 
-/// One thread: the state that every switch needs, in one cache line.
+/// The state of a thread that every switch needs, in one cache line.
 #[repr(align(64))]
 pub struct Lane {
     pub wait: Wait,
-    /// The call that it waits in.
+    /// The call that the thread waits in.
     pub site: Option<Site>,
-    /// Its input of a collective, then its result.
+    /// The thread's input of a collective, then its result.
     pub value: u64,
     pub argument: u32,
     pub flag: bool,
-    /// How to yield; set when it starts.
+    /// The handle for yielding, set when the thread starts.
     pub yielder: *const Yielder<(), ()>,
-    /// How often it yielded because it may be spinning.
+    /// How often the thread yielded because it may be spinning.
     pub yields: u32,
-    /// Its relaxed and atomic accesses.
+    /// Number of relaxed and atomic accesses.
     pub polls: u32,
 }
 
 /// The state of a thread that few switches need.
 #[derive(Default)]
 pub struct ThreadExtra {
-    /// Its fragments of a matrix product: a, b and c; then d in place of c.
+    /// The fragments of a matrix product: a, b and c; then d in place of c.
     pub fragments: [u32; 10],
-    /// What it knew at its last fence: its atomic stores release that.
+    /// What the thread knew at its last fence. Its atomic stores release that.
     pub fenced: Option<VectorClock>,
-    /// What its atomic loads found released: its next fence acquires that.
+    /// What was released at the places of its atomic loads. Its next fence acquires that.
     pub found: Option<VectorClock>,
 }
 
@@ -72,11 +72,11 @@ pub struct ThreadExtra {
 pub struct Warp {
     pub ready: u32,
     pub polling: u32,
-    /// At a warp collective.
+    /// Lanes that wait at a warp collective.
     pub at_collective: u32,
-    /// At a block barrier.
+    /// Lanes that wait at a block barrier.
     pub at_barrier: u32,
-    /// Returned, or nonexistent.
+    /// Lanes that have returned or do not exist.
     pub done: u32,
 }
 
@@ -97,10 +97,10 @@ pub struct Counts {
     pub barriers: u64,
 }
 
-/// A block.
+/// The state of a running block.
 pub struct Block {
     pub launch: Arc<Launch>,
-    /// Its number in the grid.
+    /// The number of the block in the grid.
     pub number: u32,
     pub lanes: Vec<Lane>,
     pub extras: Vec<ThreadExtra>,
@@ -122,7 +122,7 @@ pub struct Block {
     pub sites: Vec<Site>,
     pub counts: Counts,
     pub fault: Option<Box<Fault>>,
-    /// Threads are being unwound: their panics are ignored.
+    /// Whether threads are being unwound, and their panics are ignored.
     pub abandoned: bool,
 }
 
@@ -169,18 +169,18 @@ impl Block {
         self.shadows.tag + self.clocks.epoch()
     }
 
-    /// The place of `thread`.
+    /// The place of `thread` at `site`, for a fault.
     pub fn place(&self, thread: u32, site: Option<Site>) -> Place {
         Place { kernel: self.launch.kernel.clone(), block: self.index(), thread, site }
     }
 
-    /// An access of shared memory.
+    /// Describes an access of shared memory.
     pub fn shared_access(&self, kind: AccessKind, offset: u32, bytes: usize) -> Access {
         let address = Address::Shared { offset, bytes: self.launch.shared_bytes };
         Access { kind, bytes: bytes as u32, address }
     }
 
-    /// An access of global memory.
+    /// Describes an access of global memory.
     pub fn global_access(&self, kind: AccessKind, address: usize, bytes: usize) -> Access {
         Access { kind, bytes: bytes as u32, address: self.launch.regions.describe(address) }
     }
@@ -230,7 +230,7 @@ pub fn set_current(block: *mut Block, thread: u32) {
 /// Calls `call` with the current block and thread.
 ///
 /// # Panics
-/// If no kernel is running on this OS thread.
+/// Panics if no kernel is running on this OS thread.
 #[inline]
 #[track_caller]
 pub fn with<R>(call: impl FnOnce(&mut Block, u32) -> R) -> R {
@@ -239,12 +239,12 @@ pub fn with<R>(call: impl FnOnce(&mut Block, u32) -> R) -> R {
         !block.is_null(),
         "functions of cuda_std run in kernels only: launch this one with `Emulator::launch`"
     );
-    // SAFETY: the runner of the block set it, keeps the block, and does not touch it during a turn; `call` is given no
-    // way to come here again, nor to switch to another thread.
+    // SAFETY: the runner of the block set the pointer, keeps the block, and does not use it during a turn; `call`
+    // cannot get here again, nor switch to another thread.
     call(unsafe { &mut *block }, thread)
 }
 
-/// The same for a call that may fail; a fault ends the thread.
+/// Calls a function that may fail, as [`with`] does. A fault ends the thread.
 #[inline]
 #[track_caller]
 pub fn check<R>(call: impl FnOnce(&mut Block, u32) -> Checked<R>) -> R {

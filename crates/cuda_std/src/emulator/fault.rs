@@ -73,23 +73,23 @@ impl fmt::Display for AccessKind {
 pub enum Address {
     /// In the block's shared memory, or past it.
     Shared {
-        /// Bytes from its start.
+        /// Bytes from the start of shared memory.
         offset: u32,
-        /// Bytes that it has.
+        /// Size of shared memory in bytes.
         bytes: u32,
     },
     /// In a buffer, or nearest to it.
     Buffer {
         /// The buffer's name.
         name: Arc<str>,
-        /// Bytes from its start; negative before it.
+        /// Bytes from the start of the buffer; negative before it.
         offset: i64,
         /// Bytes of an element.
         element_bytes: u32,
         /// Number of elements.
         len: u64,
     },
-    /// There is no buffer at all.
+    /// There are no buffers.
     Nowhere(usize),
 }
 
@@ -109,11 +109,11 @@ impl fmt::Display for Address {
 /// An access of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// How.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u32,
-    /// From where on.
+    /// Address of the first byte.
     pub address: Address,
 }
 
@@ -126,13 +126,13 @@ impl fmt::Display for Access {
 /// The earlier one of two conflicting accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlierAccess {
-    /// How it touched the memory.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// Whose it was.
+    /// Block of the access.
     pub block: (u32, u32),
-    /// Whose it was.
+    /// Thread of the access.
     pub thread: u32,
-    /// Where in the source.
+    /// The call in the source.
     pub site: Site,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for EarlierAccess {
 /// Threads of a block that wait for the same event, or have returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Which, in rising order.
+    /// The threads, in ascending order.
     pub threads: Vec<u32>,
     /// Where they wait (`at sync_threads`) or what for; none if they have returned.
     pub what: Option<String>,
@@ -173,7 +173,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// A block in words.
+/// Describes a block.
 fn block_of(kernel: &str, (x, y): (u32, u32)) -> String {
     format!("kernel `{kernel}`, block ({x}, {y})")
 }
@@ -223,7 +223,7 @@ pub enum Fault {
     },
     /// A write to memory that the same launch reads by read-only loads, which may return old or new bytes.
     #[error(
-        "{at}: {access} and the {other} of one launch; one of them is a load of data that nobody may write"
+        "{at}: {access} and the {other} of one launch; one of them is a load of data that the launch must not write"
     )]
     ReadOnly {
         /// The thread.
@@ -266,7 +266,7 @@ pub enum Fault {
     InactiveLane {
         /// The thread.
         at: Place,
-        /// The lane that was asked.
+        /// The lane that the shuffle reads.
         lane: u32,
         /// The lanes of the shuffle.
         mask: u32,
@@ -276,7 +276,7 @@ pub enum Fault {
     Panic {
         /// The thread.
         at: Place,
-        /// What it said.
+        /// The message of the panic.
         message: String,
     },
     /// Invalid launch parameters.
@@ -284,11 +284,11 @@ pub enum Fault {
     BadLaunch {
         /// The name given to the launch.
         kernel: Arc<str>,
-        /// What is wrong.
+        /// The invalid parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value given.
         value: u64,
-        /// What it must be.
+        /// The requirement.
         bound: &'static str,
     },
     /// The host reads elements that were never written.
@@ -305,7 +305,7 @@ pub enum Fault {
     },
 }
 
-/// In words as well: this is what a test shows that unwraps a launch.
+/// Formats the message, as `Display` does, because a test that unwraps a launch shows this.
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -16,18 +16,18 @@ use super::random::Random;
 use super::runner::{Round, Runner};
 use super::trace::{Conflict, Ledger, Mark, Trace};
 
-/// The most blocks that are interleaved on one OS thread.
+/// Maximum number of blocks that are interleaved on one OS thread.
 const MAX_RESIDENT_BLOCKS: u32 = 4;
 
 /// The threads and bytes of shared memory of a multiprocessor. Each block costs 1 KiB more.
 const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
 const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
 
-/// How often a thread may poll. More means deadlock: it waits for a block that has not started, or for a thread that
-/// waits itself.
+/// Number of times that a thread may poll. More means a deadlock: the thread waits for a block that has not started, or
+/// for a thread that waits itself.
 const MAX_POLLS: u32 = 1 << 17;
 
-/// The most shared memory of a block, in bytes.
+/// Maximum shared memory of a block, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
 
 /// A launch, shared by its blocks.
@@ -96,7 +96,7 @@ pub struct Emulator {
     max_polls: u32,
     without: Option<Location<'static>>,
     memory: Arc<Memory>,
-    /// Those of blocks that have ended.
+    /// Shadow memory of blocks that have ended, for reuse.
     shadows: Mutex<Vec<Shadows>>,
     sites: Mutex<Vec<Site>>,
 }
@@ -168,7 +168,7 @@ impl Emulator {
     /// `shared_bytes` bytes of shared memory. A grid without blocks does nothing.
     ///
     /// # Errors
-    /// The first fault in the seeded order.
+    /// Returns the first fault in the seeded order.
     pub fn launch(
         &self,
         name: &str,
@@ -211,7 +211,7 @@ impl Emulator {
     }
 }
 
-/// A launch under way.
+/// A running launch.
 struct GridRun<'a> {
     emulator: &'a Emulator,
     launch: Arc<Launch>,
@@ -220,7 +220,7 @@ struct GridRun<'a> {
     order: Vec<u32>,
     /// The next chunk to run.
     next: AtomicUsize,
-    /// Some block has a fault.
+    /// Whether some block has a fault.
     faulted: AtomicBool,
     outcome: Mutex<Outcome>,
 }
@@ -301,7 +301,7 @@ impl GridRun<'_> {
                 }
             }
             if emulator.threads > 1 && idle > 64 {
-                // All poll for blocks on other OS threads, which may not be scheduled: back off.
+                // All threads poll for blocks on other OS threads, which may not be scheduled, so back off.
                 thread::sleep(Duration::from_micros(idle.min(1000)));
             }
         }

@@ -8,7 +8,7 @@ const ROWS: usize = 16;
 const COLUMNS: usize = 8;
 /// Columns of `a`, rows of `b`.
 const INNER: usize = 32;
-/// Neighbors along the inner dimension that a register holds.
+/// Number of neighbors along the inner dimension in a register.
 const PACKED: usize = 4;
 
 /// Replaces the fragments of `c` by those of `d = a * b + c`.

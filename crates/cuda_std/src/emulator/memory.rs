@@ -30,7 +30,7 @@ pub struct Region {
     written: Vec<AtomicU64>,
 }
 
-// SAFETY: the memory is the region's own; kernels touch it through atomic operations only, the host between launches.
+// SAFETY: the region owns the memory; kernels access it only by atomic operations, and the host only between launches.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -57,7 +57,8 @@ impl Region {
         self.start.as_ptr() as usize
     }
 
-    /// Which of the 64 bytes around `address` an access of `bytes` (at most 16, aligned) touches, and where they are.
+    /// The bits of the bytes from `address` on that an access of `bytes` (at most 16, aligned) touches, and the word
+    /// with these bits.
     fn bits(&self, address: usize, bytes: usize) -> (&AtomicU64, u64) {
         let offset = address - self.start();
         (&self.written[offset / 64], ((1 << bytes) - 1) << (offset % 64))
@@ -69,7 +70,7 @@ impl Region {
         word.load(Relaxed) & mask == mask
     }
 
-    /// Notes that the bytes are written.
+    /// Records that the bytes are written.
     pub fn mark_written(&self, address: usize, bytes: usize) {
         let (word, mask) = self.bits(address, bytes);
         if word.load(Relaxed) & mask != mask {
@@ -77,7 +78,7 @@ impl Region {
         }
     }
 
-    /// How far `address` lies outside.
+    /// The distance of `address` from the region.
     fn distance(&self, address: usize) -> usize {
         self.start().saturating_sub(address).max((address + 1).saturating_sub(self.start() + self.bytes))
     }
@@ -99,12 +100,12 @@ impl Drop for Region {
     }
 }
 
-/// The buffers of an emulator, by rising address.
+/// The buffers of an emulator, by ascending address.
 #[derive(Clone, Default)]
 pub struct Regions(Vec<Arc<Region>>);
 
 impl Regions {
-    /// The region that holds all the bytes; `near` is where the search begins, and keeps the answer.
+    /// The region that contains all the bytes. The search begins at `near`, which is set to the index of the region.
     pub fn find(&self, address: usize, bytes: usize, near: &mut usize) -> Option<&Region> {
         let holds =
             |region: &Region| region.start() <= address && address - region.start() + bytes <= region.bytes;
@@ -124,27 +125,27 @@ impl Regions {
     }
 }
 
-/// The buffers that live.
+/// The live buffers of an emulator.
 #[derive(Default)]
 pub struct Memory {
     regions: Mutex<Regions>,
-    /// Most bytes that they ever had together.
+    /// Peak size of all buffers together, in bytes.
     peak: AtomicUsize,
 }
 
 impl Memory {
-    /// The buffers of now.
+    /// The current buffers.
     pub fn regions(&self) -> MutexGuard<'_, Regions> {
         self.regions.lock().expect("no panic holds the list of buffers")
     }
 
-    /// Most bytes that all buffers had together.
+    /// The peak size of all buffers together, in bytes.
     pub fn peak_bytes(&self) -> usize {
         self.peak.load(Relaxed)
     }
 }
 
-/// An array in the emulator's global memory. It goes when it is dropped; a kernel that uses it later faults.
+/// An array in the emulator's global memory. Dropping it frees the memory; a kernel that uses it later faults.
 pub struct Buffer<T> {
     region: Arc<Region>,
     memory: Arc<Memory>,
@@ -161,12 +162,12 @@ impl<T: Pod> Buffer<T> {
         Self { region, memory: memory.clone(), element: PhantomData }
     }
 
-    /// Elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.region.bytes / size_of::<T>()
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.region.bytes == 0
     }
@@ -184,7 +185,7 @@ impl<T: Pod> Buffer<T> {
     /// Copies `values` to the buffer's beginning.
     ///
     /// # Panics
-    /// If there are more values than elements.
+    /// Panics if there are more values than elements.
     pub fn write(&mut self, values: &[T]) {
         self.write_from(0, values);
     }
@@ -192,12 +193,12 @@ impl<T: Pod> Buffer<T> {
     /// Copies `values` to the elements from `first` on.
     ///
     /// # Panics
-    /// If there are more values than elements.
+    /// Panics if there are more values than elements.
     pub fn write_from(&mut self, first: usize, values: &[T]) {
         let (bytes, len) = (size_of_val(values), self.len());
         assert!(first + values.len() <= len, "{} values into a buffer of {len}, from {first}", values.len());
         self.overwrite(first * size_of::<T>(), bytes, |start| {
-            // SAFETY: `overwrite` gives room for these bytes, and no launch runs.
+            // SAFETY: `overwrite` provides room for these bytes, and no launch runs.
             unsafe { start.copy_from_nonoverlapping(NonNull::from(values).cast(), bytes) }
         });
     }
@@ -209,11 +210,11 @@ impl<T: Pod> Buffer<T> {
         self.overwrite(0, bytes, |start| unsafe { start.write_bytes(byte, bytes) });
     }
 
-    /// Copies the first `len` elements of another buffer to the beginning of this one; what was never written there is
-    /// no more written here than before.
+    /// Copies the first `len` elements of another buffer to the beginning of this one. Elements that were never written
+    /// there do not become written here.
     ///
     /// # Panics
-    /// If one of them has fewer.
+    /// Panics if either buffer has fewer elements.
     pub fn copy(&mut self, from: &Self, len: usize) {
         assert!(len <= self.len().min(from.len()), "{len} elements of {} to {}", from.len(), self.len());
         let bytes = len * size_of::<T>();
@@ -225,9 +226,9 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// Lets `write` overwrite `bytes` bytes from byte `first` on, and notes that they are written.
+    /// Lets `write` overwrite `bytes` bytes from byte `first` on, and records that they are written.
     fn overwrite(&mut self, first: usize, bytes: usize, write: impl FnOnce(NonNull<u8>)) {
-        // SAFETY: the caller has seen to it that they are in the region.
+        // SAFETY: the caller has checked that they are in the region.
         write(unsafe { self.region.start.add(first) });
         for (number, word) in self.region.written.iter().enumerate() {
             let [before, through] =
@@ -236,21 +237,21 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// A copy of the elements.
+    /// Returns a copy of the elements.
     ///
     /// # Errors
-    /// [`Fault::Unwritten`] if any of them was never written.
+    /// Returns [`Fault::Unwritten`] if any of them was never written.
     pub fn read(&self) -> Result<Vec<T>, Fault> {
         self.read_range(0..self.len())
     }
 
-    /// A copy of the elements `within`.
+    /// Returns a copy of the elements `within`.
     ///
     /// # Errors
-    /// [`Fault::Unwritten`] if any of them was never written.
+    /// Returns [`Fault::Unwritten`] if any of them was never written.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// Panics if there are fewer elements.
     pub fn read_range(&self, within: Range<usize>) -> Result<Vec<T>, Fault> {
         let Region { start, element_bytes, ref written, ref name, .. } = *self.region;
         assert!(within.end <= self.len(), "elements {within:?} of a buffer of {}", self.len());
@@ -311,7 +312,7 @@ pub unsafe fn read<T: Value>(from: *const T) -> T {
 /// Writes global memory.
 ///
 /// # Safety
-/// As [`read`].
+/// The same as for [`read`].
 pub unsafe fn write<T: Value>(to: *mut T, value: T) {
     // SAFETY: promised; the atomic types have the size of `T`.
     unsafe {
@@ -330,10 +331,10 @@ pub unsafe fn write<T: Value>(to: *mut T, value: T) {
     }
 }
 
-/// Replaces what is in global memory by what `change` makes of it, in one step; gives back what was there.
+/// Atomically replaces a value in global memory by the result of `change`, and returns the old value.
 ///
 /// # Safety
-/// As [`read`].
+/// The same as for [`read`].
 pub unsafe fn update<T: Word>(place: *mut T, change: impl Fn(T) -> T) -> T {
     let change = |old: u64| change(T::from_bits(old)).bits();
     // SAFETY: promised; the atomic types have the size of `T`.

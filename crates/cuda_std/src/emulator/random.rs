@@ -1,6 +1,6 @@
 //! The seeded random numbers that decide the order of execution.
 
-/// SplitMix64.
+/// The generator SplitMix64.
 pub struct Random(u64);
 
 impl Random {
@@ -10,7 +10,7 @@ impl Random {
         Self(mixed.next())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;

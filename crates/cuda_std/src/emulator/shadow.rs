@@ -1,8 +1,8 @@
 //! Shadow memory: the accesses of each byte, for races within a block.
 //!
-//! A cell stands for 4 bytes, or for one in pages with narrower accesses. It holds the accesses of the current epoch
-//! (since the last block barrier) that a later one can race with; everything before the barrier happened before. Cells
-//! are not cleared: each has the tag of its epoch, and tags increase from block to block.
+//! A cell stands for 4 bytes, or for one byte in pages with narrower accesses. It holds the accesses of the current
+//! epoch (since the last block barrier) that a later one can race with; everything before the barrier happened before.
+//! Cells are not cleared: each has the tag of its epoch, and tags increase from block to block.
 
 use super::clock::{Clocks, lanes};
 use super::fault::{AccessKind, Site};
@@ -176,7 +176,7 @@ mod tests {
             for thread in 0..64 {
                 assert_eq!(touch(&mut page, &clocks, thread, AccessKind::Load, (0, 4)), None);
             }
-            // Of readers whom the writer does not know, the first is reported; the writer itself is not one.
+            // The first reader that the writer does not know is reported. The writer itself is not such a reader.
             let conflicting = touch(&mut page, &clocks, reader, AccessKind::Store, (0, 4));
             assert_eq!(conflicting, Some(u32::from(reader == 0)));
         }

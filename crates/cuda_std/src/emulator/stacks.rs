@@ -4,14 +4,14 @@ use std::sync::Mutex;
 
 pub use corosensei::stack::DefaultStack as LaneStack;
 
-/// Room for the registers of the widest kernel many times over, and for a panic with its backtrace; pages that are not
-/// touched cost nothing.
+/// Bytes of a stack: room for many times the registers of the widest kernel, and for a panic with its backtrace. Pages
+/// that are not touched cost nothing.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Stacks at rest.
+/// Unused stacks.
 static IDLE: Mutex<Vec<LaneStack>> = Mutex::new(Vec::new());
 
-/// `count` stacks.
+/// Takes `count` stacks, or allocates them.
 pub fn take(count: usize) -> Vec<LaneStack> {
     let mut stacks = IDLE.lock().expect("no panic holds the stacks");
     let kept = stacks.len().saturating_sub(count);
@@ -22,7 +22,7 @@ pub fn take(count: usize) -> Vec<LaneStack> {
     taken
 }
 
-/// Takes stacks back.
+/// Returns stacks for reuse.
 pub fn give_back(stacks: Vec<LaneStack>) {
     IDLE.lock().expect("no panic holds the stacks").extend(stacks);
 }

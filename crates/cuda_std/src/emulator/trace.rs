@@ -2,8 +2,8 @@
 //!
 //! Nothing orders two blocks, so any two conflicting accesses of different blocks race. Blocks run on several OS
 //! threads, so each records a trace of its accesses to global memory; when it has ended, the ledger of the launch
-//! compares the trace with those before. Traces are added in the seeded order of the blocks, so that the reported race
-//! does not depend on the OS threads.
+//! compares the trace with the earlier ones. Traces are added in the seeded order of the blocks, so that the reported
+//! race does not depend on the OS threads.
 
 use std::collections::HashMap;
 
@@ -96,13 +96,13 @@ pub type Trace = Vec<(usize, TracePage)>;
 pub struct Conflict {
     /// The first byte, in global memory.
     pub address: usize,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: usize,
     /// Whether one of them is a read-only load, which conflicts with every write of the launch.
     pub read_only: bool,
-    /// The one that is later in the ledger.
+    /// The access that is later in the ledger.
     pub later: Mark,
-    /// The earlier one.
+    /// The earlier access.
     pub earlier: Mark,
 }
 
@@ -114,8 +114,8 @@ impl Ledger {
     /// Adds the trace of a block.
     ///
     /// # Errors
-    /// A conflict with an earlier block: the first one in the page that the block accessed first. That does not depend
-    /// on the addresses of buffers.
+    /// Returns a conflict with an earlier block: the first one in the page that the block accessed first, which does
+    /// not depend on the addresses of buffers.
     pub fn add(&mut self, trace: Trace) -> Result<(), Box<Conflict>> {
         for (number, page) in trace {
             let conflict = self.0.entry(number).or_default().add(page);

@@ -1,5 +1,5 @@
-//! Arithmetic that Rust has no operator for. Results on the device and on the host are equal to the bit, except for the
-//! payload of NaN.
+//! Arithmetic that Rust has no operator for. Results on the device and on the host are equal bit for bit, except for
+//! the payload of NaN.
 //!
 //! Rust never fuses `a * b + c`: use [`fma`] for a single rounding. For integers, use Rust's own operations such as
 //! [`u32::count_ones`] (`popc.b32`).

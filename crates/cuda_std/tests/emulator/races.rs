@@ -285,7 +285,7 @@ fn read_only_loads_are_of_what_the_launch_does_not_write() {
         launch(32).unwrap();
         let fault = launch(31).unwrap_err();
         assert!(
-            message(&fault).ends_with("one of them is a load of data that nobody may write"),
+            message(&fault).ends_with("one of them is a load of data that the launch must not write"),
             "a barrier does not help: {fault}"
         );
     }

@@ -21,7 +21,7 @@ impl DistanceArgs {
         self.exact
     }
 
-    /// The same as the library's type.
+    /// The distances as the library's type.
     pub fn distances(self) -> Distances {
         match (self.exact, self.rerank) {
             (true, _) => Distances::Exact,

@@ -20,8 +20,8 @@ use crate::{process, units};
 
 /// Build an index from a vector file
 ///
-/// The element type is that of the file: fbin and fvecs hold f32, f16bin f16, u8bin and bvecs u8, i8bin i8, and npy
-/// any of them.
+/// The element type is that of the file: fbin and fvecs hold f32, f16bin f16, u8bin and bvecs u8, i8bin i8, and npy any
+/// of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper build --base base.fbin --metric l2 --output vectors.jasper")]
 pub struct Args {

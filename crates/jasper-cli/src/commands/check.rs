@@ -56,7 +56,7 @@ impl Args {
         );
         graph.examples.iter().try_for_each(|fault| write!(text, "\n           {fault}"))?;
         let quantization = index.stats().quantization;
-        // An index whose quantizer cannot be retrained is sound all the same.
+        // An index whose quantizer cannot be retrained is sound nevertheless.
         let not_checked = match index.measure_code_error() {
             Ok(Some(codes)) => {
                 let (error, retrained_error) = (codes.error, codes.retrained_error);

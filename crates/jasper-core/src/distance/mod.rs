@@ -49,9 +49,9 @@ pub struct Kernels<T: 'static> {
     pub dot: PairFn<T>,
     /// Sum of squared differences.
     pub squared_l2: PairFn<T>,
-    /// [`Self::dot`] of a query and many rows.
+    /// Sums of products of a query and many rows.
     pub dot_many: ManyFn<T>,
-    /// [`Self::squared_l2`] of a query and many rows.
+    /// Sums of squared differences of a query and many rows.
     pub squared_l2_many: ManyFn<T>,
 }
 

@@ -75,7 +75,7 @@ where
     table::<Scalar, T>()
 }
 
-/// Must only be called by [`kernels`], with a supported level.
+/// The table of functions of one level. Only [`kernels`] may call this, with a supported level.
 fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
     Kernels {
         level: S::LEVEL,

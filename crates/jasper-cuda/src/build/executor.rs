@@ -29,21 +29,21 @@ use crate::search::launch::{search_args, search_kernel};
 pub(crate) const SEARCH_CHUNK: usize = 1 << 15;
 /// Targets of back edges whose rows are computed before they are written.
 pub(super) const MERGE_CHUNK: u32 = 1 << 18;
-/// Peers that a vertex is compared with before the nearest are kept. With up to 128 that are kept they take 8 KB of
-/// shared memory.
+/// Number of peers that a vertex is compared with before the nearest are selected. Together with up to 128 selected
+/// ones they take 8 KB of shared memory.
 const PEER_CHUNK: u32 = 896;
-/// Slots that are listed at once.
+/// Number of slots that are listed at once.
 const LIST_CHUNK: u32 = 1 << 20;
 
-/// Builds and updates graphs in the memory of a device: what [`CpuExecutor`] does, by kernels.
+/// Builds and updates graphs in device memory. Kernels take the steps of [`CpuExecutor`].
 ///
-/// All kernels are queued in one stream. For a batch of a bulk build the host waits for a few counters: once per
-/// chunk of searches, once for the back edges, and once per chunk of merges.
+/// All kernels are queued in one stream. In a batch of a bulk build, the host waits for a few counters: once per chunk
+/// of searches, once for the back edges, and once per chunk of merges.
 #[derive(Debug)]
 pub struct DeviceExecutor<T, S = crate::Stream> {
     stream: S,
     params: BuildParams,
-    /// Does the host's part with its threads.
+    /// Provides the threads for the host's part.
     cpu: Arc<CpuExecutor>,
     /// Whether updates never round vectors to bytes.
     exact_linking: bool,
@@ -51,8 +51,7 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
 }
 
 impl<T: Element, S: Stream> DeviceExecutor<T, S> {
-    /// An executor for copies of `graph` on the device of `stream`, which does the host's part with the threads of
-    /// `cpu`.
+    /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the host's part.
     pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
         Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
     }
@@ -64,7 +63,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Self { exact_linking, ..self }
     }
 
-    /// The stream in which everything is queued.
+    /// The stream in which all work is queued.
     pub fn stream(&self) -> &S {
         &self.stream
     }
@@ -86,7 +85,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         }
     }
 
-    /// New rows, once they are computed: publishing them then takes little time.
+    /// Waits until the new rows are computed, so that publishing them takes little time.
     fn updates(
         &self,
         rows: EdgeRows<S>,
@@ -164,7 +163,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         let mut duplicate_of = stream.allocate(batch.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the batch holds
+        // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id);
@@ -261,7 +260,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             vertices_len,
             candidates_stride: candidates.max_candidates,
         };
-        // SAFETY: the arrays have just been made in these shapes, and are given back behind the launch; the candidates
+        // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
         unsafe { stream.launch(&input.kernel(Link::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
@@ -371,7 +370,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             slots,
             edges_stride: graph.args().edges_stride,
         };
-        // SAFETY: the graph has as many rows and bits; there is a word for each 32 of them.
+        // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
         unsafe { stream.launch(&FindRowsToRepair, args)? };
         let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
         let mut vertices = Vec::new();

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `executor` | the steps of builds and updates, as launches in one stream |
-//! | `parts` | what one step hands to the next |
+//! | `parts` | the results that one step passes to the next |
 //! | `plan` | the memory of a build, planned before it starts |
 //! | `preload` | compiles kernels before they are launched |
 
@@ -30,11 +30,11 @@ pub use plan::plan_build;
 pub(crate) use plan::{batch_bytes, check_beam};
 pub use preload::KernelPreload;
 
-/// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. Where distances
-/// are exact integers the graph is the same, byte for byte.
+/// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
+/// exact integers, the graph is the same, byte for byte.
 ///
-/// Vectors are copied to the device once, by the threads of `cpu`, and edges back once at the end, and for each
-/// checkpoint. In between only counters are copied to the host.
+/// The threads of `cpu` copy the vectors to the device once. Edges are copied back at the end and for each checkpoint.
+/// In between, only counters are copied to the host.
 ///
 /// # Errors
 /// [`ErrorKind::BuildParam`], [`ErrorKind::Plan`] or [`ErrorKind::RowTooLong`] when a parameter, the graph or a row does not fit the device,

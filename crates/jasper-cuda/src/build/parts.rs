@@ -1,4 +1,4 @@
-//! Results that one step of a batch hands to the next, in device memory.
+//! Results in device memory that one step of a batch passes to the next.
 
 use gpu_kernels::groups::Groups;
 use gpu_kernels::sort::Pairs;
@@ -17,7 +17,7 @@ pub struct Candidates<S: Stream> {
     pub(super) costs: S::Buffer<u32>,
     /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
     pub(super) duplicate_of: S::Buffer<u32>,
-    /// `[vertices_len][max_degree]`, where vertices of the batch are candidates of each other.
+    /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
     pub(super) batch_candidates: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     pub(super) counters: S::Buffer<u64>,
@@ -38,9 +38,9 @@ pub struct Edges<S: Stream> {
     pub(super) rows: EdgeRows<S>,
     /// `[rows][edges_stride]`
     pub(super) distances: S::Buffer<u32>,
-    /// Bits of the number of a slot: more than any slot needs if all are set.
+    /// Number of bits of a slot number. The number with all these bits set is no slot.
     pub(super) slot_bits: u32,
-    /// The graph whose edges they are.
+    /// The graph of the edges.
     pub(super) graph: GraphId,
 }
 
@@ -49,17 +49,17 @@ pub struct BackEdges<S: Stream> {
     pub(super) edges: Pairs<S>,
     pub(super) targets: Groups<S>,
     pub(super) targets_len: u32,
-    /// Targets that are merged.
+    /// Number of targets that are merged.
     pub(super) merged: u32,
-    /// The graph they are in; `None` if there are no edges.
+    /// The graph of the edges; `None` if there are none.
     pub(super) graph: Option<GraphId>,
 }
 
 /// New rows to publish.
 pub struct Updates<S: Stream> {
     pub(super) rows: EdgeRows<S>,
-    /// The graph whose rows they are.
+    /// The graph of the rows.
     pub(super) graph: GraphId,
-    /// What it cost to compute them.
+    /// The cost of computing the rows.
     pub(super) cost: SearchCost,
 }

@@ -13,7 +13,7 @@ use crate::{DeviceGraph, ErrorKind, MemoryPlan, MemorySpace, Stream};
 
 /// Bytes of one pair of a sort.
 const PAIR: u64 = 12;
-/// Host memory of the driver for a device in use: code and tables.
+/// Bytes of host memory that the driver takes for code and tables of a device in use.
 const DRIVER_BYTES: u64 = 256 << 20;
 
 /// Checks that kernels support the beam width of these parameters.
@@ -30,9 +30,9 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 
 /// The memory of a build, on the device and on the host: the graph on both, and the largest batch.
 ///
-/// A batch is searched for and pruned in chunks, whose edges are kept; then these are reversed and freed, and the back
-/// edges sorted; then they are merged in chunks. At the end a breadth-first search finds the unreachable vertices,
-/// which are searched for. A batch needs the memory of the largest of these steps.
+/// A batch is searched for and pruned in chunks, whose edges are kept. Then these edges are reversed and freed, and the
+/// back edges are sorted and merged in chunks. At the end of the build, a breadth-first search finds the unreachable
+/// vertices, which are searched for. The plan has the memory of the largest of these steps.
 ///
 /// # Errors
 /// [`ErrorKind::BuildParam`]: the beam width or the largest batch is more than kernels support.

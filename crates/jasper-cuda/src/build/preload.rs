@@ -1,4 +1,4 @@
-//! Compiling the kernels of a build while its vectors are read.
+//! Compiles the kernels of a build while its vectors are read.
 
 use std::thread::{self, JoinHandle};
 
@@ -14,15 +14,15 @@ use crate::graph::form;
 use crate::kernels::KernelId;
 use crate::search::config::default_launch;
 
-/// Kernels that are being compiled, each by a thread of its own. The first build on a machine waits a second and more
-/// for them, and later ones some milliseconds, while the driver takes them from its cache. Dropped, it waits for the
-/// threads.
+/// Kernels that are being compiled, each by a thread of its own. JIT compilation takes a second or more in the first
+/// build on a machine, and some milliseconds later, when the driver takes the kernels from its cache. Dropping this
+/// value waits for the threads.
 #[derive(Debug)]
 pub struct KernelPreload(Vec<JoinHandle<()>>);
 
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape.
-    /// Errors are reported when they are launched.
+    /// Errors are reported when the kernels are launched.
     pub fn for_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());
@@ -44,7 +44,7 @@ impl Drop for KernelPreload {
     }
 }
 
-/// The kernels that take long to compile, or are launched first.
+/// The kernels that take long to compile or are launched first.
 fn kernels<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<KernelId> {
     let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
@@ -73,7 +73,7 @@ mod tests {
     use jasper_core::{BuildParams, Metric, f16};
     use jasper_ptx::Archive;
 
-    /// The kernels must be there by the names that are asked for, for any rows.
+    /// Every kernel that a build of any rows preloads must exist.
     fn are_there<T: Element>(dimension: usize) {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {

@@ -1,4 +1,4 @@
-//! Whole builds through the emulator, against the CPU executor.
+//! Compares whole builds in the emulator with the CPU executor.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -78,9 +78,9 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points(), "{name}");
     assert_eq!(device_report.cost.hops, report.cost.hops, "{name}");
     assert_eq!(device_report.reconnected, report.reconnected, "{name}");
-    // Several kept neighbors are compared with a candidate at once on the CPU, and seen ids are never forgotten there.
-    // But what waits for the second round is compared on a device as neighbors are kept, and on the CPU if the row has
-    // room for it: under inner products it often has none.
+    // On the CPU, several kept neighbors are compared with a candidate at once, which may compute more distances. On a
+    // device, deferred candidates are compared as neighbors are kept, but on the CPU only if the row has room for them,
+    // which under inner products it often does not.
     let (on_device, on_cpu) = (device_report.cost.prune_distances, report.cost.prune_distances);
     println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");
     assert!(on_device <= if metric == Metric::InnerProduct { on_cpu * 4 / 3 } else { on_cpu }, "{name}");
@@ -88,7 +88,8 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) ->
     report.reconnected
 }
 
-/// A few vertices in the middle of many: to each of the many they are nearest, and their rows hold seven.
+/// A few vertices in the middle of many. They are nearest to each of the many, but their rows hold only seven
+/// neighbors.
 #[test]
 fn what_full_rows_drop_is_repaired_as_on_the_cpu() {
     let mut random = rng(12);
@@ -219,7 +220,7 @@ fn a_batch_takes_an_eighth_of_the_index_at_most() {
     }
 }
 
-/// Bytes that an emulated build took at its peak, and what was planned.
+/// Peak bytes of an emulated build, and the planned bytes.
 fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let values = whole::<T>(rows, 11);
     let cpu = CpuExecutor::new(2).unwrap();

@@ -1,4 +1,4 @@
-//! Applying changes of the host's graph to its device copy.
+//! Applies changes of the host's graph to its device copy.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,19 +11,20 @@ use jasper_graph::{Changes, Graph};
 use super::edges::EdgeRows;
 use super::{DeviceCodes, DeviceGraph, all_live, starts, write_rows};
 
-/// Bytes copied in the time that launching another copy takes: shorter gaps between changed rows are copied too.
+/// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
+/// too.
 const GAP_BYTES: usize = 64 << 10;
 /// A full table grows by at least this fraction of its size, which amortizes the cost of moving it.
 const GROWTH: usize = 8;
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Applies `changes` of `host`, of which this was a copy before. New slots have no edges.
+    /// Applies the changes that `host` has had since this was a copy of it. New slots have no edges.
     ///
-    /// Cost: copies of the changed rows and words, one per contiguous run.
+    /// Copies the changed rows and words, with one copy per contiguous run.
     ///
     /// # Errors
-    /// Those of the device. The copy is then inconsistent until another call with the same changes, and later ones,
-    /// succeeds.
+    /// Returns the device's error. The copy is then inconsistent until another call with the same changes, and later
+    /// ones, succeeds.
     pub(crate) fn apply_changes(
         &mut self,
         stream: &S,
@@ -78,7 +79,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         stream.synchronize()
     }
 
-    /// Whether the copy has vectors and codes if `host` has, and the codes are of the same quantizer.
+    /// Whether the copy has the tables of `host`: vectors and codes if `host` has them, and codes of the same
+    /// quantizer.
     pub(super) fn has_tables_of(&self, host: &Graph<T>) -> bool {
         let codes = match (&self.codes, host.vectors().codes()) {
             (Some(copy), Some(codes)) => copy.is_of(codes),
@@ -87,7 +89,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         codes && self.has_vectors == host.has_vectors()
     }
 
-    /// Synchronizes with launches that may still read the graph, before it is written.
+    /// Waits for launches that may still read the graph, before it is written.
     pub(super) fn wait_for_readers(&self, stream: &S) -> Result<(), S::Error> {
         if self.has_async_readers.swap(false, Relaxed) { stream.synchronize_device() } else { Ok(()) }
     }

@@ -18,7 +18,7 @@ pub(crate) struct DeviceCodes<S: Stream> {
     /// `[slots][words]`
     pub(super) table: S::Buffer<u32>,
     quantizer: Arc<dyn Quantizer>,
-    /// Quantizes queries on the device, to the same codes as `quantizer`.
+    /// The quantizer for queries on the device, which gives the same codes as `quantizer`.
     pub(crate) on_device: DeviceQuantizer<S>,
 }
 
@@ -26,7 +26,7 @@ impl<S: Stream> DeviceCodes<S> {
     /// Copies the codes of `slots` slots, in the current rayon pool.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub(super) fn upload(stream: &S, codes: &Codes, slots: usize) -> Result<Self, S::Error> {
         let quantizer = Arc::clone(codes.quantizer());
         Ok(Self {
@@ -36,7 +36,7 @@ impl<S: Stream> DeviceCodes<S> {
         })
     }
 
-    /// Quantizes queries on the host.
+    /// The quantizer for queries on the host.
     pub(crate) fn quantizer(&self) -> &dyn Quantizer {
         &*self.quantizer
     }
@@ -57,16 +57,17 @@ impl<S: Stream> DeviceCodes<S> {
         CodeArgs { rows: self.table.input(), levels, terms, level_bytes, shape }
     }
 
-    /// Whether these codes are by the same quantizer.
+    /// Whether these codes are of the same quantizer.
     pub(super) fn is_of(&self, codes: &Codes) -> bool {
         Arc::ptr_eq(&self.quantizer, codes.quantizer())
     }
 
-    /// Updates the copy to the codes of `host`, in a table of `capacity` slots: those of changed `rows`, or all codes
-    /// if the quantizer is another.
+    /// Updates the copy to the codes of `host`, in a table of `capacity` slots: the codes of changed `rows`, or all
+    /// codes if the quantizer has changed.
     ///
     /// # Errors
-    /// Those of the device. The copy is then inconsistent until a call with the same rows, and later ones, succeeds.
+    /// Returns the device's error. The copy is then inconsistent until a call with the same rows, and later ones,
+    /// succeeds.
     pub(super) fn apply_changes<T: Element>(
         copy_of: &mut Option<Self>,
         stream: &S,

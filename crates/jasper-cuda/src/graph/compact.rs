@@ -17,16 +17,16 @@ pub(super) struct SlotMoves<S: Stream> {
     to: S::Buffer<u32>,
     /// `[slots - kept]`: the new slots of the vertices from slot `kept` on.
     renamed: S::Buffer<u32>,
-    /// Slots that remain.
+    /// Number of slots that remain.
     kept: usize,
 }
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Uploads the moves for [`Self::compact`]: pairs (from, to) of slots, from one at or after `kept` to a free one
-    /// before.
+    /// Uploads the moves for [`Self::compact`]: pairs (from, to) of slots, where `from` is at least `kept`, and `to` is
+    /// a free slot below `kept`.
     ///
     /// # Errors
-    /// Those of the device. The graph is unchanged.
+    /// Returns the device's error. The graph is unchanged.
     pub(super) fn upload_moves(
         &self,
         stream: &S,
@@ -54,10 +54,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Moves vectors, codes, edges and keys, and renames the targets of the remaining edges. Tombstones and start
     /// points are updated by [`Self::apply_changes`].
     ///
-    /// Order of the launches: one per table, then one over all edges, then a synchronization.
+    /// Launches one kernel per table, then one over all edges, then synchronizes.
     ///
     /// # Errors
-    /// Those of the device. The copy is unusable after an error of a launch.
+    /// Returns the device's error. The copy is unusable after an error of a launch.
     pub(super) fn compact(&mut self, stream: &S, moves: &SlotMoves<S>) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         let SlotMoves { from, to, renamed, kept } = moves;

@@ -1,4 +1,4 @@
-//! Edges: writing and reading rows, and rolling back the changes of a transaction.
+//! Writes and reads rows of edges, and rolls back the changes of a transaction.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,15 +51,15 @@ impl<S: Stream> EdgeRows<S> {
 
 /// The previous rows of vertices that changed in a transaction.
 ///
-/// Rows are saved before they are overwritten. Once the saved rows would be more than all rows of the graph, all edges
-/// are saved in one copy and nothing after: this never takes more than twice the memory of the edges.
+/// Rows are saved before they are overwritten. Once there would be more saved rows than rows in the graph, all edges
+/// are saved in one copy, and nothing more. The log therefore never takes more than twice the memory of the edges.
 #[derive(Debug)]
 pub(super) struct UndoLog<S: Stream> {
-    /// In the order in which they were overwritten; a vertex may occur several times.
+    /// The saved rows, in the order in which they were overwritten. A vertex may occur several times.
     saved: Vec<EdgeRows<S>>,
     /// Number of rows in `saved`.
     count: usize,
-    /// All edges, after the changes that `saved` undoes.
+    /// A copy of all edges, made after the changes that `saved` undoes.
     all: Option<S::Buffer<u32>>,
 }
 
@@ -87,8 +87,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         stream.synchronize()
     }
 
-    /// Writes rows. In a transaction the previous rows are saved first, and the stream is synchronized, so that all
-    /// streams may read the new ones.
+    /// Writes rows. In a transaction, the previous rows are saved first. The stream is then synchronized, so that all
+    /// streams may read the new rows.
     pub(crate) fn publish_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         self.save(stream, rows)?;
@@ -186,7 +186,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.has_async_readers.store(true, Relaxed);
     }
 
-    /// Downloads the edges of segment `segment` of the host's table, piece by piece: `take` gets rows of it, and their
+    /// Downloads the edges of segment `segment` of the host's table in pieces. `take` gets a range of rows and their
     /// edges.
     pub(super) fn read_segment(
         &self,
@@ -206,7 +206,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.slots.div_ceil(SEGMENT_ROWS)
     }
 
-    /// Copies `rows` of a segment from their `edges` to the host's table, on the threads of `pool`.
+    /// Copies the `edges` of `rows` of a segment to the host's table, on the threads of `pool`.
     pub(super) fn store_rows(
         &self,
         pool: &ThreadPool,

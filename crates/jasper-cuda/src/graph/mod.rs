@@ -5,7 +5,7 @@
 //! | `changes` | applying changes of the host's graph to its copy |
 //! | `codes` | codes of vectors |
 //! | `compact` | moving vertices into free slots |
-//! | `filters` | the slots of filters that searches use again |
+//! | `filters` | the slots of prepared filters, kept between searches |
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
@@ -43,7 +43,7 @@ pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::MutableDeviceGraph;
 use rounding::RoundedRows;
 
-/// The length of a row of edges is a multiple of this: one load of a warp, and a cache line.
+/// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;
 /// Elements per task of the thread pool.
 const TASK_ELEMENTS: usize = 32 << 10;
@@ -57,8 +57,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A copy of a graph in device memory. Slots have the same numbers as on the host; each table is one array.
 ///
-/// The vectors may be in pinned host memory instead, which kernels access over PCIe: for quantized searches, which
-/// traverse the graph by codes and read only the vectors of their candidates.
+/// The vectors may be in pinned host memory instead, which kernels access over PCIe. This suits quantized searches,
+/// which traverse the graph by codes and read only the vectors of their candidates.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes.
@@ -67,7 +67,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     has_vectors: bool,
     /// `[slots][edges_stride]`
     pub(crate) edges: S::Buffer<u32>,
-    /// `[slots]`, if the metric needs them.
+    /// `[slots]`: squared norms, if the metric needs them.
     squared_norms: Option<S::Buffer<f32>>,
     pub(crate) codes: Option<DeviceCodes<S>>,
     /// `[slots]`
@@ -78,14 +78,14 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// Whether all slots are live.
     all_live: bool,
     slots: usize,
-    /// Slots that every table has space for.
+    /// Number of slots that every table has space for.
     capacity: usize,
     dimension: usize,
     edges_stride: usize,
     largest_squared_norm: f32,
     metric: Metric,
     pub(crate) id: GraphId,
-    /// In a transaction: what a rollback restores.
+    /// The undo log of the transaction, if one is active.
     undo: Option<UndoLog<S>>,
     /// In a transaction that links by bytes: the vectors rounded to bytes.
     rounded: Option<RoundedRows<S>>,
@@ -100,7 +100,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// part runs in the current rayon pool.
     ///
     /// # Errors
-    /// Those of the device, such as out of memory; see [`Self::plan`].
+    /// Returns the device's error, such as out of memory: see [`Self::plan`].
     pub fn upload(stream: &S, graph: &Graph<T>, vectors: MemorySpace) -> Result<Self, S::Error> {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let width = padded_len::<T>(dimension);
@@ -203,12 +203,12 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         if self.all_live { DevicePtr::null() } else { self.live.input() }
     }
 
-    /// The same for kernels of updates, which need the array.
+    /// The array of [`Self::live`], for kernels of updates.
     pub(crate) fn live_bits(&self) -> &S::Buffer<u32> {
         &self.live
     }
 
-    /// How kernels compute distances, as on the host.
+    /// How kernels compute distances; the same as on the host.
     pub fn form(&self) -> DistanceForm {
         form::<T>(self.metric)
     }
@@ -271,7 +271,7 @@ fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
     starts
 }
 
-/// Uploads the edges of every slot. A graph that is not linked yet has none, and the table is only filled.
+/// Uploads the edges of every slot. If the graph is not linked yet, only fills the table.
 fn edges<T: Element, S: gpu_kernels::Stream>(
     stream: &S,
     graph: &Graph<T>,

@@ -21,7 +21,7 @@ use crate::{GraphView, Stream};
 pub struct MutableDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     device: DeviceCopy<T, S>,
-    /// Changes of the host's graph that may not have been applied to the copy.
+    /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: Changes,
     /// Whether the edges changed on the device since they were last downloaded.
     host_edges_stale: bool,
@@ -42,7 +42,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// uploaded the copy, must be complete.
     ///
     /// # Panics
-    /// If the two have different numbers of slots.
+    /// Panics if the two have different numbers of slots.
     pub fn new(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
@@ -101,7 +101,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// Checks that the copy is usable.
     ///
     /// # Errors
-    /// The error that made it unusable.
+    /// Returns the error that made the copy unusable, if any.
     pub fn check(&self) -> Result<(), S::Error> {
         self.failure.clone().map_or(Ok(()), Err)
     }
@@ -109,7 +109,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// Downloads the edges if they changed, using the threads of `pool`. The host's graph is then complete.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub fn read_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
         self.check()?;
         if self.host_edges_stale {
@@ -124,11 +124,11 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
         Ok(())
     }
 
-    /// [`Self::read_edges`] of a graph that is searched meanwhile: searches wait only while a segment is written to the host's
-    /// graph. No other thread may change the graph until this returns.
+    /// Downloads the edges as [`Self::read_edges`] does, while the graph is searched. Searches wait only while a
+    /// segment is written to the host's graph. No other thread may change the graph until this returns.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub fn read_edges_while_searched(
         graph: &mut impl GraphLock<Self>,
         pool: &ThreadPool,
@@ -169,7 +169,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// inserts.
     ///
     /// # Errors
-    /// Those of the device. The copy is unusable if an error occurs after vertices began to move.
+    /// Returns the device's error. The copy is unusable if an error occurs after vertices began to move.
     pub fn compact(&mut self) -> Result<CompactReport, S::Error> {
         self.check()?;
         let (kept, moves) = moves(&self.host);
@@ -179,7 +179,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
             let slot_moves = graph.upload_moves(stream, &moves, kept)?;
             let moved = graph.compact(stream, &slot_moves);
             self.or_fail(moved)?;
-            // The ids in the host's edges are not renamed.
+            // The ids in the host's edges have not been renamed.
             self.host_edges_stale = true;
             self.host.adjacency_mut().clear();
             self.host.compact(&moves, kept).expect("a table shrinks without allocating memory");
@@ -246,7 +246,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
     }
 
     fn rollback(&mut self) {
-        // New codes, for which there may be no memory on the device, are no part of a transaction.
+        // New codes are not part of a transaction, because the device may have no memory for them.
         if self.host.has_vectors() && !self.on_device().has_tables_of(&self.host) {
             self.host.clear_codes();
         }
@@ -274,7 +274,7 @@ impl<T: Element> MutableDeviceGraph<T> {
     /// The view for searches.
     ///
     /// # Errors
-    /// The error that made the copy unusable.
+    /// Returns the error that made the copy unusable, if any.
     pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
         self.check()?;
         Ok(GraphView::new(&self.host, self.on_device()))

@@ -27,12 +27,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             .part(MemorySpace::Device, "quantizer", quantizer as u64)
     }
 
-    /// The plan of a copy that fits into `free` memory. Without `wanted` the vectors are stored on the device if
-    /// everything fits there, else on the host if the graph has codes: without codes PCIe bandwidth would limit every
-    /// step of a search.
+    /// The plan of a copy that fits into `free` memory. If `wanted` is `None`, the vectors are stored on the device if
+    /// everything fits there, else on the host if the graph has codes. Without codes they are not stored on the host,
+    /// because PCIe bandwidth would then limit every step of a search.
     ///
     /// # Errors
-    /// [`PlanError`]: the graph does not fit, with the numbers of the plan that takes the least device memory.
+    /// Returns [`PlanError`] if the graph does not fit, with the numbers of the plan that takes the least device
+    /// memory.
     pub fn plan_within(
         graph: &Graph<T>,
         wanted: Option<MemorySpace>,

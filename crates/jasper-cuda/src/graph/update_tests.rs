@@ -1,4 +1,4 @@
-//! Graphs in use through the emulator, against the CPU executor: every change of one is made to the other.
+//! Compares graphs in use in the emulator with the CPU executor: every change of one is made to the other.
 
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
@@ -27,7 +27,7 @@ use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 5;
 
-/// An emulated stream of which one call fails, if that is wished.
+/// An emulated stream, of which one call may be made to fail.
 #[derive(Clone)]
 pub(super) struct Faulty {
     stream: EmulatedStream,
@@ -140,7 +140,7 @@ impl Stream for Faulty {
     }
 }
 
-/// A graph on the host, and the same half on an emulated device.
+/// A graph on the host, and an equal one on an emulated device.
 struct Twins<T: Element> {
     cpu: Arc<CpuExecutor>,
     host: Graph<T>,
@@ -149,7 +149,7 @@ struct Twins<T: Element> {
     resident: MutableDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
-    /// Of the next rows.
+    /// Seed of the next rows.
     seed: u64,
 }
 
@@ -180,7 +180,7 @@ impl<T: Element> Twins<T> {
         whole(self.seed, count)
     }
 
-    /// The device's half alone, as it may go wrong.
+    /// Inserts into the device's graph only, because this may fail.
     fn try_insert(
         &mut self,
         rows: &[T],
@@ -229,7 +229,7 @@ impl<T: Element> Twins<T> {
         self.compare();
     }
 
-    /// The host's graph, the other's host half with the links brought home, and what is on the device.
+    /// Compares the host's graph with the other graph, whose edges are downloaded, and with the tables on the device.
     fn compare(&mut self) {
         self.resident.read_edges(self.cpu.pool()).unwrap();
         let (expected, found) = (&self.host, self.resident.host());
@@ -303,7 +303,7 @@ fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
     rows
 }
 
-/// Rounds of everything that may be done to an index.
+/// Makes rounds of all kinds of changes.
 fn rounds<T: Element>(metric: Metric, seed: u64, vectors: MemorySpace) {
     let mut twins = Twins::<T>::new(metric, 90, 6, seed, vectors);
     twins.compare();
@@ -312,7 +312,7 @@ fn rounds<T: Element>(metric: Metric, seed: u64, vectors: MemorySpace) {
         let first: Vec<Key> = (next..next + 40).collect();
         let rows = twins.rows(40);
         twins.insert(&rows, &first);
-        // Half of these are new vectors of keys that there are; some rows are there already.
+        // Half of these are new vectors of existing keys. Some rows are already in the graph.
         let mixed: Vec<Key> = (next + 30..next + 50).collect();
         let mut rows = twins.rows(20);
         let stored = twins.host.keys().live_slots().next().unwrap();

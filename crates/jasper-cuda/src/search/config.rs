@@ -5,35 +5,37 @@ use gpu_kernels::knn::MAX_K;
 use gpu_kernels::search::{MAX_BEAM_WIDTH, MIN_TEAM_WARPS};
 use jasper_vamana::{DistanceCost, MemorySpace, Platform, ProductCost, SearchError, TunedLaunch};
 
-/// Warps of a team on short rows: a leader, and two or three workers per vertex expanded ahead (measured: docs, one
-/// query on a GPU).
+/// Warps of a team on short rows: a leader, and two workers for each of three work slots. The seventh worker is left
+/// over.
 const TEAM: u32 = 8;
-/// Warps of a team on long rows, if there are no more queries than multiprocessors: each team fills one.
+/// Warps of a team on long rows, if there are no more queries than multiprocessors: each team has a multiprocessor to
+/// itself.
 const LONG_TEAM: u32 = 16;
 /// Batches of up to this many queries per multiprocessor are searched by teams: one warp per query would leave most of
 /// the device idle.
 const TEAMS_PER_MULTIPROCESSOR: u32 = 2;
-/// Vertices that a team expands at once.
+/// Work slots of a team: the number of vertices whose neighbors are scored concurrently.
 const AHEAD: u32 = 3;
-/// The same on long rows, where many warps share the neighbors of one vertex.
+/// Work slots of a team on long rows, where more workers share the neighbors of one vertex.
 const LONG_AHEAD: u32 = 2;
-/// Bytes from which rows are long: a warp has four of them in flight.
+/// Rows of at least this many bytes are long.
 const LONG_ROW: u32 = 1 << 10;
-/// Slots of the visited cache with one warp per query: a larger cache would lower the occupancy, a smaller one forgets
-/// too many ids (docs/src/search-ablations.md).
+/// Slots of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
+/// would forget too many ids (docs/src/search-ablations.md).
 const VISITED_SLOTS: u32 = 1024;
-/// The same for rows from `LONG_VISITED_ROW` bytes on: occupancy is lower anyway, and a repeated distance costs more.
+/// Slots of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and a
+/// repeated distance costs more.
 const LONG_VISITED_SLOTS: u32 = 2048;
 const LONG_VISITED_ROW: u32 = 192;
-/// The same for quantized searches, up to a beam width of `CODE_VISITED_WIDTH` and above.
+/// Slots of the visited cache for quantized searches: up to a beam width of `CODE_VISITED_WIDTH`, and above.
 const CODE_VISITED_SLOTS: u32 = 512;
 const WIDE_CODE_VISITED_SLOTS: u32 = 1024;
 const CODE_VISITED_WIDTH: usize = 64;
-/// The same for a team, which has more shared memory to itself.
+/// Slots of the visited cache for a team, which has more shared memory to itself.
 const TEAM_VISITED_SLOTS: u32 = 4096;
-/// Most slots of the visited cache.
+/// Maximum number of slots of the visited cache.
 const MAX_VISITED_SLOTS: u32 = 1 << 15;
-/// Most vertices expanded in one step.
+/// Maximum number of vertices expanded in one step.
 const MAX_EXPANSIONS: u32 = 8;
 
 /// Least slots of a part of a scan: shorter ones do not save what the second launch costs.
@@ -84,9 +86,9 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
 
 /// The launch configuration for a batch of `queries` over rows of `row_bytes` bytes, if the search does not set one.
 ///
-/// A team scores vertices ahead of their turn and finds exactly what one expansion after another does. One warp with
-/// several expansions per step finds as much, but not the same: it is not used here, so that the results of a query
-/// depend neither on the size of the batch nor on the device.
+/// A team has the results of a search that expands one vertex after another. A warp that expands several vertices per
+/// step reaches the same recall, but its results differ. It is not used here, so that the results of a query depend
+/// neither on the size of the batch nor on the device.
 pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
         let visited_slots = if row_bytes < LONG_VISITED_ROW { VISITED_SLOTS } else { LONG_VISITED_SLOTS };
@@ -100,7 +102,7 @@ pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u3
     }
 }
 
-/// The same for a quantized search.
+/// The launch configuration for a batch of quantized searches, if the search does not set one.
 pub(super) fn default_code_launch(
     queries: usize,
     multiprocessors: u32,
@@ -118,7 +120,7 @@ pub(super) fn default_code_launch(
 /// Checks a launch configuration given by the user.
 ///
 /// # Errors
-/// [`SearchError::Launch`], naming the value that is out of range.
+/// Returns [`SearchError::Launch`], naming the value that is out of range.
 pub(super) fn check_launch(launch: TunedLaunch) -> Result<(), SearchError> {
     let TunedLaunch { warps, expansions, visited_slots } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });

@@ -11,7 +11,7 @@ use jasper_core::{Element, padded_len};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
 use crate::{Buffer, Context, Pinned, Result, Stream};
 
-/// The streams and buffers of a chunk in flight. A trait, so that the tests run the same code in the emulator.
+/// The streams and buffers of a chunk in flight. This is a trait, so that tests run the same code in the emulator.
 pub(crate) trait SearchContext<T> {
     type Stream: gpu_kernels::Stream;
 
@@ -20,7 +20,7 @@ pub(crate) trait SearchContext<T> {
     /// The stream of the search with its scratch memory and, if `rerank_stream`, another of high priority.
     fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, Self::Stream>, ErrorOf<T, Self>>;
 
-    /// Host memory to write the queries to, and their codes if the host quantizes them.
+    /// Host memory for the queries, and for their codes if the host quantizes them.
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, ErrorOf<T, Self>>;
 
     /// Pointers to the queries written before, and to buffers for the results.
@@ -52,22 +52,22 @@ pub(crate) struct QueryBuffers<'a, T> {
 pub(crate) struct Results<'a> {
     /// `[queries][k]`
     pub(crate) results: &'a [DeviceHit],
-    /// `[queries][2]`: hops and distances; then the same for the rerank, if there is one.
+    /// `[queries][2]`: hops and distances; then as many for the rerank, if there is one.
     pub(crate) costs: &'a [u32],
 }
 
 /// The error of a context's stream.
 pub(crate) type ErrorOf<T, C> = <<C as SearchContext<T>>::Stream as gpu_kernels::Stream>::Error;
 
-/// A search context over pinned memory that kernels access directly: a chunk takes no copies, only a launch and a
-/// synchronization. A kernel reads each query once and writes each result once, so that PCIe carries no more than
-/// copies would. The synchronization spins, the driver's default while a process has fewer contexts than the machine
-/// has CPUs.
+/// A search context over pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
+/// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
+/// copies would. The synchronization spins, which is the driver's default while a process has fewer contexts than the
+/// machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
 pub(crate) struct PinnedSearchContext<T: Pod> {
     stream: Stream,
-    /// Created by the first chunk that uses it, which takes vectors on the host.
+    /// The stream of reranks, created by the first chunk that uses it.
     rerank_stream: Option<Stream>,
     scratch: ProductScratch<Stream>,
     queries: Pinned<T>,
@@ -114,7 +114,7 @@ fn grow_pinned<'a, T: Pod>(
     Ok(pinned)
 }
 
-/// The same for device memory.
+/// Device memory for `len` elements: the current allocation, or a new one if that is too small.
 fn grow_buffer<'a, T: Pod>(
     stream: &Stream,
     buffer: &'a mut Buffer<T>,

@@ -1,8 +1,8 @@
 //! Searches for queries in device memory, launched without synchronizing.
 //!
-//! Order of the launches: all are queued in the caller's stream. With codes, each part of the batch takes the launches
-//! that quantize its queries, the search, and the rerank of the candidates by exact distances; the next part reuses the
-//! temporary memory, which the stream frees after the last.
+//! All launches are queued in the caller's stream. In a quantized search, each part of the batch has the launches that
+//! quantize its queries, the search, and the rerank of the candidates by exact distances. The next part reuses the
+//! temporary memory, which the stream frees after the last part.
 
 use std::cell::OnceCell;
 
@@ -21,24 +21,24 @@ use super::batch::allowed;
 use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
 use crate::DeviceGraph;
 
-/// Most bytes of temporary memory: for the quantization of queries, their codes, and the candidates between search and
-/// rerank. Enough for several times the queries that fill a device; larger batches are searched in parts.
+/// Maximum bytes of temporary memory for the quantization of queries, their codes, and the candidates between search
+/// and rerank. This is enough for several times the queries that fill a device. Larger batches are searched in parts.
 pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 
 /// Queries in device memory, and buffers for their results. All are allocated by the stream of the search.
 #[derive(Debug)]
 pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
-    /// `[queries][padded dimension]`: rows padded with zeros to a multiple of 16 bytes, of unit length where the metric
-    /// is cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
+    /// `[queries][padded dimension]`: rows padded with zeros to a multiple of 16 bytes, and normalized if the metric is
+    /// cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
     pub queries: &'a S::Buffer<T>,
-    /// `[queries][k]`: nearest first, then [`NO_HIT`](gpu_kernels::search::NO_HIT) where a query has fewer results.
-    /// A vertex with several keys is one result, with its first key. See [`hit_from_device`].
+    /// `[queries][k]`: nearest first, then [`NO_HIT`](gpu_kernels::search::NO_HIT) where a query has fewer results. A
+    /// vertex with several keys is one result, with its first key. See [`hit_from_device`].
     pub results: &'a mut S::Buffer<DeviceHit>,
     /// `[queries][2]`: the number of vertices expanded and of distances computed, without those of the rerank.
     pub costs: &'a mut S::Buffer<u32>,
 }
 
-/// Converts a result of a [`DeviceBatch`]; [`Hit::NONE`] for [`NO_HIT`](gpu_kernels::search::NO_HIT).
+/// Converts a result of a [`DeviceBatch`]. [`NO_HIT`](gpu_kernels::search::NO_HIT) becomes [`Hit::NONE`].
 pub fn hit_from_device([low, high, distance, _]: DeviceHit) -> Hit {
     Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
 }
@@ -47,7 +47,7 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
     /// The number of queries.
     ///
     /// # Errors
-    /// The arrays do not have the documented shapes.
+    /// Returns [`SearchError`] if the arrays do not have the documented shapes.
     fn count(&self, row_len: usize, k: usize) -> Result<usize, SearchError> {
         let len = self.queries.len();
         if !len.is_multiple_of(row_len) {
@@ -63,8 +63,8 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
     }
 }
 
-/// Queues the search. With codes it allocates about `scratch_bytes` bytes from `stream`, which frees them after the
-/// launches.
+/// Queues the search. A quantized search allocates about `scratch_bytes` bytes from `stream`, which frees them after
+/// the launches.
 ///
 /// # Safety
 /// - `stream` allocated the arrays.
@@ -160,7 +160,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
     /// Queues the quantization of the first `len` queries of `pointers`, and sets the pointers to this memory.
     ///
     /// # Safety
-    /// The queries are valid until the launches are complete, and this memory is not used before.
+    /// The queries are valid until the launches are complete, and this memory is not used before then.
     unsafe fn quantize<T: Element>(
         &mut self,
         stream: &S,

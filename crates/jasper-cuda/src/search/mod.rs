@@ -45,16 +45,16 @@ use launch::{check_shared_memory, search_kernel};
 /// filter, the size of the batch may decide between a beam search and an exact scan: see
 /// [`Platform`](jasper_vamana::Platform).
 ///
-/// Otherwise the results are the same, id for id if sums are exact. Floats are summed in another order than on the CPU:
-/// a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose distances
-/// differ by less may change order.
+/// In all other cases the results are the same, id for id if sums are exact. Floats are summed in another order than on
+/// the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
+/// distances differ by less may change order.
 pub struct SearchContexts<T: Element> {
     context: Context,
     /// The contexts of finished calls.
     idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
 }
 
-/// What a search reads: a graph on the host, and its complete copy in device memory.
+/// A graph on the host and its complete copy in device memory, as a search reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a, T: Element> {
     host: &'a Graph<T>,
@@ -65,7 +65,7 @@ impl<'a, T: Element> GraphView<'a, T> {
     /// All work on the copy must be complete.
     ///
     /// # Panics
-    /// If the graph and its copy have different numbers of slots.
+    /// Panics if the graph and its copy have different numbers of slots.
     pub(crate) fn new(host: &'a Graph<T>, copy: &'a DeviceGraph<T>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
         Self { host, copy }
@@ -77,7 +77,7 @@ impl<'a, T: Element> GraphView<'a, T> {
 }
 
 impl<T: Element> SearchContexts<T> {
-    /// Contexts for searches on the device of `context`; created as calls need them.
+    /// A pool of contexts for searches on the device of `context`. Contexts are created as calls need them.
     pub fn new(context: &Context) -> Self {
         Self { context: context.clone(), idle: Mutex::default() }
     }
@@ -103,7 +103,7 @@ impl<T: Element> SearchContexts<T> {
     /// The results of a query do not depend on the other queries of the batch, but with a filter on their number.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of `matches` are then unspecified.
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search(
         &self,
         graph: GraphView<'_, T>,
@@ -122,7 +122,7 @@ impl<T: Element> SearchContexts<T> {
     /// Searches for one query. Returns `k` hits, or fewer if there are fewer.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search_one(
         &self,
         graph: GraphView<'_, T>,
@@ -150,10 +150,11 @@ impl<T: Element> SearchContexts<T> {
     /// admits another of them.
     ///
     /// # Errors
-    /// [`SearchError`]: invalid parameters, arrays that do not have the shapes of [`DeviceBatch`], or an error of the device.
+    /// Returns [`SearchError`] if parameters are invalid, the arrays do not have the shapes of [`DeviceBatch`], or the
+    /// device fails.
     ///
     /// # Panics
-    /// If another stream allocated one of the arrays, or `stream` is on another device.
+    /// Panics if another stream allocated one of the arrays, or `stream` is on another device.
     pub fn launch(
         &self,
         graph: GraphView<'_, T>,

@@ -24,14 +24,14 @@ pub(super) struct Filter {
 /// Half a unit in the last place of 1 in f32: the relative error of one rounding.
 const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
 
-/// More than an L2 score can lose to underflow: 2^15 terms below 2^-149 each.
+/// A bound of the loss of an L2 score to underflow: 2^15 terms below 2^-149 each.
 const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 16.0;
 
 /// Integers up to this are exact in f32.
 const EXACT_INTEGERS: f32 = (1 << 24) as f32;
 
 impl Filter {
-    /// Rules nothing out.
+    /// A filter that rules out no row.
     pub(super) const OPEN: Self = Self { limit: f32::INFINITY, slope: 0.0 };
 
     /// Rules out rows farther than the exact distance `worst`. `norm` is that of the query.

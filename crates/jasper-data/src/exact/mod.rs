@@ -72,7 +72,7 @@ pub enum KnnError {
     NotFinite {
         /// The set with the row.
         side: Side,
-        /// The row, and where in it.
+        /// The row and coordinate.
         error: MatrixError,
     },
     /// A vector is zero, which has no cosine distance.
@@ -100,7 +100,7 @@ pub enum KnnError {
 /// mapped file larger than memory. `progress` counts base rows.
 ///
 /// # Errors
-/// [`KnnError`] if a set is empty or holds values that are not finite, dimensions differ, `k` is 0 or above
+/// Returns [`KnnError`] if a set is empty or holds values that are not finite, dimensions differ, `k` is 0 or above
 /// `base.len()`, a vector is zero and the metric is cosine, or the call is cancelled.
 ///
 /// ```
@@ -134,7 +134,7 @@ pub fn exact_knn<T: Element>(
 /// the base block by block with [`check_knn_base`].
 ///
 /// # Errors
-/// As [`exact_knn`].
+/// The same as for [`exact_knn`].
 pub fn check_knn<T: Element>(
     base: MatrixView<'_, T>,
     queries: MatrixView<'_, T>,
@@ -164,7 +164,7 @@ pub fn check_knn<T: Element>(
 /// cosine.
 ///
 /// # Errors
-/// [`KnnError::NotFinite`] or [`KnnError::ZeroVector`] for the first invalid row.
+/// Returns [`KnnError::NotFinite`] or [`KnnError::ZeroVector`] for the first invalid row.
 pub fn check_knn_base<T: Element>(
     rows: MatrixView<'_, T>,
     metric: Metric,

@@ -48,7 +48,7 @@ pub(super) fn scan<'a, T: Element>(
             let norms = check_pass(rows, metric, first)?;
             lists.par_chunks_mut(block_queries).for_each(|lists| {
                 scan_block(lists, base, first..first + rows.len(), metric, &norms);
-                // Now, while the rows are in cache.
+                // Candidates are ranked now, while the rows are in cache.
                 lists.iter_mut().for_each(|list| list.rank(base));
             });
             Ok::<(), KnnError>(())

@@ -56,7 +56,7 @@ pub enum RunbookError {
         step: usize,
         /// Its line, from 1, if it was read from a file.
         line: Option<usize>,
-        /// What is wrong with it.
+        /// The problem with the step.
         problem: StepError,
     },
 }

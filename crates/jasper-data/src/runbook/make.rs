@@ -11,7 +11,7 @@ impl Runbook {
     /// part, deletes the oldest, and searches.
     ///
     /// # Errors
-    /// [`RunbookError`] where there are fewer rows than rounds, or fewer than two rounds.
+    /// Returns [`RunbookError`] where there are fewer rows than rounds, or fewer than two rounds.
     pub fn sliding_window(dataset: &str, rows: u32, rounds: u32) -> Result<Self, RunbookError> {
         let window = rounds / 2;
         Self::new(
@@ -30,7 +30,7 @@ impl Runbook {
     /// after a fifth of the rounds, 3 after a half, and one never, drawn from `seed`.
     ///
     /// # Errors
-    /// [`RunbookError`] where there are fewer rows than rounds, or no rounds.
+    /// Returns [`RunbookError`] where there are fewer rows than rounds, or no rounds.
     pub fn expiration_time(dataset: &str, rows: u32, rounds: u32, seed: u64) -> Result<Self, RunbookError> {
         let fate = permutation(rounds as usize, seed);
         let life = |round: u32| match u64::from(fate[round as usize]) * 19 / u64::from(rounds) {
@@ -55,7 +55,7 @@ impl Runbook {
     /// are used.
     ///
     /// # Errors
-    /// [`RunbookError`] where rows or share are too small for a round to replace anything.
+    /// Returns [`RunbookError`] where rows or share are too small for a round to replace anything.
     pub fn replacing(dataset: &str, rows: u32, rounds: u32, share: f64) -> Result<Self, RunbookError> {
         let points = (f64::from(rows) / (1.0 + f64::from(rounds) * share)) as u32;
         let replaced = (f64::from(points) * share) as u32;

@@ -45,7 +45,7 @@ impl Operation {
         }
     }
 
-    /// The rows of the base that it reads.
+    /// The rows of the base that the operation reads.
     pub fn ids(&self) -> Option<&Range<u32>> {
         match self {
             Self::Insert(ids) | Self::Replace { ids, .. } => Some(ids),
@@ -134,7 +134,7 @@ impl Runbook {
     /// Creates a runbook of `operations` over a data set.
     ///
     /// # Errors
-    /// [`RunbookError::Step`] for the first invalid step, or [`RunbookError::Empty`].
+    /// Returns [`RunbookError::Step`] for the first invalid step, or [`RunbookError::Empty`].
     pub fn new(
         dataset: impl Into<String>,
         operations: impl IntoIterator<Item = Operation>,
@@ -149,7 +149,7 @@ impl Runbook {
     /// Reads the runbook of `dataset` from the file `path`. `dataset` may be `None` if the file holds one runbook.
     ///
     /// # Errors
-    /// [`ReadError`] with a [`RunbookError`], which names step and line, or with an I/O error.
+    /// Returns [`ReadError`] with a [`RunbookError`], which names step and line, or with an I/O error.
     pub fn read(path: impl AsRef<Path>, dataset: Option<&str>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| ReadError::new(path, error))?;
@@ -159,7 +159,7 @@ impl Runbook {
     /// Reads `text` as the content of a file named `name`; see [`Self::read`].
     ///
     /// # Errors
-    /// As for [`Self::read`].
+    /// The same as for [`Self::read`].
     pub fn from_text(name: impl AsRef<Path>, text: &str, dataset: Option<&str>) -> Result<Self, ReadError> {
         let read = || {
             let dataset = parse::choose(text, dataset)?;
@@ -184,7 +184,7 @@ impl Runbook {
     /// Writes the runbook to the file `path`.
     ///
     /// # Errors
-    /// [`WriteError`] on an I/O error.
+    /// Returns [`WriteError`] on an I/O error.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
         let path = path.as_ref();
         let write = || -> std::io::Result<()> {
@@ -223,7 +223,7 @@ impl Runbook {
     /// Checks that a base of `rows` rows has all rows.
     ///
     /// # Errors
-    /// [`StepError::Row`] for the first step that needs a missing row.
+    /// Returns [`StepError::Row`] for the first step that needs a missing row.
     pub fn check_rows(&self, rows: usize) -> Result<(), RunbookError> {
         self.steps.iter().try_for_each(|step| match step.operation.ids() {
             Some(ids) if ids.end as usize > rows => {

@@ -1,4 +1,4 @@
-//! Storing vectors: one, or many from several threads.
+//! Stores vectors: one, or many from several threads.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::Graph;
 use crate::vectors::codes::Encoder;
 use crate::{SEGMENT_ROWS, VectorError, Vectors};
 
-/// Vectors of a block: few enough that there are blocks for all threads where vectors are long, and near each other in
-/// memory.
+/// Vectors of a block: few enough that there are blocks for all threads if vectors are long, and that they are near
+/// each other in memory.
 const BLOCK_ROWS: usize = 1024;
 const BLOCK_BYTES: usize = 256 << 10;
 
@@ -19,7 +19,7 @@ pub struct VectorBlock<'a, T> {
     /// Number of the first among all vectors that are added.
     first: usize,
     slots: &'a [VectorId],
-    /// Rows of the table from the first of `slots` to the last, as for all columns below.
+    /// Rows of the table from the first of `slots` to the last. The columns below have the same range.
     rows: &'a mut [T],
     width: usize,
     squared_norms: Option<&'a mut [f32]>,
@@ -35,7 +35,7 @@ impl<T: Element> VectorBlock<'_, T> {
     /// Writes a prepared vector and its squared norm.
     ///
     /// # Panics
-    /// If `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
+    /// Panics if `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
     pub fn set(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
         let row = self.slots[number - self.first].index() - self.slots[0].index();
         self.rows[row * self.width..][..self.width].copy_from_slice(prepared);
@@ -53,7 +53,7 @@ impl<T: Element> Graph<T> {
     /// Stores a prepared vector in the lowest free slot, or a new one, as a tombstone without edges or keys.
     ///
     /// # Errors
-    /// As [`Self::add_vectors`].
+    /// The same as for [`Self::add_vectors`].
     pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, VectorError> {
         let write = |blocks: Vec<VectorBlock<'_, T>>| {
             blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
@@ -66,7 +66,7 @@ impl<T: Element> Graph<T> {
     /// likes.
     ///
     /// # Errors
-    /// [`VectorError::Full`], [`VectorError::NoVectors`] and [`VectorError::Memory`]; nothing is added.
+    /// Returns [`VectorError::Full`], [`VectorError::NoVectors`] or [`VectorError::Memory`]; nothing is added.
     pub fn add_vectors(
         &mut self,
         count: usize,

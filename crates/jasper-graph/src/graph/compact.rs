@@ -1,4 +1,4 @@
-//! Freeing slots, and closing the gaps they leave.
+//! Frees slots, and closes the gaps that they leave.
 
 use std::io;
 
@@ -24,8 +24,8 @@ impl<T: Element> Graph<T> {
         self.keys.release_tombstones();
     }
 
-    /// Moves vertices to smaller slots: `moves` are pairs (from, to) of a vertex and a free slot before it, after which
-    /// the first `slots` slots hold all vertices. Edges, start points and keys follow.
+    /// Moves vertices to smaller slots. `moves` are pairs (from, to) of a vertex and a free slot before it. Afterwards,
+    /// the first `slots` slots hold all vertices. Edges, start points and keys are updated.
     ///
     /// # Errors
     /// If memory cannot be allocated, which shrinking does not do.

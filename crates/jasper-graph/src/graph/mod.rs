@@ -39,7 +39,7 @@ impl<T: Element> Graph<T> {
     /// Creates a graph without vertices for vectors of `dimension` coordinates.
     ///
     /// # Errors
-    /// [`MatrixError::Dimension`].
+    /// Returns [`MatrixError::Dimension`] if it is out of range.
     pub fn new(metric: Metric, dimension: usize, params: BuildParams) -> Result<Self, MatrixError> {
         if dimension == 0 || dimension > MAX_DIMENSION {
             return Err(MatrixError::Dimension(dimension));
@@ -145,7 +145,8 @@ impl<T: Element> Graph<T> {
     fn resize(&mut self, slots: usize) -> io::Result<()> {
         self.vectors.resize(slots)?;
         self.keys.resize(slots)?;
-        // Last: `slots` reads it, so a failure before leaves the number unchanged.
+        // The adjacency table is resized last: `slots` reads its length, so a failure before leaves the number
+        // unchanged.
         self.adjacency.resize(slots)
     }
 }

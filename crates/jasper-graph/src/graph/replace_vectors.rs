@@ -1,4 +1,4 @@
-//! Replacing the vectors of a graph for a while, and restoring them.
+//! Replaces the vectors of a graph temporarily, and restores them.
 
 use jasper_core::{Element, Metric, VectorId};
 
@@ -13,19 +13,19 @@ impl<T: Element> SavedVectors<T> {
     /// The vector of a slot, padded.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// Panics if there is no such slot.
     pub fn padded(&self, slot: VectorId) -> &[T] {
         self.0.padded(slot)
     }
 }
 
 impl<T: Element> Graph<T> {
-    /// Replaces all vectors by others of the same dimension. `write` computes the new vectors from the old ones: it is
-    /// given blocks that may be written by different threads, in which vectors are numbered by slot. Keys and start
-    /// points stay; the edges are cleared.
+    /// Replaces all vectors by others of the same dimension. `write` computes the new vectors from the old ones. It
+    /// gets blocks that different threads may write, in which vectors are numbered by slot. Keys and start points stay;
+    /// the edges are cleared.
     ///
     /// # Errors
-    /// [`VectorError`]: there is no memory. The graph is dropped.
+    /// Returns [`VectorError`] if there is not enough memory. The graph is dropped.
     ///
     /// # Panics
     /// If a transaction is open.

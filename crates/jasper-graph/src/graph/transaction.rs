@@ -4,9 +4,10 @@ use jasper_core::{Element, VectorId};
 
 use super::Graph;
 
-/// The slots that changed, for copies of the graph on devices. In any order; a slot may appear more than once.
+/// The slots that changed, for copies of the graph on devices. They are in any order, and a slot may appear more than
+/// once.
 ///
-/// Edges are not logged: a device works on edges of its own.
+/// Edges are not logged, because a device has edges of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Slots that got a vector, and have no edges yet.
@@ -33,8 +34,7 @@ impl Changes {
 
 impl<T: Element> Graph<T> {
     /// Begins a transaction, which [`Self::commit`] or [`Self::rollback`] ends. Until then, every change can be undone
-    /// except
-    /// [`Self::compact`] and [`Self::release_tombstones`], which come last.
+    /// except [`Self::compact`] and [`Self::release_tombstones`], which come last.
     ///
     /// Memory: the slot sets, and each row of edges that changes.
     #[doc(hidden)]

@@ -43,7 +43,7 @@ const HEADER_BYTES: u64 = size_of::<Header>() as u64;
 /// Keys are positions in `vectors`; frozen points have none and become tombstones. Cost: one pass over both.
 ///
 /// # Errors
-/// [`ImportError`], naming the file and what is wrong with it.
+/// Returns [`ImportError`], naming the file and what is wrong with it.
 pub fn read<T: Element>(
     path: impl AsRef<Path>,
     vectors: &(impl VectorSource<T> + ?Sized),
@@ -106,7 +106,7 @@ pub(crate) fn read_from<T: Element>(
 /// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
-/// [`ExportError`]; each of the two files is then entirely the old or the new one.
+/// Returns [`ExportError`]; each of the two files is then entirely the old or the new one.
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
     let path = path.as_ref();
     let rows = Rows::new(graph)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a graph file of another library, or with writing one.
+//! Errors of reading and writing graph files of other libraries.
 
 use std::io;
 
@@ -73,7 +73,7 @@ pub enum ImportFault {
         /// Number of vertices.
         rows: usize,
     },
-    /// A vector cannot be stored, or has an impossible dimension.
+    /// A vector cannot be stored, or its dimension is out of range.
     #[error(transparent)]
     Vector(#[from] VectorError),
     /// The caller cancelled the operation.

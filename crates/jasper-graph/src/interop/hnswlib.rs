@@ -22,7 +22,7 @@ use crate::file::write_file;
 /// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
-/// [`ExportError`]; what was at `path` is then untouched.
+/// Returns [`ExportError`]; what was at `path` is then untouched.
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();
@@ -35,7 +35,7 @@ fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Wri
     let link_bytes = 4 + 4 * max_degree as u64;
     let label_offset = link_bytes + 4 * graph.dimension() as u64;
     let count = rows.len() as u64;
-    // Above the base layer, which is all there is, hnswlib allows half as many edges as on it.
+    // hnswlib allows half as many edges above the base layer as in it. There is only a base layer here.
     let links_above = (max_degree as u64 / 2).max(2);
 
     // offsetLevel0, max_elements, count, size_data_per_element, label_offset, offsetData

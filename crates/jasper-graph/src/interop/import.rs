@@ -1,4 +1,4 @@
-//! Reading a graph from the file of another library: vectors first, then edges, vertex by vertex.
+//! Reads a graph from the file of another library: first the vectors, then the edges, vertex by vertex.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -99,13 +99,13 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             }
             graph.adjacency_mut().set_start_points(vec![VectorId::new(start)]);
         }
-        // Whether all of them can be reached is not known.
+        // It is not known whether all vertices can be reached.
         graph.adjacency_mut().set_unchecked(rows);
         Ok(graph)
     }
 }
 
-/// Opens a file for `read`, which is given its size too, and adds the path to its error.
+/// Opens a file for `read`, which also gets its size, and adds the path to its error.
 pub(super) fn read_file<R>(
     path: &Path,
     read: impl FnOnce(BufReader<File>, u64) -> Result<R, ImportFault>,

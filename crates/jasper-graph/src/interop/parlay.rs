@@ -19,7 +19,7 @@ const HEADER_BYTES: u64 = 8;
 /// Keys are positions in `vectors`. Cost: one pass over both; 4 bytes per vertex.
 ///
 /// # Errors
-/// [`ImportError`], naming the file and what is wrong with it.
+/// Returns [`ImportError`], naming the file and what is wrong with it.
 pub fn read<T: Element>(
     path: impl AsRef<Path>,
     vectors: &(impl VectorSource<T> + ?Sized),

@@ -1,4 +1,4 @@
-//! Assigning, deleting and restoring keys, and undoing all of it.
+//! Assigns, deletes and restores keys, and undoes these changes.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use jasper_core::{BitSet, Key, VectorId};
 
 use super::{KeyError, KeyMap};
 
-/// What [`KeyMap::rollback`] restores.
+/// The state that [`KeyMap::rollback`] restores.
 #[derive(Debug)]
 pub(crate) struct Undo {
     slots: usize,
@@ -37,14 +37,15 @@ impl KeyMap {
     /// Assigns a key to a vertex; a tombstone becomes live.
     ///
     /// # Errors
-    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
+    /// Returns [`KeyError::Exists`] or [`KeyError::Reserved`].
     pub fn assign(&mut self, key: Key, slot: VectorId) -> Result<(), KeyError> {
         self.check_unused(key)?;
         self.assign_unused(key, slot);
         Ok(())
     }
 
-    /// [`Self::assign`] after [`Self::check_unused`]. A bulk build checks all keys at once and never looks one up.
+    /// Assigns a key that has passed [`Self::check_unused`]. A bulk build checks all keys at once and never looks one
+    /// up.
     pub fn assign_unused(&mut self, key: Key, slot: VectorId) {
         let is_first = !self.is_live(slot);
         self.note_change(key, slot, is_first);
@@ -56,7 +57,7 @@ impl KeyMap {
     /// Deletes a key: searches no longer return it. Its vertex becomes a tombstone if this was the last key.
     ///
     /// # Errors
-    /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Deleted`] or [`KeyError::Unknown`].
     pub fn delete(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.live_slot(key)?;
         self.note_change(key, slot, false);
@@ -69,13 +70,13 @@ impl KeyMap {
     /// Restores a deleted key whose vertex was not consolidated.
     ///
     /// # Errors
-    /// [`KeyError::Live`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Live`] or [`KeyError::Unknown`].
     pub fn restore(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.restorable_slot(key)?;
         self.assign(key, slot)
     }
 
-    /// Adds a key that is not live; `is_first`: the slot has no other.
+    /// Adds a key that is not live. `is_first` says that the slot has no other key.
     pub(crate) fn insert(&mut self, key: Key, slot: VectorId, is_first: bool) {
         // The key has a new vector, so the deleted one can no longer be restored.
         self.deleted.remove(&key);
@@ -191,8 +192,8 @@ impl KeyMap {
         self.next_key = undo.next_key;
     }
 
-    /// Records a change of a key: for rollback, filters, and copies of the graph. `is_first`: the key is assigned to a slot
-    /// without another.
+    /// Records a change of a key for rollback, filters, and copies of the graph. `is_first` says that the key is
+    /// assigned to a slot without keys.
     fn note_change(&mut self, key: Key, slot: VectorId, is_first: bool) {
         self.history.note(slot);
         if let Some(mut undo) = self.undo.take() {
@@ -233,7 +234,7 @@ impl KeyMap {
         };
         match (self.locations.get_mut(), location) {
             (Some(known), Some(location)) => known.set(key, location),
-            // Built since, from what is undone now.
+            // The locations were built during the transaction, from keys that are undone now.
             (_, None) => self.locations = OnceLock::new(),
             (None, _) => {}
         }

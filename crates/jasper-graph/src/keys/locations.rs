@@ -46,7 +46,7 @@ impl KeyLocations {
         self.elsewhere.get(&key).copied()
     }
 
-    /// Adds a key; `first`: before all other keys of the slot.
+    /// Adds a key. `first` says that it comes before all other keys of the slot.
     pub(super) fn insert(&mut self, key: Key, slot: VectorId, first: bool) {
         if !first || self.expected(key) != slot.index() as Key {
             self.elsewhere.insert(key, slot);
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn keys_that_are_the_numbers_of_vectors_need_no_entry() {
         let mut keys = KeyMap::new();
-        // Of ten vectors, 3 and 7 are those of slot 1.
+        // Vectors 1, 3 and 7 of ten share slot 1.
         let slots = [0, 1, 2, 1, 3, 4, 5, 1, 6, 7];
         keys.resize(8).unwrap();
         keys.tombstones.insert_range(0..8);

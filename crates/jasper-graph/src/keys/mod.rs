@@ -1,4 +1,4 @@
-//! Which keys are stored, in which slots, and which slots are tombstones or free.
+//! The keys of a graph, their slots, and the sets of tombstones and free slots.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -40,7 +40,7 @@ pub struct KeyMap {
     pub(crate) tombstones: BitSet,
     pub(crate) free: BitSet,
     pub(crate) next_key: Key,
-    /// The slot of each key. Built on first use, so that an index that is only searched never pays for it.
+    /// The slot of each key. It is built on first use, so an index that is only searched never builds it.
     pub(crate) locations: OnceLock<KeyLocations>,
     pub(crate) undo: Option<Undo>,
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
@@ -200,7 +200,7 @@ impl KeyMap {
     /// Checks that a new vector may have this key.
     ///
     /// # Errors
-    /// [`KeyError::Exists`] and [`KeyError::Reserved`].
+    /// Returns [`KeyError::Exists`] or [`KeyError::Reserved`].
     pub fn check_unused(&self, key: Key) -> Result<(), KeyError> {
         if key == NO_KEY {
             return Err(KeyError::Reserved);
@@ -211,7 +211,7 @@ impl KeyMap {
     /// Returns the slot of a live key.
     ///
     /// # Errors
-    /// [`KeyError::Deleted`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Deleted`] or [`KeyError::Unknown`].
     pub fn live_slot(&self, key: Key) -> Result<VectorId, KeyError> {
         self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
             true => KeyError::Deleted(key),
@@ -222,7 +222,7 @@ impl KeyMap {
     /// Returns the slot of a deleted key that can be restored.
     ///
     /// # Errors
-    /// [`KeyError::Live`] and [`KeyError::Unknown`].
+    /// Returns [`KeyError::Live`] or [`KeyError::Unknown`].
     pub fn restorable_slot(&self, key: Key) -> Result<VectorId, KeyError> {
         if self.slot_of(key).is_some() {
             return Err(KeyError::Live(key));
@@ -248,7 +248,7 @@ impl KeyMap {
         self.first.load()
     }
 
-    /// [`Self::is_live`] of a slot that is in range.
+    /// As [`Self::is_live`], for a slot that is in range.
     #[inline]
     fn has_key(&self, slot: VectorId) -> bool {
         !self.is_tombstone(slot) && !self.is_free(slot)

@@ -104,7 +104,7 @@ pub struct CodeScorer<'a> {
     query: QueryCode,
 }
 
-/// Estimates are so cheap that lower bounds would not pay.
+/// There are no lower bounds: estimates are so cheap that bounds would not pay off.
 impl Score for CodeScorer<'_> {
     #[inline]
     fn prefetch_sift(&self, ids: &[VectorId]) {
@@ -125,10 +125,10 @@ impl<T: Element> Graph<T> {
     /// threads as it likes.
     ///
     /// # Errors
-    /// [`VectorError::Memory`], [`VectorError::NoVectors`], and those of `encode`.
+    /// Returns [`VectorError::Memory`], [`VectorError::NoVectors`], or the error of `encode`.
     ///
     /// # Panics
-    /// If the quantizer has another metric or dimension.
+    /// Panics if the quantizer has another metric or dimension.
     pub fn encode<E: From<VectorError>>(
         &self,
         quantizer: Arc<dyn Quantizer>,
@@ -147,22 +147,22 @@ impl<T: Element> Graph<T> {
         Ok(codes)
     }
 
-    /// Replaces the codes; later vectors get codes as they come. Removes tuned searches: they were measured on other
-    /// distances.
+    /// Replaces the codes. Vectors added later are encoded as well. Removes tuned searches, which were measured on
+    /// other distances.
     ///
     /// # Panics
-    /// If the graph has another number of slots than the one that was encoded.
+    /// Panics if the graph has another number of slots than the one that was encoded.
     pub fn set_codes(&mut self, codes: Codes) {
         assert_eq!(codes.table.len(), self.slots(), "codes of another graph");
         self.vectors.codes = Some(codes);
         self.tuned.clear();
     }
 
-    /// Frees the vectors and keeps the codes. Searches by estimated distances, deleting and compacting still work; what
-    /// needs the vectors returns [`VectorError::NoVectors`]. Removes tuned searches.
+    /// Frees the vectors and keeps the codes. Searches by estimated distances, deleting and compacting still work;
+    /// operations that need the vectors return [`VectorError::NoVectors`]. Removes tuned searches.
     ///
     /// # Panics
-    /// If there are no codes.
+    /// Panics if there are no codes.
     pub fn drop_vectors(&mut self) {
         assert!(self.vectors.codes.is_some(), "without codes the vectors are needed");
         let Vectors { table, is_stored, sketches, .. } = &mut self.vectors;
@@ -173,7 +173,7 @@ impl<T: Element> Graph<T> {
     /// Frees the codes. Removes tuned searches if there were any codes.
     ///
     /// # Panics
-    /// If the vectors were dropped.
+    /// Panics if the vectors were dropped.
     pub fn clear_codes(&mut self) {
         assert!(self.has_vectors(), "the vectors were dropped, so the codes are needed");
         if self.vectors.codes.take().is_some() {
@@ -189,7 +189,7 @@ impl<T: Element> Graph<T> {
     /// Checks that the vectors are stored.
     ///
     /// # Errors
-    /// [`VectorError::NoVectors`].
+    /// Returns [`VectorError::NoVectors`] if they are not.
     pub fn require_vectors(&self) -> Result<(), VectorError> {
         if self.has_vectors() { Ok(()) } else { Err(VectorError::NoVectors) }
     }

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `prepare` | from a user's vector to a stored one |
+//! | `prepare` | conversion of a user's vector to its stored form |
 //! | `scorer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
@@ -25,7 +25,7 @@ use sketch::Sketches;
 /// The vectors of a graph, one per slot, in their element type.
 ///
 /// Rows are padded with zeros to a multiple of 16 bytes. Under the cosine metric float vectors are stored at unit
-/// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled: there, and for inner products, the
+/// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled. For them, and for inner products, the
 /// squared norm of each vector is stored in a column.
 #[derive(Debug)]
 pub struct Vectors<T: 'static> {
@@ -34,11 +34,11 @@ pub struct Vectors<T: 'static> {
     pub(crate) table: Segments<T>,
     /// Whether the vectors are stored, or only their codes.
     pub(crate) is_stored: bool,
-    /// Present where [`needs_norms`] says so.
+    /// The squared norms, if [`needs_norms`].
     pub(crate) squared_norms: Option<Segments<f32>>,
-    /// At least the largest squared norm; deleted vectors may have had it. 0 where norms are not needed.
+    /// An upper bound of the squared norms, deleted vectors included; 0 if norms are not needed.
     pub(crate) largest_squared_norm: f32,
-    /// Never saved.
+    /// The sketches, which are never saved.
     pub(crate) sketches: Option<Sketches>,
     pub(crate) codes: Option<Codes>,
     /// Number of slots and largest squared norm when the transaction began.
@@ -63,10 +63,10 @@ impl<T: Element> Vectors<T> {
         })
     }
 
-    /// Returns the vector of a slot. At unit length under the cosine metric if the element is a float.
+    /// Returns the vector of a slot, which is normalized if the metric is cosine and the element a float.
     ///
     /// # Panics
-    /// If `slot` is out of range, or vectors were dropped.
+    /// Panics if `slot` is out of range, or vectors were dropped.
     pub fn get(&self, slot: VectorId) -> &[T] {
         &self.padded(slot)[..self.dimension]
     }
@@ -74,7 +74,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the vector of a slot with its padding.
     ///
     /// # Panics
-    /// As [`Self::get`].
+    /// The same as for [`Self::get`].
     #[inline]
     pub fn padded(&self, slot: VectorId) -> &[T] {
         self.table.row(slot.index())
@@ -91,8 +91,8 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated
-    /// product. Among vectors of one length, a product so counted is half the squared L2 distance, and alpha means the
-    /// same.
+    /// product. Among vectors of equal length, a product counted from there is half the squared L2 distance, so alpha
+    /// has the same meaning.
     pub fn slack_origin(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }
@@ -101,7 +101,7 @@ impl<T: Element> Vectors<T> {
     /// metric if the element is a float. Returns the squared norm before that. `row` is named in errors.
     ///
     /// # Errors
-    /// [`VectorError`].
+    /// Returns [`VectorError`] if the vector cannot be stored.
     pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
         let (given, expected) = (vector.len(), self.dimension);
         if given != expected {
@@ -114,7 +114,7 @@ impl<T: Element> Vectors<T> {
     /// Converts many vectors, as [`Self::prepare`], into one table of padded rows.
     ///
     /// # Errors
-    /// [`VectorError`], naming the row.
+    /// Returns [`VectorError`], naming the row.
     pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, VectorError> {
         let mut all = Vec::with_capacity(vectors.len() * self.table.width());
         let mut prepared = Vec::new();
@@ -150,7 +150,7 @@ impl<T: Element> Vectors<T> {
     /// of the vectors; other elements have none.
     ///
     /// # Errors
-    /// If memory cannot be allocated.
+    /// Returns an error if memory cannot be allocated.
     pub fn build_sketches(&mut self, slots: Option<&[VectorId]>) -> io::Result<()> {
         self.sketches = None;
         if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {

@@ -1,4 +1,4 @@
-//! Converting users' vectors to their stored form, and which are refused.
+//! Converts users' vectors to their stored form, and refuses invalid ones.
 
 use jasper_core::{Element, ElementKind, MatrixError, Metric, padded_len};
 
@@ -6,7 +6,7 @@ use jasper_core::{Element, ElementKind, MatrixError, Metric, padded_len};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VectorError {
-    /// A value is not finite, or the shape is impossible.
+    /// A value is not finite, or the shape is invalid.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
     /// The vectors have another element type than the index.
@@ -22,9 +22,9 @@ pub enum VectorError {
     Dimension {
         /// Row of the vector among those given.
         row: usize,
-        /// Coordinates it has.
+        /// Coordinates of the vector.
         given: usize,
-        /// Coordinates the index has.
+        /// Coordinates of vectors in the index.
         expected: usize,
     },
     /// A zero vector has no direction.
@@ -45,7 +45,7 @@ pub enum VectorError {
         /// Its squared norm.
         squared_norm: f64,
     },
-    /// The index holds the largest number of vectors it can.
+    /// The index has the maximum number of vectors.
     #[error("the index is full: it holds {} vectors, the most there can be", jasper_core::MAX_VECTORS)]
     Full,
     /// The vectors were dropped, and the operation needs them.
@@ -65,10 +65,10 @@ const LONGEST: f64 = f32::MAX as f64 / 8.0;
 /// under the cosine metric if the element is a float. Returns the squared norm before that.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
+/// Returns [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 ///
 /// # Panics
-/// If `vector` is longer than `out`.
+/// Panics if `vector` is longer than `out`.
 pub fn prepare_vector<T: Element>(
     metric: Metric,
     row: usize,
@@ -81,10 +81,10 @@ pub fn prepare_vector<T: Element>(
     prepare_in_place(metric, row, out)
 }
 
-/// [`prepare_vector`] in place, on a vector that is already padded with zeros.
+/// Prepares a vector that is already padded with zeros in place, as [`prepare_vector`] does.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`; the contents of `out` are then unspecified.
+/// Returns [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT {
@@ -105,10 +105,10 @@ pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
     padded_len::<T>(dimension) == dimension && (T::EXACT || metric != Metric::Cosine)
 }
 
-/// [`prepare_vector`] without the output.
+/// Checks a vector as [`prepare_vector`] does, without output.
 ///
 /// # Errors
-/// [`VectorError`], naming `row`.
+/// Returns [`VectorError`], naming `row`.
 pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f32, VectorError> {
     Ok(squared_norm(metric, row, vector)? as f32)
 }
@@ -116,7 +116,7 @@ pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Res
 /// Returns the squared norm of a valid vector.
 fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, VectorError> {
     let mut squared_norm = f64::from((T::kernels().dot)(vector, vector));
-    // Slow path: f64 tells NaN, overflow and underflow apart.
+    // On this slow path, f64 distinguishes NaN, overflow and underflow.
     if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
         squared_norm = vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
     }

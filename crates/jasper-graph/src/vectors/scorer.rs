@@ -6,18 +6,18 @@ use jasper_core::{Element, Metric, VectorId};
 use super::Vectors;
 use super::sketch::{Bounds, SketchedVector};
 
-/// Whether the metric needs the squared norms of the vectors. `exact`: the element is an integer.
+/// Whether the metric needs the squared norms of the vectors. `exact` says that the element is an integer.
 pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
     matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
 }
 
-/// Distances from one query, in the order of the steps of a hop of a search.
+/// Computes distances from one query. The methods are the steps of a hop of a search, in order.
 pub trait Score {
-    /// Prefetches what [`Self::sift`] reads.
+    /// Prefetches the memory that [`Self::sift`] reads.
     fn prefetch_sift(&self, ids: &[VectorId]);
-    /// Removes ids that are certainly farther than `limit`; not all of them.
+    /// Removes some of the ids that are farther than `limit`.
     fn sift(&self, limit: f32, ids: &mut Vec<VectorId>);
-    /// Prefetches what [`Self::score`] reads first.
+    /// Prefetches the memory that [`Self::score`] reads first.
     fn prefetch_score(&self, ids: &[VectorId]);
     /// Writes the distances to `ids` to `out`, of the same length.
     fn score(&self, ids: &[VectorId], out: &mut [f32]);
@@ -27,7 +27,7 @@ pub trait Score {
 /// [`Vectors::slot_scorer`].
 pub struct Scorer<'a, T: 'static> {
     vectors: &'a Vectors<T>,
-    /// Padded.
+    /// The query, padded.
     vector: &'a [T],
     squared_norm: f32,
     form: DistanceForm,
@@ -54,7 +54,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the distances of a prepared query to stored vectors.
     ///
     /// # Panics
-    /// If `prepared` is not as long as a padded vector.
+    /// Panics if `prepared` is not as long as a padded vector.
     pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
         assert_eq!(prepared.len(), self.table.width(), "a query is prepared before it is scored");
         self.scorer_of(prepared, || (T::kernels().dot)(prepared, prepared))
@@ -63,7 +63,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the distances of a stored vector to others.
     ///
     /// # Panics
-    /// If `slot` is out of range, or vectors were dropped.
+    /// Panics if `slot` is out of range, or vectors were dropped.
     pub fn slot_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
         self.scorer_of(self.padded(slot), || self.squared_norm(slot))
     }
@@ -92,7 +92,7 @@ impl<T: Element> Scorer<'_, T> {
     /// Writes the distances to the vectors `ids` to `out`, of the same length. Ids may repeat.
     ///
     /// # Panics
-    /// If an id is out of range.
+    /// Panics if an id is out of range.
     pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
         let kernels = T::kernels();
@@ -117,7 +117,7 @@ impl<T: Element> Scorer<'_, T> {
         out[0]
     }
 
-    /// Adds a sketch of the vector, if the stored vectors have sketches. Worth it for hundreds of distances.
+    /// Adds a sketch of the vector, if the stored vectors have sketches. This pays off for hundreds of distances.
     pub fn sketched(self) -> Self {
         let sketched = self.vectors.sketches.as_ref().map(|sketches| sketches.sketch_vector(self.vector));
         Self { sketched, ..self }

@@ -1,9 +1,9 @@
-//! Sketches: f32 vectors at one byte per coordinate, to skip vectors without reading them.
+//! Sketches: copies of f32 vectors at one byte per coordinate, with which searches skip vectors without reading them.
 //!
 //! A search reads hundreds of vectors and keeps a fifth of them; on long vectors it mostly waits for memory. A sketch
 //! is a vector rounded to multiples of its own step, with the length of the rounding error. By the triangle inequality,
-//! the distance of two vectors is at least that of their sketches minus both errors. Where that lower bound exceeds the
-//! limit, the vector is not read. Results are bit for bit those without sketches.
+//! the distance of two vectors is at least that of their sketches minus both errors. If that lower bound exceeds the
+//! limit, the vector is not read. Results are the same as without sketches, bit for bit.
 
 use std::io;
 
@@ -222,7 +222,7 @@ mod tests {
             let a: Vec<f32> = jasper_core::synthetic::Clusters::new(d, seed).rows(1, 0);
             let b: Vec<f32> = jasper_core::synthetic::Clusters::new(d, seed ^ 1).rows(1, 1);
             let a: Vec<f32> = a.iter().map(|x| x * scale * 0.01).collect();
-            // From equal over close to unrelated.
+            // From equal vectors over close ones to unrelated ones.
             let b: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a * (1.0 - near) + b * scale * 0.01 * near).collect();
             let mut sketches = Sketches::new(d);
             sketches.resize(1).unwrap();
@@ -232,7 +232,7 @@ mod tests {
             let kernels = f32::kernels();
             prop_assert!(bounds.squared_l2 <= (kernels.squared_l2)(&a, &b), "{bounds:?}");
             prop_assert!(bounds.dot >= (kernels.dot)(&a, &b), "{bounds:?}");
-            // And they are worth having: within a few hundredths of vectors that lie apart.
+            // The bounds are tight: within a few hundredths for vectors that are far apart.
             let (exact, length) = ((kernels.squared_l2)(&a, &b), (kernels.dot)(&a, &a));
             if exact > length && length > 1e-20 && d > 8 {
                 prop_assert!(bounds.squared_l2 > 0.9 * exact, "{bounds:?} {exact}");

@@ -1,7 +1,7 @@
 //! Files of every released format version, which must stay readable for ever.
 //!
-//! `JASPER_WRITE_GOLDENS=1 cargo test -p jasper-graph golden` writes those of the version this release writes;
-//! a change of a file that was released is a mistake, not a renewal.
+//! `JASPER_WRITE_GOLDENS=1 cargo test -p jasper-graph golden` writes those of the version this release writes; a change
+//! of a file that was released is a mistake, not a renewal.
 
 use std::fs;
 use std::path::{Path, PathBuf};

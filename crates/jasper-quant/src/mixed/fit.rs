@@ -68,7 +68,7 @@ pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Correction {
     let (normal, right) = queries
         .par_chunks(dimension)
         .map(|query| equations(mixed, &correction, query, rows, &coded))
-        // Collected first: a fixed order of the sum, whatever the threads.
+        // The terms are collected first, so that the order of the sum does not depend on threads.
         .collect::<Vec<_>>()
         .into_iter()
         .fold((Matrix3::zeros(), Vector3::zeros()), |(normal, right), (n, r)| (normal + n, right + r));

@@ -1,7 +1,7 @@
 //! The leading principal components of a sample.
 //!
-//! Up to 384 dimensions, an eigendecomposition of the covariance matrix. Above, randomized subspace iteration (Halko,
-//! Martinsson and Tropp 2011), then an eigendecomposition within the subspace.
+//! Up to 384 dimensions they are computed by an eigendecomposition of the covariance matrix; above, by randomized
+//! subspace iteration (Halko, Martinsson and Tropp 2011), then an eigendecomposition within the subspace.
 
 use jasper_core::Element;
 use jasper_core::synthetic::rng;
@@ -52,7 +52,7 @@ fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatr
     (0..ITERATIONS).fold(gaussian, |basis, _| (covariance * basis).qr().q())
 }
 
-/// The covariance matrix. The residuals are centerd.
+/// The covariance matrix. The residuals are centered.
 fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
     let rows = residuals.len() / dimension;
     let mut sums = DMatrix::<f64>::zeros(dimension, dimension);

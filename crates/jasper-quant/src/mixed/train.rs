@@ -30,7 +30,7 @@ impl Mixed {
     /// save the quantizer instead of training it again.
     ///
     /// # Errors
-    /// [`TrainError`] on less than two vectors, values that are not finite, or sectors out of range.
+    /// Returns [`TrainError`] on less than two vectors, values that are not finite, or sectors out of range.
     pub fn train<T: Element>(
         rows: MatrixView<'_, T>,
         params: &MixedParams,

@@ -83,7 +83,7 @@ impl Rabitq {
     /// Costs one pass over `rows`. Deterministic.
     ///
     /// # Errors
-    /// [`TrainError`] if `rows` is empty or not finite, or a parameter is out of range.
+    /// Returns [`TrainError`] if `rows` is empty or not finite, or a parameter is out of range.
     pub fn train<T: Element>(rows: MatrixView<'_, T>, params: &RabitqParams) -> Result<Self, TrainError> {
         if rows.is_empty() {
             return Err(TrainError::TooFewVectors { given: 0, min: 1 });

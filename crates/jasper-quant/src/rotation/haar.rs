@@ -1,4 +1,4 @@
-//! A uniformly random rotation, the reference.
+//! The reference: a uniformly random rotation.
 
 use jasper_core::synthetic::rng;
 use nalgebra::{DMatrix, DVector};
@@ -13,8 +13,8 @@ const BLOCK: usize = 64;
 ///
 /// It is Q of the QR decomposition of a Gaussian matrix, with columns multiplied by the signs of R's diagonal; without
 /// the signs the distribution would depend on the convention of the decomposition (Mezzadri 2007). The matrix itself is
-/// not needed: what a Householder reflection leaves below its row is Gaussian again, so each reflection is that of a
-/// fresh Gaussian vector, one shorter than the last (Stewart 1980). Computed in f64 and rounded to f32.
+/// not needed: after a Householder reflection, the rows below are Gaussian again, so each reflection is that of a fresh
+/// Gaussian vector, one coordinate shorter than the last (Stewart 1980). Computed in f64 and rounded to f32.
 pub(super) fn haar(dimension: usize, seed: u64) -> Projection {
     let mut random = rng(seed);
     let mut signs = DVector::zeros(dimension);
@@ -76,7 +76,7 @@ fn triangle(products: &DMatrix<f64>) -> DMatrix<f64> {
 mod tests {
     use super::*;
 
-    /// Blocks of reflections against one reflection after the other, and against the decomposition itself.
+    /// Compares blocks of reflections with single reflections, and with the decomposition itself.
     #[test]
     fn the_product_is_q_of_the_decomposition() {
         for dimension in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 22] {

@@ -44,7 +44,7 @@ impl Hadamard {
         Self::from_signs(dimension, signs)
     }
 
-    /// Creates it from `ROUNDS * dimension.div_ceil(64)` words of signs.
+    /// Creates the rotation from `ROUNDS * dimension.div_ceil(64)` words of signs.
     pub(crate) fn from_signs(dimension: usize, signs: Vec<u64>) -> Self {
         let rotated = rotated_dimension(dimension);
         assert_eq!(signs.len(), ROUNDS * rotated / GROUP);

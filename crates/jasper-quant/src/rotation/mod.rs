@@ -86,7 +86,7 @@ impl Rotation {
     /// Rotates `rows` (`n x dimension`) into `out` (`n x stride`, zero-padded from [`Self::rotated_dimension`] on).
     ///
     /// # Panics
-    /// If the slices hold different numbers of rows, or `stride` is below the rotated dimension.
+    /// Panics if the slices hold different numbers of rows, or `stride` is below the rotated dimension.
     pub fn rotate(&self, rows: &[f32], out: &mut [f32], stride: usize) {
         assert!(stride >= self.rotated_dimension());
         assert_eq!(rows.len() / self.dimension() * stride, out.len());

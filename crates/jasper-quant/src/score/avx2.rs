@@ -116,7 +116,7 @@ unsafe fn group_sums<const WIDTH: usize>(bits: __m256i, mask: __m256i, group: *c
 /// Adds the products of a plane of 8 bits, which has no shift.
 ///
 /// # Safety
-/// As [`Simd::products`], for one plane.
+/// The same as for [`Simd::products`], for one plane.
 #[inline(always)]
 unsafe fn add_bytes(
     totals: &mut [__m256i; ROWS],

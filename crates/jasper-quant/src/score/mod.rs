@@ -117,7 +117,7 @@ trait Simd {
     /// Adds the products of a plane of `WIDTH` bits, times its `2^shift`, to the totals of each row.
     ///
     /// # Safety
-    /// As [`Self::products`], for one plane.
+    /// The same as for [`Self::products`], for one plane.
     unsafe fn add_plane<const WIDTH: usize>(
         totals: &mut [Self::Sums; ROWS],
         plane_groups: &PlaneGroups,
@@ -240,7 +240,7 @@ impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> SimdLoop for Estimates<'_, F, S> {
             let ([mut adds, rescales], [_, lows]) =
                 unsafe { (S::unpack_f16(factors[0]), S::unpack_f16(factors[1])) };
             for k in 0..ROWS {
-                // Adds zero if there is no fourth factor.
+                // This adds zero if there is no fourth factor.
                 adds[k] += lows[k] * LOW;
             }
             for (k, out) in out.iter_mut().enumerate() {

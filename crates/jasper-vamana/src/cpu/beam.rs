@@ -13,12 +13,12 @@
 //! Deviations, and why each is right:
 //! 1. **Entries are distinct.** In the list of the Jasper paper, copies of a vertex push others out. The last entry
 //!    only ever gets nearer, so a vertex that fell out cannot come back: each is expanded at most once.
-//! 2. **A small hash table of visited ids** that forgets on collision. Forgetting costs a distance, never a result,
-//!    because the frontier ignores an entry it has already.
+//! 2. **The visited cache is lossy.** It forgets ids on collision. Forgetting an id costs a distance and never changes
+//!    a result, because the frontier ignores an entry that it already has.
 //! 3. **Several searches per thread, interleaved** ([`SEARCHES_PER_THREAD`]): while one waits for memory, the next
 //!    works. Each takes the same steps as alone.
 //! 4. **Rows are prefetched one hop ahead**: after the frontier is updated, its next entry is known.
-//! 5. **Several start points**, to save the first hops; the first of them alone reaches every vertex.
+//! 5. **Several start points** save the first hops. Every vertex is reachable from the first of them alone.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::{Graph, Score};
@@ -27,8 +27,8 @@ use super::frontier::Frontier;
 use super::visited::VisitedCache;
 use crate::SearchCost;
 
-/// Searches that a thread interleaves. Two hide half of the memory latency; more than four evict each other from the L1
-/// cache.
+/// Searches that a thread interleaves. Two searches hide half of the memory latency; the data of more than four does
+/// not fit the L1 cache.
 pub(crate) const SEARCHES_PER_THREAD: usize = 4;
 
 /// The state of one search, reused by its thread.
@@ -41,7 +41,7 @@ pub(crate) struct Beam {
     /// Neighbors of this hop that the search has not visited.
     unvisited: Vec<VectorId>,
     distances: Vec<f32>,
-    /// What the search cost.
+    /// The cost of the search.
     pub(crate) cost: SearchCost,
 }
 

@@ -17,13 +17,13 @@ impl CpuExecutor {
     /// The exact `k` nearest live vertices of every query, or as many as there are, sorted by (distance, vertex).
     /// Distances are those that searches of the graph return.
     ///
-    /// Cost: a distance for each query and live vertex, on all threads.
+    /// Computes a distance for each query and live vertex, on all threads.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     ///
     /// # Panics
-    /// If `k` is 0.
+    /// Panics if `k` is 0.
     pub fn nearest<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -57,7 +57,7 @@ impl CpuExecutor {
     }
 }
 
-/// The nearest to one query so far.
+/// The nearest vertices to one query so far.
 struct List<'a, T: Element> {
     scorer: Scorer<'a, T>,
     k: usize,
@@ -67,7 +67,7 @@ struct List<'a, T: Element> {
 impl<T: Element> List<'_, T> {
     fn offer(&mut self, slots: &[VectorId], distances: &mut [f32]) {
         self.scorer.score(slots, distances);
-        // A full list ends with its farthest.
+        // A full list ends with its farthest vertex.
         let farthest = if self.nearest.len() < self.k { Neighbor::NONE } else { self.nearest[self.k - 1] };
         let near = slots.iter().zip(&*distances).map(|(&slot, &distance)| Neighbor::new(distance, slot));
         self.nearest.extend(near.filter(|&near| near < farthest));

@@ -2,7 +2,7 @@
 
 use jasper_core::Neighbor;
 
-/// At most `beam_width` neighbors, ascending and distinct, with a cursor before which all are expanded.
+/// The frontier: at most `beam_width` neighbors, ascending and distinct, with a cursor before which all are expanded.
 ///
 /// The farthest entry only gets nearer, so a vertex that was dropped cannot return: visiting a vertex twice costs a
 /// distance and does not change the frontier.
@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the definition: the nearest `width` of all that were offered, each expanded at most once.
+        /// Compares with the definition: the nearest `width` of all entries offered, each expanded at most once.
         #[test]
         fn holds_the_nearest_of_all(
             steps in proptest::collection::vec((0_u8..6, 0_u32..40, any::<bool>()), 0..200),

@@ -1,11 +1,11 @@
 //! The order in which the queries of a batch are searched for: near ones after each other.
 //!
-//! A search reads hundreds of vectors, and near queries read many of the same. In the given order these are out of
-//! cache when they are read again; in an order of nearness they are not. Results do not depend on the order.
+//! A search reads hundreds of vectors, and near queries share many of them. In the given order, these have left the
+//! cache when they are read again; in an order of nearness, they have not. Results do not depend on the order.
 
 use jasper_core::Element;
 
-/// Groups this small stay as they are.
+/// Groups of at most this many rows are not split.
 const LEAF: usize = 8;
 /// Vectors sampled to find two that are far apart.
 const SAMPLE: usize = 16;
@@ -18,8 +18,8 @@ const REFINEMENTS: usize = 2;
 
 /// The numbers of `rows` in an order where neighbors are near each other.
 ///
-/// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. Cost: nine
-/// passes over the rows for each of the log2(n / 8) levels, on the threads of the pool.
+/// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. This takes
+/// nine passes over the rows for each of the log2(n / 8) levels, on the threads of the pool.
 pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     halve(pool, rows, &mut order, &mut vec![(0.0, 0); rows.len()]);
@@ -71,7 +71,7 @@ fn far_pair<T: Element>(rows: &[&[T]], items: &[u32]) -> (Vec<T>, Vec<T>) {
     (one, other)
 }
 
-/// The mean of a sample: that of all would cost more than the distances to it.
+/// The mean of a sample. The mean of all rows would cost more than the distances to it.
 fn mean<T: Element>(rows: &[&[T]], items: &[u32]) -> Vec<T> {
     let sample = items.iter().step_by(items.len().div_ceil(MEAN_SAMPLE));
     let count = sample.len() as f32;

@@ -39,7 +39,7 @@ pub(crate) struct Scratch {
     beams: [Beam; SEARCHES_PER_THREAD],
     prune: Prune,
     candidates: Vec<Neighbor>,
-    /// Candidates of the second round of a prune only.
+    /// Candidates that take part only in the second round of a prune.
     deferred: Vec<Neighbor>,
     ids: Vec<VectorId>,
     distances: Vec<f32>,
@@ -49,10 +49,10 @@ pub(crate) struct Scratch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// No threads.
+    /// Zero threads were requested.
     #[error("threads (0) must be at least 1; leave it out for one per CPU")]
     Zero,
-    /// The operating system gives no more threads.
+    /// The operating system refused to start the threads.
     #[error("{threads} threads could not be started; ask for fewer")]
     Refused {
         /// Threads that were requested.
@@ -64,23 +64,23 @@ pub enum PoolError {
 
 /// Vertices per task of the thread pool.
 pub(crate) const VERTICES_PER_TASK: usize = 8;
-/// Vertices searched for before they are pruned: candidates take one or two kilobytes per vertex.
+/// Number of vertices searched for before they are pruned. Candidates take one or two kilobytes per vertex.
 pub(crate) const SEARCH_CHUNK: usize = 16_384;
-/// Targets of back edges whose rows are computed before they are written: enough for many threads, and with rows of 256
-/// bytes a megabyte, where a whole batch may take as much as the graph.
+/// Number of targets of back edges whose rows are computed before they are written. This is enough for many threads,
+/// and a megabyte with rows of 256 bytes; the rows of a whole batch may take as much as the graph.
 pub(crate) const MERGE_CHUNK: usize = 4096;
 
 impl CpuExecutor {
     /// An executor with this number of threads; `None` means one per CPU.
     ///
     /// # Errors
-    /// [`PoolError`].
+    /// Returns [`PoolError`] if `threads` is 0, or the threads cannot be started.
     pub fn new(threads: impl Into<Option<usize>>) -> Result<Self, PoolError> {
         let threads = threads.into();
         if threads == Some(0) {
             return Err(PoolError::Zero);
         }
-        // 0 is one per CPU for rayon.
+        // For rayon, 0 means one per CPU.
         let threads = threads.unwrap_or(0);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
@@ -301,7 +301,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
 }
 
 impl Scratch {
-    /// Searches for the vectors of `vertices`, at most [`SEARCHES_PER_THREAD`]; their candidates are the expanded
+    /// Searches for the vectors of at most [`SEARCHES_PER_THREAD`] `vertices`. Their candidates are the expanded
     /// vertices.
     fn find_candidates<T: Element>(
         &mut self,
@@ -322,8 +322,8 @@ impl Scratch {
         }
     }
 
-    /// Sets the candidates to those `found` by a search and the nearest peers of the vertex; a group lists vertices and
-    /// whether they are linked. Returns the number of distances computed.
+    /// Sets the candidates to those `found` by a search and the nearest peers of the vertex. The group lists vertices,
+    /// and whether each is linked. Returns the number of distances computed.
     fn add_peers<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -347,7 +347,8 @@ impl Scratch {
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
         near.sort_unstable();
-        // At most a row of peers, because the cost of a prune grows with the square of the candidates.
+        // There are at most as many peers as a row holds, because the cost of a prune grows with the square of the
+        // candidates.
         near.truncate(max_degree);
         self.candidates.clear();
         self.candidates.extend_from_slice(&near);
@@ -371,14 +372,15 @@ impl Scratch {
         let new = self.candidates.len();
         self.score(graph, target, old.iter().copied());
         let row = &mut self.candidates[new..];
-        // Edges that an earlier prune kept are not compared again. Those of its second round enter the second round.
+        // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
+        // second round.
         let [first, pruned] = pruned_prefixes(row, params.alpha());
         row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
         self.deferred.clear();
         self.deferred.extend_from_slice(&row[first..pruned]);
         self.order_candidates();
         let Self { candidates, deferred, .. } = self;
-        // `order_candidates` may have cut the list; a deferred neighbor that fell out is no candidate.
+        // `order_candidates` may have cut the list. A deferred neighbor beyond its end is no candidate.
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
@@ -399,8 +401,8 @@ impl Scratch {
     /// 1. **Live neighbors are not pruned** with the replacements, which would drop neighbors for replacements that are
     ///    a little nearer. After a tenth was deleted, that left 0.006 to 0.013 less recall@10 than a fresh build at a
     ///    beam width of 10; this leaves 0.000 to 0.004 less, with fewer edges (12,000 vectors, max degree 32 and 64).
-    /// 2. **Rows do not grow** beyond their length or half of `max_degree`: else they would from one consolidation to
-    ///    the next, and searches would get slower for recall that was not asked for
+    /// 2. **Rows do not grow** beyond their length or half of `max_degree`. Without this bound, rows would grow with
+    ///    each consolidation, and searches would become slower for recall that was not asked for
     ///    (docs/src/experiments.md#consolidation-row-length).
     /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
     ///    would find their own.
@@ -442,7 +444,7 @@ impl Scratch {
         updates.cost.prune_distances += self.prune.take_distances();
     }
 
-    /// Adds `ids`, with their distances from `vertex`, to the candidates.
+    /// Adds `ids` and their distances from `vertex` to the candidates.
     fn score<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, ids: impl Iterator<Item = VectorId>) {
         self.ids.clear();
         self.ids.extend(ids);
@@ -460,7 +462,7 @@ impl Scratch {
     }
 }
 
-/// The first of `candidates` with the vector of `vertex`: it is as far away as the vertex is from itself.
+/// The first of `candidates` with the same vector as `vertex`. Its distance is that of the vertex from itself.
 fn duplicate_of<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
     let own = Neighbor::new(graph.vectors().slot_scorer(vertex).score_one(vertex), vertex).distance();
     let vector = bytes_of(graph.vectors().padded(vertex));

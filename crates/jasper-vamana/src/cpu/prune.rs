@@ -11,14 +11,15 @@
 //! Deviations from the paper, and why each is right:
 //! 1. **Two rounds**, as DiskANN's code has them: with one round at alpha > 1, rows fill with near vertices where
 //!    distances differ little, and no edge leads away (docs/src/experiments.md#alpha-in-high-dimensions).
-//! 2. **Candidates are tested against the kept**, instead of removing candidates after each choice: the same set, and a
-//!    candidate is dropped at its first occluder, [`COMPARE_CHUNK`] distances at a time.
+//! 2. **Candidates are tested against the kept ones**, instead of being removed after each choice. The result is the
+//!    same, and a candidate is dropped at its first occluder, after a multiple of [`COMPARE_CHUNK`] distances.
 //! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
 //! 4. **Neighbors that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude
 //!    each other by construction. A full row that gets one more edge costs a tenth of the distances.
-//! 5. **What the first round compared is not compared again in the second**: each candidate remembers how far it got.
-//! 6. **Alpha applies to distances plus an origin** that makes them non-negative: alpha times a negated inner product
-//!    below 0 would strengthen the rule where it should weaken it.
+//! 5. **The second round does not repeat comparisons of the first**: each candidate stores how many kept ones it has
+//!    been compared with.
+//! 6. **Alpha applies to distances plus an origin** that makes them non-negative. A negated inner product may be below
+//!    0, where multiplying it by alpha would strengthen the rule instead of weakening it.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
@@ -29,8 +30,8 @@ const COMPARE_CHUNK: usize = 8;
 /// Alpha of the first round.
 const FIRST_ALPHA: f32 = 1.0;
 
-/// Whether a kept vertex occludes a candidate: `distance` is that of the candidate, `between` that of the two. With an
-/// alpha of 1 the distances are compared themselves, because adding an origin would round small ones away.
+/// Whether a kept vertex occludes a candidate. `distance` is that of the candidate, and `between` is the distance
+/// between the two. With an alpha of 1, no origin is added, because it would round small distances away.
 fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) -> bool {
     if alpha == FIRST_ALPHA {
         return between <= distance;
@@ -42,7 +43,7 @@ fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f3
 /// The state of one prune, reused by its thread.
 #[derive(Debug, Default)]
 pub(crate) struct Prune {
-    /// Kept neighbors: those of the first round nearest first, then those of the second.
+    /// Kept neighbors: those of the first round, nearest first, then those of the second.
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
     pub(crate) kept_first: usize,
@@ -73,11 +74,11 @@ enum Outcome {
 }
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates`, which are distinct, without the vertex itself, and tested in the order
-    /// given.
+    /// Keeps up to `max_degree` of `candidates`. These are distinct, do not contain the vertex itself, and are tested
+    /// in the given order.
     ///
-    /// Candidates marked as expanded are already pruned: an earlier prune kept them together. Those it kept in its
-    /// second round are passed as `deferred`, and tested in the second round only.
+    /// Candidates marked as expanded are already pruned: an earlier prune kept them together. Those that it kept in its
+    /// second round are passed as `deferred`, and tested only in the second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -116,8 +117,8 @@ impl Prune {
         &self.kept
     }
 
-    /// Keeps a candidate that no kept one occludes with the alpha of this `round`. One that is occluded with the alpha
-    /// of the `last` round too is dropped: it would not be kept then either.
+    /// Keeps a candidate that no kept one occludes with the alpha of this `round`. A candidate that is also occluded
+    /// with the alpha of the `last` round is dropped, because it would not be kept then either.
     fn try_keep<T: Element>(
         &mut self,
         graph: &Graph<T>,
@@ -157,11 +158,11 @@ impl Prune {
     }
 }
 
-/// How many edges of a row the first round of an earlier prune kept, and how many both rounds.
+/// The number of edges of a row that the first round of an earlier prune kept, and the number that both rounds kept.
 ///
-/// A prune writes the edges of each round nearest first, and later edges are appended: so these are the two ascending
-/// runs at the start of the row. If the first appended edge is farther than the last of a run, it counts as kept too,
-/// and is not compared with the others until the row overflows again.
+/// A prune writes the edges of each round nearest first, and later edges are appended. The two ascending runs at the
+/// start of a row are therefore the edges of the two rounds. If the first appended edge is farther than the last edge
+/// of a run, it counts as part of the run, and is not compared with the others until the row overflows again.
 pub(crate) fn pruned_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
     let ascending = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
     let first = ascending(row);
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
     use jasper_core::{BuildParams, Metric, synthetic::Clusters};
 
-    /// The rule as the paper writes it, for each alpha: take the nearest, drop what it leads to, repeat.
+    /// The rule as the paper has it, for each alpha: take the nearest candidate, drop those that it occludes, repeat.
     fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<VectorId> {
         let mut kept: Vec<VectorId> = Vec::new();
         for alpha in [1.0, alpha] {
@@ -214,8 +215,8 @@ mod tests {
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
-                // What one prune kept is already pruned for the next: the same result with one more candidate that is
-                // far, for less.
+                // The neighbors that one prune kept are already pruned for the next. With one more candidate, which is
+                // far, the result is the same, for fewer distances.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
                 let first = prune.keep(&graph, &rest, &[], max_degree, alpha).to_vec();

@@ -1,4 +1,4 @@
-//! Candidates, edges and rows of a batch, on their way into the graph.
+//! Candidates, edges and rows of a batch, before they are in the graph.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
@@ -17,7 +17,7 @@ pub struct NeighborLists {
 }
 
 impl NeighborLists {
-    /// What it cost to compute them.
+    /// The cost of computing the lists.
     pub fn cost(&self) -> SearchCost {
         self.cost
     }
@@ -74,7 +74,7 @@ impl NeighborLists {
     }
 }
 
-/// An edge to add: its target, and its source with their distance.
+/// An edge to add: its target, then its source with the distance between them.
 pub(crate) type BackEdge = (VectorId, Neighbor);
 
 /// The reversed edges of a batch, sorted by (target, distance, source), and how many of them are merged.
@@ -85,8 +85,8 @@ pub struct BackEdges {
 }
 
 impl BackEdges {
-    /// Reverses edges. All of (target, distance, source) is sorted, so that nothing depends on the order of threads.
-    /// Runs in the current rayon pool.
+    /// Reverses edges. The sort key is all of (target, distance, source), so that the result does not depend on the
+    /// order of threads. Runs in the current rayon pool.
     pub(crate) fn new(chunks: &[NeighborLists]) -> Self {
         let lists = || chunks.iter().flat_map(NeighborLists::iter);
         let mut edges: Vec<BackEdge> = Vec::with_capacity(lists().map(|list| list.1.len()).sum());
@@ -97,7 +97,7 @@ impl BackEdges {
         Self { edges, merged: 0 }
     }
 
-    /// The edges to each of the next `targets`, fewer at the end.
+    /// The edges to each of the next `targets` targets, or of fewer at the end.
     pub(crate) fn next(&self, targets: usize) -> Vec<&[BackEdge]> {
         self.edges[self.merged..].chunk_by(|a, b| a.0 == b.0).take(targets).collect()
     }
@@ -108,7 +108,8 @@ impl BackEdges {
     }
 }
 
-/// New rows, and edges appended to rows. Compact, because a batch changes some forty rows per vertex.
+/// New rows, and edges appended to rows. The representation is compact, because a batch changes about forty rows per
+/// vertex.
 #[derive(Debug, Default)]
 pub struct Updates {
     rows: Vec<Update>,

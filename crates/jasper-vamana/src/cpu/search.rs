@@ -10,18 +10,18 @@ use crate::{
     SearchReport, Strategy,
 };
 
-/// Largest number of queries per task: quantizing them reads the rotation matrix once per task.
+/// Maximum number of queries per task. Quantizing them reads the rotation matrix once per task.
 const MAX_QUERIES_PER_TASK: usize = 32;
-/// Tasks per thread where there are few queries: searches differ in length, and threads should end at the same time.
+/// Tasks per thread if there are few queries. Searches differ in length, and threads should end at about the same time.
 const TASKS_PER_THREAD: usize = 4;
 
 impl CpuExecutor {
     /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query.
     ///
-    /// Queries run in parallel; the results of one do not depend on the others.
+    /// Queries run in parallel. The results of a query do not depend on the others.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of `matches` are then unspecified.
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search_batch<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -64,7 +64,7 @@ impl CpuExecutor {
     /// Searches for one vector. Returns `k` hits, or as many as there are.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search_one<T: Element>(
         &self,
         graph: &Graph<T>,
@@ -79,7 +79,7 @@ impl CpuExecutor {
     }
 }
 
-/// A query and where its results go.
+/// A query and the arrays for its results.
 struct Query<'a, T> {
     row: usize,
     vector: &'a [T],
@@ -132,7 +132,8 @@ impl Scratch {
         Ok(report)
     }
 
-    /// Writes the results of the search in beam `i`. `scorer` gives exact distances, or without vectors estimates.
+    /// Writes the results of the search in beam `i`. `scorer` computes exact distances, or estimates if there are no
+    /// vectors.
     fn finish<T: Element>(
         &mut self,
         plan: &SearchPlan<'_, T>,
@@ -159,7 +160,8 @@ impl Scratch {
         report
     }
 
-    /// Computes the distances of the first `count` candidates and sorts them by these; returns how many there were.
+    /// Computes the distances of the first `count` candidates and sorts them by distance. Returns the number of
+    /// distances.
     fn rerank(&mut self, scorer: &impl Score, count: usize) -> usize {
         let count = count.min(self.candidates.len());
         let Self { candidates, ids, distances, .. } = self;

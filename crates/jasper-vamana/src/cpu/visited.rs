@@ -1,26 +1,25 @@
-//! Which vertices a search has visited.
+//! The visited cache: the vertices that a search has visited.
 
 use jasper_core::VectorId;
 
 /// A lossy set of visited ids, cleared for every query: each bucket holds the last two ids that were hashed to it.
 ///
-/// It may forget an id, and the vertex is then visited again, which costs a distance and does not change the frontier.
-/// It never contains an id that was not visited. An exact set with open addressing took 37% of a search of short
-/// vectors, mostly for mispredicted branches (docs/src/experiments.md#visited-table-without-branches); this one has
-/// none.
+/// It may forget an id. The vertex is then visited again, which costs a distance and does not change the frontier. It
+/// never contains an id that was not visited. An exact set with open addressing took 37% of a search of short vectors,
+/// mostly for mispredicted branches (docs/src/experiments.md#visited-table-without-branches); this one has none.
 #[derive(Debug, Default)]
 pub(crate) struct VisitedCache {
-    /// Two ids each, the later one in the low half.
+    /// Buckets of two ids each, the later one in the low half.
     buckets: Vec<u64>,
 }
 
-/// No id: ids have 31 bits.
+/// An empty bucket. Ids have 31 bits, so no id equals either half.
 const EMPTY: u64 = u64::MAX;
 
 impl VisitedCache {
-    /// Clears the set, with capacity for a search of `beam_width`: it expands about as many vertices, each with some
-    /// twenty to forty unvisited neighbors. With as many buckets as ids, one in twenty is forgotten when it occurs
-    /// again.
+    /// Clears the set, with capacity for a search of `beam_width`, which expands about as many vertices, each with
+    /// twenty to forty unvisited neighbors. With as many buckets as ids, one id in twenty has been forgotten when it
+    /// occurs again.
     pub(crate) fn reset(&mut self, beam_width: usize) {
         self.buckets.clear();
         self.buckets.resize((beam_width * 40).next_power_of_two().max(512), EMPTY);

@@ -38,7 +38,7 @@ const GROUPS: [Group; 2] = [
 ];
 
 impl Group {
-    /// What is left of the limit; `None` without a limit.
+    /// The bytes left of the limit; `None` without a limit.
     fn free(&self, root: &Path) -> Option<u64> {
         let number = |file| fs::read_to_string(root.join(file)).ok()?.trim().parse::<u64>().ok();
         let (limit, used) = (number(self.limit)?, number(self.used)?);

@@ -38,13 +38,14 @@ pub struct BuildShape {
     pub params: BuildParams,
 }
 
-/// Name of the part of a plan that is optional: without it a build is slower, and the graph is the same.
+/// Name of the optional part of a plan. Without it, a build is slower, and the graph is the same.
 pub const SKETCHES: &str = "sketches";
-/// Memory that a build may use besides vectors and graph, as a share of these.
+/// Memory that a build may use in addition to vectors and graph, as a share of these.
 const SPARE: f32 = 0.25;
 /// The part of that share that sketches leave unused, because the memory of a build varies with the data.
 const MARGIN: f32 = 0.04;
-/// Measured with a test program and a thousand vectors; the command takes three million bytes more.
+/// Memory of the process without its data, measured with a test program and a thousand vectors. The command takes three
+/// million bytes more.
 const PROCESS_BYTES: usize = 8 << 20;
 
 impl BuildShape {
@@ -73,13 +74,13 @@ impl BuildShape {
         plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
-    /// Peak host memory of a build on a device: as [`Self::plan_on_host`], without batches and sketches.
+    /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
     pub fn plan_host_for_device<T: Element>(&self) -> MemoryPlan {
         self.plan_index::<T>(self.rows * size_of::<VectorId>())
     }
 
-    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize)
-    /// links it.
+    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize) links
+    /// it.
     #[must_use]
     pub fn quantized(self) -> Self {
         Self { metric: quantized_metric(self.metric), ..self }
@@ -115,7 +116,7 @@ impl BuildShape {
     fn plan_index<T: Element>(&self, linking: usize) -> MemoryPlan {
         let vectors = self.vector_bytes::<T>();
         let edges = self.params.max_degree() * size_of::<VectorId>() + size_of::<u16>();
-        // Pages of the adjacency are touched when the first edges are written, when ingesting is over.
+        // Pages of the adjacency table are first touched when edges are written, after ingesting.
         let ingesting = ingest_bytes(self.rows, vectors).saturating_sub(self.rows * edges);
         let parts = [
             ("vectors", vectors),
@@ -129,9 +130,9 @@ impl BuildShape {
         parts.into_iter().fold(plan, |plan, (name, bytes)| plan.part(MemorySpace::Host, name, bytes as u64))
     }
 
-    /// The order of linking, and for the largest batch its candidates, edges, back edges and new rows. Searches expand
-    /// a sixth more vertices than their frontier holds, on data of average difficulty; edges are counted at full
-    /// degree.
+    /// Bytes of the order of linking, and of the candidates, edges, back edges and new rows of the largest batch. On
+    /// data of average difficulty, searches expand a sixth more vertices than their frontier holds. Edges are counted
+    /// at full degree.
     fn linking_bytes(&self) -> usize {
         let params = &self.params;
         let batch = largest_batch(self.rows, params);

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A memory space, of the host or of a device: where a part of a plan is, or where the vectors of an index on a device
-/// are stored, whose adjacency and codes are always in device memory.
+/// A memory space, of the host or of a device. It says where a part of a plan is, or where the vectors of an index on a
+/// device are stored; the adjacency table and codes of such an index are always in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum MemorySpace {
-    /// Memory of the process. Vectors there are read by the device over the bus.
+    /// Memory of the process. The device reads vectors there over PCIe.
     Host,
     /// Memory of the device.
     Device,
@@ -79,12 +79,12 @@ pub struct MemoryPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Part {
-    /// Where it is.
+    /// The memory space of the allocation.
     #[cfg_attr(feature = "serde", serde(rename = "memory"))]
     pub space: MemorySpace,
-    /// What it is.
+    /// Name of the allocation.
     pub name: &'static str,
-    /// Its size.
+    /// Size of the allocation.
     pub bytes: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct Part {
 pub struct PlanError {
     /// The job's plan.
     pub plan: MemoryPlan,
-    /// Where memory is short.
+    /// The memory space that is too small.
     pub space: MemorySpace,
     /// Bytes that the job needs there.
     pub needed: u64,
@@ -150,8 +150,8 @@ impl MemoryPlan {
         parts.join(", ")
     }
 
-    /// What a job may use of `free` bytes. A thirty-second is left for the rounding of drivers and allocators, and for
-    /// other users of the device.
+    /// The bytes that a job may use of `free` bytes. A thirty-second is left for the rounding of drivers and
+    /// allocators, and for other users of the device.
     pub fn usable(free: u64) -> u64 {
         free - free / 32
     }
@@ -159,7 +159,7 @@ impl MemoryPlan {
     /// Checks that all parts fit into the `free` memory.
     ///
     /// # Errors
-    /// [`PlanError`], with the numbers.
+    /// Returns [`PlanError`], with the numbers.
     pub fn check(&self, free: Bytes) -> Result<(), PlanError> {
         for space in [MemorySpace::Device, MemorySpace::Host] {
             let (needed, usable) = (self.total(space), Self::usable(free.at(space)));
@@ -173,7 +173,7 @@ impl MemoryPlan {
     /// How many items, each named `name` and of `item` bytes, fit besides the parts: at least one, at most `max_items`.
     ///
     /// # Errors
-    /// [`PlanError`] if not even one fits.
+    /// Returns [`PlanError`] if not even one fits.
     pub fn batch(
         &self,
         name: &'static str,

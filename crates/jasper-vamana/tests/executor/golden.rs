@@ -1,7 +1,7 @@
-//! Graphs, answers and cost on fixed sets, as they were when the file was written.
+//! Graphs, results and cost on fixed sets, compared with a golden file.
 //!
-//! A change of this file is a change of what Jasper does: of recall, of cost, or of both. Renewed, after looking at the
-//! difference, by `JASPER_RENEW_GOLDEN=1 cargo test -p jasper-vamana --test executor golden`.
+//! A change of this file is a change of recall, of cost, or of both. Review the difference, then renew the file by
+//! `JASPER_RENEW_GOLDEN=1 cargo test -p jasper-vamana --test executor golden`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,7 +16,7 @@ use jasper_vamana::{
 
 const FILE: &str = "tests/executor/golden.txt";
 
-/// One line about a graph: enough to see which way it went, and a sum that no other graph has.
+/// One line about a graph: statistics that show in which direction it changed, and a hash.
 fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: SearchCost) {
     let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
     // FNV-1a over degrees and edges.
@@ -82,7 +82,7 @@ fn life<T: Element>(
     answers(out, &executor, &graph, queries);
 }
 
-/// Points with whole coordinates, of which every right answer can be seen.
+/// Points with whole coordinates, whose neighbors are obvious.
 fn grid<T: Element>() -> Vec<T> {
     let side = 9;
     (0..side * side * side)
@@ -101,7 +101,7 @@ fn all(threads: usize) -> String {
     life(&mut out, "clusters", Metric::Cosine, threads, &rows, 16, &queries);
     let (rows, queries): (Vec<i8>, Vec<i8>) = (set.rows(1000, 0), set.rows(4, 1));
     life(&mut out, "clusters", Metric::InnerProduct, threads, &rows, 16, &queries);
-    // Whole numbers, so that no platform's logarithm shows.
+    // Whole numbers, so that the logarithm of the platform has no effect.
     let floats = |bytes: &[i8]| -> Vec<f32> { bytes.iter().map(|&x| f32::from(x)).collect() };
     life(&mut out, "clusters", Metric::Cosine, threads, &floats(&rows), 16, &floats(&queries));
     out

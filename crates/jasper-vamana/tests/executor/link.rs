@@ -1,4 +1,4 @@
-//! The rows that a batch makes, against the twin.
+//! Compares the rows after linking a batch with the twin's.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn compare<T: Element>(
     }
 }
 
-/// A graph from nothing, batch by batch.
+/// Builds a graph from nothing, batch by batch.
 fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize) {
     let executor = CpuExecutor::new(threads).unwrap();
     let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
@@ -78,7 +78,7 @@ fn batches_are_linked_as_the_paper_says() {
     for_each_element!(grow_all);
 }
 
-/// Along a line, where each vertex leads to the next, and the one looked for is at the other end.
+/// Searches along a line on which each vertex has an edge to the next, for the vertex at the other end.
 #[test]
 fn a_search_that_wanders_ends() {
     let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();

@@ -1,11 +1,11 @@
-//! The executor against textbook code, and against what it did before.
+//! Compares the executor with textbook code and with golden files.
 //!
 //! | module | what is compared |
 //! | --- | --- |
-//! | [`twin`] | beam search, prune and back edges as the paper has them, on lists and maps, one vertex after the other |
-//! | [`search`] | answers, and what they cost, with the twin's |
-//! | [`link`] | the rows of a batch, and of what it leads to, with the twin's |
-//! | [`golden`] | answers, work and graphs on fixed sets, with those in a file |
+//! | [`twin`] | the reference: beam search, prune and back edges as in the paper, on lists and maps, one vertex at a time |
+//! | [`search`] | results and their cost, with the twin's |
+//! | [`link`] | the rows of a batch and of its targets, with the twin's |
+//! | [`golden`] | results, cost and graphs on fixed sets, with a golden file |
 
 #![forbid(unsafe_code)]
 

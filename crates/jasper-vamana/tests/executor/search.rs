@@ -1,4 +1,4 @@
-//! Answers and their cost, against the twin.
+//! Compares results and their cost with the twin's.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use rand::RngExt;
 use crate::for_each_element;
 use crate::twin::{any_graph, scored, sorted, walk};
 
-/// The answers to all queries, and to each alone, with hops and distances.
+/// Compares the results of all queries together, and of each alone, with hops and distances.
 fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     let params = SearchParams::new(k).beam_width(beam_width);
@@ -116,14 +116,14 @@ proptest! {
     }
 }
 
-/// Sketches rule rows out by a bound on their distance: answers must not move, whatever the scale of the rows.
+/// Sketches rule out rows by a bound of their distance. Results must not change, whatever the scale of the rows.
 #[test]
 fn sketches_change_no_answer() {
     let executor = CpuExecutor::new(2).unwrap();
     for metric in Metric::ALL {
         for (dimension, scale) in [(2, 1.0_f32), (3, 1e-18), (40, 1e-3), (40, 1e15), (700, 1.0)] {
             let set = Clusters::new(dimension, 62);
-            // Lengths that differ by ten thousand, and coordinates that do by as much.
+            // Lengths and coordinates that differ by a factor of ten thousand.
             let spread = |stream, n| -> Vec<f32> {
                 let rows: Vec<f32> = set.rows(n, stream);
                 let value = |(i, x): (usize, f32)| {

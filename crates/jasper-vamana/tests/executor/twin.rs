@@ -1,7 +1,7 @@
-//! Vamana as it is written down (`vamana.md` of the project's notes, sections 1.1, 2.1 and 3): plain and slow.
+//! Vamana as the DiskANN and FreshDiskANN papers describe it, in plain and slow code.
 //!
-//! In two places Jasper does otherwise, and the twin with it: a prune does not compare again what an earlier one has
-//! kept, and around deleted vertices the live neighbors stay.
+//! The twin shares two deviations of Jasper: a prune does not compare neighbors again that an earlier one kept
+//! together, and live neighbors stay when a row is repaired.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ fn slot(id: u32) -> VectorId {
 
 /// Distances of one vector.
 pub fn scored<T: Element>(scorer: &Scorer<'_, T>, ids: impl IntoIterator<Item = u32>) -> Vec<Near> {
-    // Adding zero takes the sign of a zero away, as the order of neighbors does.
+    // Adding zero removes the sign of a zero, as the order of neighbors does.
     ids.into_iter().map(|id| Near { distance: scorer.score_one(slot(id)) + 0.0, id }).collect()
 }
 
@@ -35,18 +35,18 @@ pub fn row<T: Element>(graph: &Graph<T>, id: u32) -> Vec<u32> {
     graph.adjacency().neighbors(slot(id)).iter().map(|neighbor| neighbor.get()).collect()
 }
 
-/// What a beam search did.
+/// The result of a beam search.
 pub struct Walk {
-    /// The nearest it met, rising.
+    /// The nearest vertices visited, ascending.
     pub found: Vec<Near>,
-    /// What it expanded, in order.
+    /// The expanded vertices, in order.
     pub visited: Vec<Near>,
-    /// Vertices whose distance it worked out.
+    /// Number of vertices whose distance was computed.
     pub met: usize,
 }
 
-/// Of all that was met, the nearest `beam_width` are kept; the nearest of these that was not expanded is, until all
-/// are.
+/// Keeps the nearest `beam_width` of all visited vertices, and expands the nearest unexpanded one of these until all
+/// are expanded.
 pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Walk {
     let mut met: BTreeSet<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
     let mut found = sorted(scored(scorer, met.iter().copied()));
@@ -70,8 +70,9 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
     all
 }
 
-/// Keeps every candidate that nothing kept leads towards, first by an alpha of 1; then by that of the graph, of those
-/// not kept and those `waiting`. Two that are both `settled` do not lead to each other. Gives what each round kept.
+/// Keeps every candidate that no kept one occludes: in the first round with an alpha of 1, in the second with that of
+/// the graph, among the candidates not kept and those `waiting`. Two candidates that are both `settled` are not
+/// compared. Returns what each round kept.
 pub fn robust_prune<T: Element>(
     graph: &Graph<T>,
     candidates: Vec<Near>,
@@ -110,7 +111,8 @@ pub fn robust_prune<T: Element>(
     [kept, second]
 }
 
-/// How much of a row the rounds of a prune wrote: what each wrote rises, what was appended since does not, as a rule.
+/// The ends of the parts of a row that the rounds of a prune wrote. Each part ascends; edges appended since usually do
+/// not.
 fn settled_ends<T: Element>(graph: &Graph<T>, row: &[Near]) -> [usize; 2] {
     let rising = |run: &[Near]| {
         let pairs = run.windows(2).take_while(|pair| pair[0] != pair[1] && sorted(pair.to_vec()) == *pair);
@@ -124,15 +126,16 @@ fn ids(all: Vec<Near>) -> Vec<u32> {
     all.into_iter().map(|near| near.id).collect()
 }
 
-/// The rows that linking a batch changes, and the vertices that it does not link, for each the one with the same row.
+/// The rows that linking a batch changes, and the vertices that are not linked, each with the vertex that has the same
+/// vector.
 pub struct Linked {
     pub rows: BTreeMap<u32, Vec<u32>>,
     pub identical: BTreeMap<u32, u32>,
 }
 
-/// Searches for every vertex of a batch on the graph as it is, prunes what was expanded, and adds the edges turned
-/// around to their targets, pruning those that overflow. Peers in the batch are candidates of each other, if they are
-/// nearer than what was expanded and would fill a row.
+/// Searches for every vertex of a batch in the unchanged graph, prunes the expanded vertices, and adds the back edges
+/// to their targets, pruning rows that overflow. Peers in the batch are candidates of each other if they are nearer
+/// than the expanded vertices that would fill a row.
 pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampling>) -> Linked {
     let params = graph.params();
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
@@ -198,8 +201,8 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
     Linked { rows, identical }
 }
 
-/// The row of a live vertex without its hidden neighbors: the live ones stay, and what the hidden ones lead to joins
-/// where nothing kept leads towards it.
+/// The row of a live vertex without its tombstones: live neighbors stay, and neighbors of the tombstones are added if
+/// no kept one occludes them.
 pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
     let (hidden, live): (Vec<u32>, Vec<u32>) =
@@ -214,7 +217,7 @@ pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let stay = scored(&scorer, live.iter().copied());
     let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
     let [first, settled] = settled_ends(graph, &stay);
-    // As long as it was, or half full.
+    // The row gets as long as it was, or half full.
     let most = old.len().max(graph.params().max_degree() / 2);
     let heirs = robust_prune(graph, candidates, most, &stay, &[])
         .map(|round| round.into_iter().filter(|near| !stay.contains(near)).collect::<Vec<_>>());
@@ -224,7 +227,7 @@ pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     ids(row)
 }
 
-/// A graph over rows whose edges mean nothing: each vertex has any neighbors, the start points are any vertices.
+/// A graph over rows with random edges and start points.
 pub fn any_graph<T: Element>(
     metric: Metric,
     rows: &[T],

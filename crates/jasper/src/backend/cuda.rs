@@ -41,7 +41,7 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// The copy of a graph on a device, before it is combined with the graph itself.
+/// The device copy of a graph, before it is combined with the graph.
 pub(crate) struct Upload<T: Element> {
     stream: Stream,
     copy: DeviceGraph<T>,
@@ -81,7 +81,8 @@ impl<T: Element> Upload<T> {
     }
 }
 
-/// A graph on a device, with what searches and changes it there. Vectors, keys and tombstones are on the host too.
+/// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
+/// host.
 #[derive(Debug)]
 pub(crate) struct CudaBackend<T: Element> {
     graph: SharedGraph<MutableDeviceGraph<T>>,
@@ -237,7 +238,7 @@ impl BuildDevice {
         Ok(self.0.free_memory()?)
     }
 
-    /// Has the driver compile what [`Self::link`] launches, while the caller keeps the result.
+    /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
     pub(crate) fn prepare<T: Element>(&self, shape: &BuildShape) -> KernelPreload {
         KernelPreload::for_build::<T>(&self.0, shape)
     }

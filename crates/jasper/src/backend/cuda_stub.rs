@@ -1,4 +1,4 @@
-//! CUDA devices where this crate is compiled without the feature `cuda`: there are none.
+//! CUDA devices without the feature `cuda`: there are none.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -25,7 +25,8 @@ pub(crate) use cuda::CudaBackend;
 pub(crate) use cuda::{BuildDevice, Upload, check_device, plan_build, plan_graph};
 pub(crate) use host::HostBackend;
 
-/// The graph of an index, and what searches and changes it. Callers of methods that change it hold the writer lock.
+/// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
+/// writer lock.
 pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].
     fn device(&self) -> Device;
@@ -41,7 +42,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Where searches read vectors.
     fn vector_storage(&self) -> MemorySpace;
 
-    /// The widest beam of its searches.
+    /// The widest beam of searches.
     fn max_beam_width(&self) -> usize;
 
     /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::read_edges`].
@@ -50,18 +51,18 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Calls `change` once, to change vectors, keys or codes on the host, and updates the device.
     ///
     /// # Errors
-    /// [`DeviceError`]; the change is undone.
+    /// Returns [`DeviceError`]; the change is undone.
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError>;
 
     /// Copies edges from the device to the host's graph, unless they are there already.
     ///
     /// # Errors
-    /// [`DeviceError`]; the index is unchanged.
+    /// Returns [`DeviceError`]; the index is unchanged.
     fn read_edges(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// The graph, whose edges were [read](Self::read_edges) before. The caller holds the only reference.
+    /// The graph. The caller holds the only reference, and has [read](Self::read_edges) the edges.
     fn into_graph(self: Arc<Self>) -> Graph<T>;
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
@@ -85,16 +86,17 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
 
     fn compact(&self) -> Result<CompactReport, UpdateError>;
 
-    /// Calls `work` while some vertices have no out-edges, and restores these.
+    /// Removes the out-edges of some vertices, calls `work`, and restores the edges.
     ///
     /// # Errors
-    /// [`DeviceError`]; `work` may then not have been called.
+    /// Returns [`DeviceError`]; `work` may then not have been called.
     fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
 
-    /// On a CUDA device, the time of one launch without transfers, and the cost of each query. `None` on the CPU.
+    /// Measures the time of one launch without transfers, and the cost of each query, on a CUDA device. `None` on the
+    /// CPU.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     fn profile(
         &self,
         _queries: MatrixView<'_, T>,
@@ -103,10 +105,10 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Measured peaks of the CUDA device; `None` on the CPU.
+    /// Measures the peaks of the CUDA device. `None` on the CPU.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// Returns [`DeviceError`].
     fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         Ok(None)
     }
@@ -135,7 +137,7 @@ impl<T: Element> dyn Backend<T> {
         result.expect("the backend has a graph")
     }
 
-    /// [`Self::change_graph`] with a result.
+    /// As [`Self::change_graph`], with a result.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
         let (mut change, mut result) = (Some(change), None);
         self.change_graph(&mut |graph| result = change.take().map(|change| change(graph)))?;
@@ -143,11 +145,11 @@ impl<T: Element> dyn Backend<T> {
     }
 }
 
-/// The first CUDA device for which `try_device` returns something. A device that is absent or full is passed over; one
+/// The first CUDA device for which `try_device` returns a value. Devices that are absent or full are skipped; a device
 /// that fails is an error.
 ///
 /// # Errors
-/// [`DeviceError`].
+/// Returns [`DeviceError`].
 pub(crate) fn first_available<R>(
     mut try_device: impl FnMut(usize) -> Result<Option<R>, DeviceError>,
 ) -> Result<Option<R>, DeviceError> {

@@ -7,11 +7,11 @@ use jasper_vamana::{Distances, Matches, SearchCost, SearchError, SearchParams};
 
 use crate::{DeviceError, Index};
 
-/// What a batch of searches cost.
+/// The cost of a batch of searches.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Profile {
-    /// Time of the batch: on a CUDA device, that of the launch alone, without transfers.
+    /// Time of the batch; on a CUDA device, the time of the launch alone, without transfers.
     pub time: Duration,
     /// Hops and distances of each query.
     pub costs: Vec<SearchCost>,
@@ -19,7 +19,7 @@ pub struct Profile {
     pub vector_bytes: u64,
     /// Bytes read per hop: the edges of a vertex at full degree.
     pub links_bytes: u64,
-    /// Floating-point operations per distance: difference, product and sum per coordinate, or the last two.
+    /// Floating-point operations per distance. Per coordinate these are a product and a sum, and for L2 a difference.
     pub operations: u64,
 }
 
@@ -34,12 +34,12 @@ pub struct DevicePeaks {
 }
 
 impl Profile {
-    /// Bytes that a query read, from memory or caches.
+    /// Bytes that a query reads, from memory or caches.
     pub fn bytes(&self, cost: SearchCost) -> u64 {
         cost.distances * self.vector_bytes + cost.hops * self.links_bytes
     }
 
-    /// Bytes that all queries read, per second.
+    /// Bytes per second that all queries read.
     pub fn bytes_per_second(&self) -> f64 {
         self.costs.iter().map(|&cost| self.bytes(cost)).sum::<u64>() as f64 / self.time.as_secs_f64()
     }
@@ -52,11 +52,11 @@ impl Profile {
 }
 
 impl<T: Element> Index<T> {
-    /// Profiles a batch of searches with exact distances: the cost of each query, and the time of all. On a CPU,
-    /// sketches rule most vectors out, so that fewer bytes are read than counted.
+    /// Profiles a batch of searches with exact distances: the cost of each query, and the time of the batch. On a CPU,
+    /// sketches rule out most vectors, so fewer bytes are read than counted.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn profile(
         &self,
         queries: MatrixView<'_, T>,
@@ -95,11 +95,11 @@ impl<T: Element> Index<T> {
         Ok((time, costs.collect::<Result<_, SearchError>>()?))
     }
 
-    /// The time that a GPU takes to search for queries in its memory, without transfers: the median of several
+    /// Measures the time that a GPU takes to search for queries in its memory, without transfers: the median of several
     /// launches. `None` on the CPU.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn device_time(
         &self,
         queries: MatrixView<'_, T>,
@@ -111,7 +111,7 @@ impl<T: Element> Index<T> {
     /// Measures the peaks of the GPU that the index is on. `None` on the CPU, where caches make a copy meaningless.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// Returns [`DeviceError`].
     pub fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         self.backend.peaks()
     }

@@ -7,7 +7,7 @@ use jasper_core::{Key, NO_KEY};
 /// true neighbors of a query; see [`recall_at`].
 ///
 /// # Panics
-/// If `k` is 0.
+/// Panics if `k` is 0.
 pub fn mean_recall<'a, I: Copy + Into<u64> + 'a>(
     keys: &[Key],
     k: usize,

@@ -1,5 +1,5 @@
-//! Single searches of many callers, gathered into batches: [`Index::submit`] and, on a CUDA device,
-//! [`Index::search`](crate::Index::search).
+//! Gathers single searches of many callers into batches, for [`Index::submit`](crate::Index::submit) and, on a CUDA
+//! device, [`Index::search`](crate::Index::search).
 
 mod queue;
 #[cfg(test)]
@@ -26,9 +26,10 @@ use jasper_vamana::{Distances, Filter, Hit, Matches, SearchError, SearchParams, 
 use crate::backend::Backend;
 use queue::{Queue, Run, Submitted};
 
-/// Most batches that run at a time: while a device searches some, the callers of others wake up and return.
+/// Maximum number of batches that run at a time. While a device searches some, the callers of others wake up and
+/// return.
 const MAX_RUNNING: usize = 4;
-/// Most searches of a batch: several times as many as a device searches concurrently.
+/// Maximum number of searches in a batch: several times as many as a device runs concurrently.
 const MAX_BATCH: usize = 4096;
 
 type Answer = Result<Vec<Hit>, SearchError>;
@@ -75,7 +76,7 @@ impl<T: Element> Query<T> {
         }
     }
 
-    /// Whether both may be in one batch.
+    /// Whether searches with both settings may be in one batch.
     fn fits(&self, other: &Self) -> bool {
         let same_filter = match (&self.filter, &other.filter) {
             (None, None) => true,
@@ -151,13 +152,14 @@ impl<T: Element> Callers<T> {
         Ok(SearchFuture(self.queue.submit(query)))
     }
 
-    /// Starts the workers unless they are there; fewer than wanted if the system gives no more.
+    /// Starts the workers unless they have been started. There are fewer if the operating system refuses to start more
+    /// threads.
     fn start_workers(&self) -> io::Result<()> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while workers.is_empty() {
             for i in 0..MAX_RUNNING {
                 let (queue, runner) = (Arc::clone(&self.queue), Arc::clone(&self.runner));
-                // A panic ends one batch, whose callers panic; the worker goes on.
+                // A panic ends one batch, whose callers panic. The worker continues.
                 let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&*runner))).is_err() {};
                 match thread::Builder::new().name(format!("jasper-submit-{i}")).spawn(work) {
                     Ok(worker) => workers.push(worker),
@@ -192,8 +194,8 @@ impl<T: Element> fmt::Debug for Callers<T> {
 
 /// The hits of a [submitted](crate::Index::submit) search, once it is polled to completion.
 ///
-/// It works with every executor, and needs none: the index has threads of its own that search and wake it. Dropping it
-/// cancels the search, unless that has begun.
+/// The future works with every async executor and needs none: threads of the index search and wake it. Dropping it
+/// cancels the search, unless the search has begun.
 #[must_use = "dropping it cancels the search"]
 pub struct SearchFuture<T: Element>(Submitted<Query<T>, Answer>);
 

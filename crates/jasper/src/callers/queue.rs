@@ -9,8 +9,9 @@
 //!     the thread of the first runs it if that thread waits, else a worker thread does
 //! ```
 //!
-//! No timer delays a lone search, and under load a batch is what has arrived while others ran. The queue knows nothing of
-//! searches: the model checker of `tests.rs` compiles this file with its own threads and locks, as `super::sync`.
+//! No timer delays a single search. Under load, a batch has the searches that arrived while others ran. Queries and
+//! answers are type parameters, and threads and locks come from `super::sync`, so that the model checker of `tests.rs`
+//! compiles this file with its own.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -22,11 +23,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::sync::thread::{self, Thread};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// What runs the batches of a queue.
+/// Runs the batches of a queue.
 pub(crate) trait Run {
-    /// What callers hand in.
+    /// The query of a caller.
     type Query;
-    /// What they get.
+    /// The answer to a query.
     type Answer;
 
     /// Whether two queries may be in one batch.
@@ -39,7 +40,7 @@ pub(crate) trait Run {
 /// Searches that wait for their batch.
 pub(crate) struct Queue<Q, A> {
     state: Mutex<State<Q, A>>,
-    /// Notified when a worker may have something to do.
+    /// Notified when there may be work for a worker.
     work: Condvar,
     max_running: usize,
     max_batch: usize,
@@ -47,7 +48,7 @@ pub(crate) struct Queue<Q, A> {
 
 struct State<Q, A> {
     waiting: VecDeque<Arc<Request<Q, A>>>,
-    /// Batches that run, or that a thread was told to run.
+    /// Number of batches that run, or that are assigned to a thread.
     running: usize,
     is_closed: bool,
 }
@@ -55,7 +56,7 @@ struct State<Q, A> {
 /// The query of one caller.
 struct Request<Q, A> {
     query: Q,
-    /// Whether the caller's thread waits, and so can run a batch.
+    /// Whether the caller's thread waits and can therefore run a batch.
     is_blocking: bool,
     outcome: Mutex<Outcome<A>>,
 }
@@ -63,12 +64,12 @@ struct Request<Q, A> {
 enum Outcome<A> {
     /// The waker of a caller that has begun to wait.
     Pending(Option<Waker>),
-    /// The caller's thread is to run the next batch.
+    /// The caller's thread must run the next batch.
     Lead,
     Answered(A),
     /// The thread that ran the batch panicked.
     Failed,
-    /// The caller has its answer, or wants none any more.
+    /// The caller has taken its answer, or has withdrawn the query.
     Taken,
 }
 
@@ -82,7 +83,7 @@ impl<Q, A> Queue<Q, A> {
     /// Waits for the answer to a query.
     ///
     /// # Panics
-    /// If the thread that ran its batch panicked.
+    /// Panics if the thread that ran its batch panicked.
     pub(crate) fn search(&self, runner: &impl Run<Query = Q, Answer = A>, query: Q) -> A {
         let request = Arc::new(Request::new(query, true));
         let mut state = self.lock();
@@ -128,7 +129,7 @@ impl<Q, A> Queue<Q, A> {
         }
     }
 
-    /// Ends the workers once they have answered what is queued.
+    /// Ends the workers once they have answered all queued queries.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.work.notify_all();
@@ -150,7 +151,7 @@ impl<Q, A> Queue<Q, A> {
         let mut batch = vec![first];
         let mut state = self.lock();
         let mut at = 0;
-        // Looks no farther than a batch: a queue of queries that differ stays cheap.
+        // Only the first `max_batch` queries are considered, which bounds the time if they differ.
         while at < state.waiting.len().min(self.max_batch) && batch.len() < self.max_batch {
             if runner.may_share(&batch[0].query, &state.waiting[at].query) {
                 batch.extend(state.waiting.remove(at).filter(|request| !request.is_withdrawn()));
@@ -208,7 +209,7 @@ impl<Q, A> Request<Q, A> {
         }
     }
 
-    /// The answer if there is one; else `waker` is woken by the next outcome.
+    /// Returns the answer if there is one; otherwise the next outcome wakes `waker`.
     fn poll(&self, waker: &Waker) -> Poll<Option<A>> {
         let mut outcome = self.lock();
         match mem::replace(&mut *outcome, Outcome::Taken) {
@@ -226,7 +227,7 @@ impl<Q, A> Request<Q, A> {
         }
     }
 
-    /// Blocks until there is an answer, or returns `None` if this thread is to run the next batch.
+    /// Blocks until there is an answer. Returns `None` if this thread must run the next batch.
     fn wait_or_lead(&self) -> Option<A> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
@@ -247,7 +248,7 @@ impl Wake for Unpark {
     }
 }
 
-/// A batch; dropping it fails the requests that have no answer, since its thread is panicking.
+/// A batch. Dropping it fails the requests that have no answer, because its thread is panicking.
 struct Batch<Q, A>(Vec<Arc<Request<Q, A>>>);
 
 impl<Q, A> Drop for Batch<Q, A> {
@@ -256,7 +257,7 @@ impl<Q, A> Drop for Batch<Q, A> {
     }
 }
 
-/// The turn of a batch that runs; dropping it passes the turn on.
+/// The turn of a running batch. Dropping it passes the turn on.
 struct Turn<'a, Q, A>(&'a Queue<Q, A>);
 
 impl<Q, A> Drop for Turn<'_, Q, A> {

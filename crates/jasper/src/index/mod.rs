@@ -22,20 +22,18 @@ pub use open::OpenOptions;
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
 /// device](Self::to_device).
 ///
-/// Every method but [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread. Searches
-/// run at the same time as each other and as changes, and wait only while a change writes its results. A write waits
-/// for the searches that have begun, and later ones wait for the write: a long [`Self::search_batch`] may delay them.
-/// Changes wait for one another.
+/// Every method except [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread.
+/// Searches run concurrently with each other and with changes, and wait only while a change writes its results. A write
+/// waits for the searches that have begun, and later searches wait for the write, so a long [`Self::search_batch`] may
+/// delay them. Changes wait for one another.
 ///
-/// An insert or delete is visible to every search that starts after the call returned; the vectors of one call become
+/// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
 /// visible together. A call that fails or is cancelled leaves the index as it was, with two exceptions:
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
 /// or undoes a change leaves its copy unusable: later calls return the error.
 ///
-/// Inserts, upserts, consolidation, compaction, quantizing, tuning, checking and saving have a variant
-/// `_with_progress`, with one more argument: a [callback](ProgressFn) that receives progress reports and may cancel
-/// the call. Searches and the other methods have none, of which [`Self::to_device`], [`Self::to_host`], [`Self::measure_code_error`]
-/// and [`Self::sketch`] may take long.
+/// Methods with a variant `_with_progress` take a [callback](ProgressFn) that receives progress reports and may cancel
+/// the call: see the [crate page](crate).
 ///
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ pub struct Index<T: Element> {
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
-    /// Where vectors are to be stored on a CUDA device; decided by what fits if `None`.
+    /// Where vectors are stored on a CUDA device. `None` stores them where they fit.
     storage: Mutex<Option<MemorySpace>>,
     /// Whether changes on a CUDA device never link vectors rounded to bytes.
     exact_linking: bool,
@@ -55,15 +53,15 @@ impl<T: Element> Index<T> {
     /// Reads an index file into memory and verifies its checksums. [`OpenOptions`] has more ways to open it.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         OpenOptions::new().open(path)
     }
 
-    /// An index over a graph, for example one that [`crate::graph::interop`] read, with one thread per CPU.
+    /// Creates an index over a graph, for example one that [`crate::graph::interop`] has read, with one thread per CPU.
     ///
     /// # Errors
-    /// [`PoolError`]: the threads cannot be started.
+    /// Returns [`PoolError`] if the threads cannot be started.
     pub fn from_graph(graph: Graph<T>) -> Result<Self, PoolError> {
         Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?), false))
     }
@@ -98,15 +96,15 @@ impl<T: Element> Index<T> {
     /// time.
     ///
     /// # Errors
-    /// [`FileError`]; the old file is unchanged.
+    /// Returns [`FileError`]; the old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.save_with_progress(path, &mut no_progress)
     }
 
-    /// [`Self::save`] with a progress callback.
+    /// Saves the index as [`Self::save`] does, with a progress callback.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn save_with_progress(
         &self,
         path: impl AsRef<Path>,
@@ -119,13 +117,13 @@ impl<T: Element> Index<T> {
         self.backend.read(|graph| graph.save(path, progress))
     }
 
-    /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, and the CPU where there
-    /// is none.
+    /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
+    /// none.
     ///
-    /// Cost: one copy of the index over the bus. Vectors and keys stay in host memory as well.
+    /// Copies the index over PCIe once. Vectors and keys stay in host memory as well.
     ///
     /// # Errors
-    /// [`MoveError`], which [gives the index back](MoveError::into_index), where it was.
+    /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
@@ -153,12 +151,12 @@ impl<T: Element> Index<T> {
         }
     }
 
-    /// Moves the index back to host memory; device memory is freed.
+    /// Moves the index back to host memory, and frees its device memory.
     ///
-    /// Cost: one copy of the edges over the bus.
+    /// Copies the edges over PCIe once.
     ///
     /// # Errors
-    /// [`MoveError`], which [gives the index back](MoveError::into_index): the device failed.
+    /// Returns [`MoveError`], which [contains the index](MoveError::into_index), if the device failed.
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         if self.device() == Device::Cpu {
             return Ok(self);
@@ -170,12 +168,12 @@ impl<T: Element> Index<T> {
     }
 
     /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in
-    /// pinned host memory, where kernels read them over the bus. Without this, they go to the device if all of the
-    /// index fits there, else to the host if the index is [quantized](Self::quantize). Not saved.
+    /// pinned host memory, which kernels read over PCIe. By default, they are stored on the device if all of the index
+    /// fits there, else on the host if the index is [quantized](Self::quantize). The setting is not saved.
     ///
-    /// Host storage is for quantized indexes: searches read over the bus only the vectors that are reranked. Exact
-    /// searches, inserts and consolidation read all their vectors so, at a fraction of the speed. An index that is on a
-    /// device keeps its storage until it moves there again.
+    /// Host storage is meant for quantized indexes, whose searches read only the reranked vectors over PCIe. Exact
+    /// searches, inserts and consolidation read all their vectors over PCIe, at a fraction of the speed. An index that
+    /// is already on a device keeps its storage until it moves there again.
     ///
     /// ```
     /// use jasper::bench::synthetic::Clusters;
@@ -194,42 +192,43 @@ impl<T: Element> Index<T> {
         *self.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
     }
 
-    /// What the index would take of a CUDA device and of the host, with its vectors stored there; the device need not
-    /// exist. `None` without the feature `cuda`.
+    /// The memory that the index would take on a CUDA device and on the host, with its vectors in `storage`. The device
+    /// need not exist. `None` without the feature `cuda`.
     pub fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
         self.backend.read(|graph| plan_graph(graph, storage))
     }
 
     /// Verifies every vector, edge and key, and that every vector can be reached.
     ///
-    /// Cost: one pass over vectors and edges, and one traversal of the graph. Searches and changes meanwhile are
-    /// as for [`Self::read_graph`].
+    /// Reads vectors and edges once, and traverses the graph once. Concurrent searches and changes behave as in
+    /// [`Self::read_graph`].
     ///
     /// # Errors
-    /// [`CheckError`]: the device failed.
+    /// Returns [`CheckError`] if the device failed.
     pub fn check(&self) -> Result<CheckReport, CheckError> {
         self.check_with_progress(&mut no_progress)
     }
 
-    /// [`Self::check`] with a progress callback.
+    /// Checks the index as [`Self::check`] does, with a progress callback.
     ///
     /// # Errors
-    /// [`CheckError`]: the device failed, or the call was cancelled.
+    /// Returns [`CheckError`] if the device failed, or the call was cancelled.
     pub fn check_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
         Ok(self.read_graph(|graph| CheckReport::new(graph, self.executor.pool(), progress))??)
     }
 
-    /// Runs `read` on the graph: vectors, edges, keys. Searches go on meanwhile; changes wait, so `read` must not make
-    /// one.
+    /// Runs `read` on the graph: vectors, edges and keys. Searches continue meanwhile. Changes wait, so `read` must not
+    /// change the index.
     ///
-    /// On the CPU this does not wait for a change that is under way: `read` sees the graph between two of its writes,
-    /// and the next write waits for `read`, as do searches behind it. On a CUDA device it waits for the change, then
+    /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
+    /// and the next write, and the searches after it, wait for `read`. On a CUDA device it waits for the change, then
     /// copies the edges to the host.
     ///
     /// # Errors
-    /// [`DeviceError`]: the device failed.
+    /// Returns [`DeviceError`] if the device failed.
     pub fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
-        // Under the lock, changes wait before they lock the graph: a waiting write would hold up searches.
+        // While this lock is held, changes wait before they lock the graph. A write that waits for the graph would
+        // delay searches.
         let _writer = match self.device() {
             Device::Cpu => self.writer.try_lock().ok(),
             _ => Some(self.lock_writer()),
@@ -242,11 +241,11 @@ impl<T: Element> Index<T> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts and sizes. On a CUDA device, the mean degree is that of the edges when they were last copied to the host,
-    /// by
-    /// [`Self::save`], [`Self::check`] or [`Self::read_graph`]; 0 after a [`Self::compact`] until then.
+    /// Counts and sizes of the index. On a CUDA device, the mean degree is that of the edges when they were last copied
+    /// to the host, by [`Self::save`], [`Self::check`] or [`Self::read_graph`]. After a [`Self::compact`], it is 0
+    /// until the next copy.
     ///
-    /// Cost: the degree of every vertex is read.
+    /// Reads the degree of every vertex.
     pub fn stats(&self) -> IndexStats {
         let storage = self.backend.vector_storage();
         self.backend.read(|graph| IndexStats::new(graph, storage))

@@ -10,7 +10,7 @@ use jasper_vamana::{CpuExecutor, TunedSearch};
 
 use crate::Index;
 
-/// How to open an index file.
+/// Options for opening an index file.
 ///
 /// ```
 /// use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
@@ -32,7 +32,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults: read into memory, with one thread per CPU.
+    /// The default options: the file is read into memory, and there is one thread per CPU.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,8 +43,8 @@ impl OpenOptions {
         self
     }
 
-    /// Whether to map the file instead of reading it: opening returns at once, and pages are read when searches touch
-    /// them.
+    /// Whether to map the file instead of reading it. Opening then returns at once, and pages are read when searches
+    /// access them.
     ///
     /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
     pub fn mapped(mut self, mapped: bool) -> Self {
@@ -62,15 +62,15 @@ impl OpenOptions {
     /// Opens an index file. [`Self::open_any`] opens one whose element type is not known.
     ///
     /// # Errors
-    /// [`FileError`], also if the file holds another element, or threads cannot be started.
+    /// Returns [`FileError`], also if the file has another element type, or threads cannot be started.
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
         self.open_with_progress(path, &mut no_progress)
     }
 
-    /// [`Self::open`] with a progress callback.
+    /// Opens an index file as [`Self::open`] does, with a progress callback.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn open_with_progress<T: Element>(
         self,
         path: impl AsRef<Path>,

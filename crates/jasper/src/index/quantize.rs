@@ -9,24 +9,25 @@ use crate::Index;
 
 impl<T: Element> Index<T> {
     /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances,
-    /// at a fraction of the memory traffic, and rerank what they find with exact ones; see [`crate::Distances`].
+    /// at a fraction of the memory traffic, and rerank their candidates by exact ones; see [`crate::Distances`].
     ///
     /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
     /// drifts, call this again (see [`Self::measure_code_error`]).
     ///
-    /// Cost: seconds of training on the CPU, and about one search per vector; [`crate::IndexStats::code_bytes`] of
-    /// memory, and on a CUDA device a copy of them. Searches go on meanwhile, with the existing codes; changes wait.
+    /// Takes seconds of training on the CPU and the time of about one search per vector. The codes take
+    /// [`crate::IndexStats::code_bytes`] of memory, and as much on a CUDA device. Searches continue meanwhile, with the
+    /// existing codes; changes wait.
     ///
     /// # Errors
-    /// [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
+    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
     pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
         self.quantize_with_progress(quantization, &mut no_progress)
     }
 
-    /// [`Self::quantize`] with a progress callback.
+    /// Quantizes as [`Self::quantize`] does, with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn quantize_with_progress(
         &self,
         quantization: Quantization,
@@ -36,7 +37,7 @@ impl<T: Element> Index<T> {
         self.quantize_locked(quantization, progress)
     }
 
-    /// [`Self::quantize_with_progress`] under the writer lock.
+    /// Quantizes as [`Self::quantize_with_progress`] does. The caller holds the writer lock.
     pub(crate) fn quantize_locked(
         &self,
         quantization: Quantization,
@@ -46,10 +47,10 @@ impl<T: Element> Index<T> {
         Ok(self.backend.change(|graph| graph.set_codes(codes))?)
     }
 
-    /// Drops the codes; searches are exact again.
+    /// Drops the codes. Searches are exact again.
     ///
     /// # Errors
-    /// [`UpdateError`]: codes are all there is.
+    /// Returns [`UpdateError`] if the index has codes only.
     pub fn clear_codes(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         self.backend.read(|graph| graph.require_vectors())?;
@@ -60,7 +61,7 @@ impl<T: Element> Index<T> {
     /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// [`UpdateError::NoCodes`]; the index is unchanged.
+    /// Returns [`UpdateError::NoCodes`]; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         if self.backend.read(|graph| graph.vectors().codes().is_none()) {
@@ -69,23 +70,24 @@ impl<T: Element> Index<T> {
         Ok(self.backend.change(|graph| graph.drop_vectors())?)
     }
 
-    /// Measures the error of the codes on a sample of the current vectors, and that of newly trained ones. `None` if
-    /// there are no codes or no vectors.
+    /// Measures the error of the codes on a sample of the current vectors, and the error of newly trained codes.
+    /// Returns `None` if there are no codes or no vectors.
     ///
     /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
     ///
     /// # Errors
-    /// [`UpdateError`]: no quantizer can be trained on the vectors.
+    /// Returns [`UpdateError`] if no quantizer can be trained on the vectors.
     pub fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
         self.read_graph(|graph| code_report(&self.executor, graph))?
     }
 
-    /// Speeds up exact searches of f32 vectors on the CPU, with the same results: stores each vector a second time at
-    /// one byte per coordinate, which rules most vectors out without reading them. Takes a quarter of the vectors'
-    /// memory. Updated with every change, not saved. Does nothing for other elements, or for searches on a CUDA device.
+    /// Speeds up exact searches of f32 vectors on the CPU, with the same results. Stores a sketch of each vector, with
+    /// one byte per coordinate, which rules out most vectors without reading them. Sketches take a quarter of the
+    /// vectors' memory. They are updated with every change and not saved. They do nothing for other element types, or
+    /// for searches on a CUDA device.
     ///
     /// # Errors
-    /// [`UpdateError`]: there is no memory for it.
+    /// Returns [`UpdateError`] if there is no memory for the sketches.
     pub fn sketch(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         let sketched = self.backend.change(|graph| graph.vectors_mut().build_sketches(None))?;

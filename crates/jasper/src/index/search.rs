@@ -8,13 +8,13 @@ use crate::callers::SearchFuture;
 use crate::{Device, Index};
 
 impl<T: Element> Index<T> {
-    /// The nearest keys to a vector, nearest first: `k` of them, or as many as there are.
+    /// Returns the `k` nearest keys to a vector, or as many as there are, nearest first.
     ///
-    /// On the CPU the calling thread searches. On a CUDA device, searches that other threads begin meanwhile share a
-    /// launch, unless their parameters differ or the filter is a predicate; a lone search is not delayed.
+    /// On the CPU, the calling thread searches. On a CUDA device, concurrent searches of several threads share a
+    /// launch, unless their parameters differ or the filter is a predicate. A single search is not delayed.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
             Device::Cpu => self.backend.search(query, params),
@@ -22,8 +22,8 @@ impl<T: Element> Index<T> {
         }
     }
 
-    /// Queues a search and returns at once: the result is a future, for callers that serve many requests without a
-    /// thread for each. What is queued while others are searched is searched together.
+    /// Queues a search and returns a future at once, for callers that serve many requests without a thread for each.
+    /// Searches that are queued while others run are run together.
     ///
     /// ```
     /// # use jasper::bench::synthetic::Clusters;
@@ -48,7 +48,8 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// # Errors
-    /// [`SearchError::SubmittedPredicate`], [`SearchError::Thread`]; the future has those of [`Self::search`].
+    /// Returns [`SearchError::SubmittedPredicate`] or [`SearchError::Thread`]. The future returns the errors of
+    /// [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
         self.callers.submit(query, params)
     }
@@ -57,7 +58,7 @@ impl<T: Element> Index<T> {
     /// [report](Matches::report) of the hops and distances that they took.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns [`SearchError`].
     pub fn search_batch(
         &self,
         queries: MatrixView<'_, T>,
@@ -67,11 +68,12 @@ impl<T: Element> Index<T> {
         Matches::filled(queries.len(), params.k, search)
     }
 
-    /// [`Self::search_batch`] into the caller's arrays, of `queries.len() x k` entries each: the hits of a query in a row,
-    /// nearest first, then [`NO_KEY`](crate::NO_KEY) and infinity where there are fewer.
+    /// Searches as [`Self::search_batch`] does, and writes the results to the caller's arrays of `queries.len() x k`
+    /// entries each. The hits of a query are in one row, nearest first, then [`NO_KEY`](crate::NO_KEY) and infinity if
+    /// there are fewer. Returns the hops and distances of the whole batch.
     ///
     /// # Errors
-    /// [`SearchError`]; the contents of the arrays are then unspecified.
+    /// Returns [`SearchError`]; the contents of the arrays are then unspecified.
     pub fn search_batch_into(
         &self,
         queries: MatrixView<'_, T>,
@@ -82,11 +84,11 @@ impl<T: Element> Index<T> {
         self.backend.search_batch(queries, params, MatchesMut::new(keys, distances))
     }
 
-    /// The nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are hits, at
-    /// distance 0.
+    /// Returns the nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are
+    /// hits, at distance 0.
     ///
     /// # Errors
-    /// [`SearchError`]: there is no such key, or the index has no vectors, or as for [`Self::search`].
+    /// Returns [`SearchError`] if there is no such key, the index has no vectors, or [`Self::search`] would fail.
     pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         let vector = self.backend.read(|graph| {
             graph.require_vectors()?;
@@ -106,17 +108,17 @@ impl<T: Element> Index<T> {
         Ok(hits)
     }
 
-    /// The keys within `radius` of a vector, nearest first: all whose distance, in the metric of the index, is at most
-    /// `radius` and that the beam search finds. L2 distances are squared: give the square of the radius.
+    /// Returns the keys within `radius` of a vector, nearest first: all keys that the beam search finds and whose
+    /// distance, in the metric of the index, is at most `radius`. L2 distances are squared, so give the square of the
+    /// radius.
     ///
     /// Starts with `params` and doubles `k` and the beam width until the farthest hit is beyond the radius, or every
-    /// key is a hit. Each hit is within the radius; one may be missed, as by any approximate search, and less likely
-    /// with a wider beam. On a CUDA device at most 1024 keys can be found, the
-    /// widest beam there.
+    /// key is a hit. Each hit is within the radius. As in any approximate search, keys may be missed, less likely with
+    /// a wider beam. On a CUDA device, at most 1024 keys can be found, which is the widest beam there.
     ///
     /// # Errors
-    /// [`SearchError`]; [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its widest
-    /// beam holds.
+    /// Returns [`SearchError`]; [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its
+    /// widest beam holds.
     pub fn search_within(
         &self,
         query: &[T],
@@ -142,7 +144,7 @@ impl<T: Element> Index<T> {
 
 #[cfg(feature = "cuda")]
 impl<T: Element> Index<T> {
-    /// Queues a search of queries that are in device memory, without waiting for it: results are ready in the order of
+    /// Queues a search for queries in device memory, without waiting for it. The results are complete in the order of
     /// `stream`. Changes of the index wait for the search.
     ///
     /// ```no_run
@@ -168,10 +170,10 @@ impl<T: Element> Index<T> {
     /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
     ///
     /// # Errors
-    /// [`SearchError`]; [`SearchError::Device`] on the CPU.
+    /// Returns [`SearchError`], which is [`SearchError::Device`] if the index is on the CPU.
     ///
     /// # Panics
-    /// If another stream made one of the arrays, or `stream` belongs to another device.
+    /// Panics if another stream allocated one of the arrays, or `stream` belongs to another device.
     pub fn search_on_device(
         &self,
         stream: &jasper_cuda::Stream,
@@ -182,10 +184,10 @@ impl<T: Element> Index<T> {
         cuda.launch(stream, params, arrays)
     }
 
-    /// Queries as [`Self::search_on_device`] takes them: padded, and at unit length for cosine distances of floats.
+    /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
     ///
     /// # Errors
-    /// [`SearchError::Vector`].
+    /// Returns [`SearchError::Vector`] if a query cannot be searched for.
     pub fn prepare_queries(&self, queries: MatrixView<'_, T>) -> Result<Vec<T>, SearchError> {
         self.backend.read(|graph| Ok(graph.vectors().prepare_all(queries)?))
     }

@@ -1,4 +1,4 @@
-//! Changes: inserts, deletes, and what cleans up after them.
+//! Changes: inserts, deletes, consolidation and compaction.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,11 @@ use crate::Index;
 impl<T: Element> Index<T> {
     /// Adds vectors, each under the key at the same position.
     ///
-    /// Identical vectors share a vertex of the graph. Small batches are fine: each vector costs a search, and on a CUDA
-    /// device large batches are faster.
+    /// Identical vectors share a vertex of the graph. The cost is that of a search per vector, so small batches are
+    /// fine. On a CUDA device, large batches are faster.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.insert_with_progress(vectors, keys, &mut no_progress)
     }
@@ -25,7 +25,7 @@ impl<T: Element> Index<T> {
     /// [`Self::insert`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -39,7 +39,7 @@ impl<T: Element> Index<T> {
     /// Adds one vector.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.insert(&single(vector)?, &[key])
     }
@@ -47,7 +47,7 @@ impl<T: Element> Index<T> {
     /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         self.insert_auto_with_progress(vectors, &mut no_progress)
     }
@@ -55,7 +55,7 @@ impl<T: Element> Index<T> {
     /// [`Self::insert_auto`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn insert_auto_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -63,16 +63,16 @@ impl<T: Element> Index<T> {
     ) -> Result<(Key, InsertReport), UpdateError> {
         let _writer = self.lock_writer();
         let first = self.backend.read(|graph| graph.keys().next_key());
-        // The last key there could be is NO_KEY, which is reserved.
+        // The largest key is NO_KEY, which is reserved.
         let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
         let keys: Vec<Key> = (first..end).collect();
         Ok((first, self.backend.insert(vectors, &keys, Existing::Refuse, progress)?))
     }
 
-    /// Adds vectors under keys; a key that is in the index gets the new vector in place of its old one.
+    /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.upsert_with_progress(vectors, keys, &mut no_progress)
     }
@@ -80,7 +80,7 @@ impl<T: Element> Index<T> {
     /// [`Self::upsert`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn upsert_with_progress(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -91,10 +91,10 @@ impl<T: Element> Index<T> {
         self.backend.insert(vectors, keys, Existing::Replace, progress)
     }
 
-    /// Adds one vector under a key; if the key is in the index, it gets the new vector in place of its old one.
+    /// Adds one vector under a key, replacing its vector if the key is already in the index.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn upsert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.upsert(&single(vector)?, &[key])
     }
@@ -103,7 +103,7 @@ impl<T: Element> Index<T> {
     /// [`Self::consolidate`].
     ///
     /// # Errors
-    /// [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
+    /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
     pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.change_keys(keys, KeyMap::live_slot, KeyMap::delete)
     }
@@ -111,12 +111,12 @@ impl<T: Element> Index<T> {
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
     ///
     /// # Errors
-    /// [`UpdateError`] if a key cannot be restored; none is restored then.
+    /// Returns [`UpdateError`] if a key cannot be restored; none is restored then.
     pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.change_keys(keys, KeyMap::restorable_slot, KeyMap::restore)
     }
 
-    /// Changes all keys, if all of them pass the check.
+    /// Changes all keys if all of them pass the check, and none otherwise.
     fn change_keys(
         &self,
         keys: &[Key],
@@ -134,10 +134,11 @@ impl<T: Element> Index<T> {
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
     ///
-    /// Worth it when a tenth of the vectors is deleted: searches traverse them until then.
+    /// Searches traverse deleted vectors until then. Consolidation is worthwhile when a tenth of the vectors is
+    /// deleted.
     ///
     /// # Errors
-    /// [`UpdateError`]: the device failed, or vectors were [dropped](Self::drop_vectors).
+    /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors).
     pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
         self.consolidate_with_progress(&mut no_progress)
     }
@@ -145,7 +146,7 @@ impl<T: Element> Index<T> {
     /// [`Self::consolidate`] with a progress callback.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn consolidate_with_progress(
         &self,
         progress: &mut ProgressFn<'_>,
@@ -156,10 +157,12 @@ impl<T: Element> Index<T> {
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
     ///
-    /// Searches wait meanwhile. Cost: a copy of what moves; on a CUDA device, memory is kept for later inserts.
+    /// Searches wait meanwhile. The cost is a copy of the vertices that move. On a CUDA device, memory is kept for
+    /// later inserts.
     ///
     /// # Errors
-    /// [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
+    /// Returns [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges
+    /// are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
         self.compact_with_progress(&mut no_progress)
     }
@@ -167,7 +170,7 @@ impl<T: Element> Index<T> {
     /// [`Self::compact`] with a progress callback, which can cancel the call until vectors begin to move.
     ///
     /// # Errors
-    /// [`UpdateError`].
+    /// Returns [`UpdateError`].
     pub fn compact_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CompactReport, UpdateError> {
         let _writer = self.lock_writer();
         let total = self.backend.read(|graph| graph.keys().free());

@@ -13,7 +13,7 @@ pub enum TuneError {
     /// The recall is out of bounds.
     #[error("recall ({0}) must be above 0 and at most 1; 0.95 suits most uses")]
     Recall(f64),
-    /// Too few queries.
+    /// There are too few queries.
     #[error(
         "there are {0} queries to tune with, and 2 are needed; a sample is at most a thirty-second of the vectors, so give \
          queries of your own"
@@ -27,7 +27,7 @@ pub enum TuneError {
         /// Queries whose neighbors are known.
         truths: usize,
     },
-    /// Too few true neighbors per query.
+    /// There are too few true neighbors per query.
     #[error("k ({k}) must be at most the {depth} true neighbors known of each query; lower k, or find more")]
     Depth {
         /// Hits per query.

@@ -23,7 +23,8 @@ pub(crate) struct Half<T> {
     /// The queries, one after another.
     rows: Vec<T>,
     truths: Vec<Neighbors>,
-    /// The key of each query if they are vectors of the index: no hit of its own search. Else empty.
+    /// The keys of the queries, if these are vectors of the index; otherwise empty. A key is not a hit of its own
+    /// search.
     own: Vec<Key>,
 }
 
@@ -33,11 +34,12 @@ struct Neighbors {
     distances: Option<Vec<f32>>,
 }
 
-/// Vectors of the index per sampled vector, at least: the graph has to stay nearly the same.
+/// Minimum number of vectors of the index per sampled vector, so that the graph stays nearly the same.
 const VECTORS_PER_SAMPLE: usize = 32;
 
 impl<T: Element> HeldOut<T> {
-    /// Queries with their true neighbors: those at even positions for selection, those at odd ones for validation.
+    /// Splits queries and their true neighbors: those at even positions are for selection, those at odd ones for
+    /// validation.
     pub(super) fn given(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self, TuneError> {
         if truth.len() != queries.len() {
             return Err(TuneError::Truths { queries: queries.len(), truths: truth.len() });
@@ -61,7 +63,8 @@ impl<T: Element> HeldOut<T> {
     ) -> Result<(Self, Vec<VectorId>), TuneError> {
         index.backend.read(|graph| {
             graph.require_vectors().map_err(SearchError::from)?;
-            // Not vertices of several keys, and not start points: without edges of these, a search finds nothing.
+            // Vertices of several keys are not sampled, nor are start points, without whose edges a search finds
+            // nothing.
             let single_key = |slot: VectorId| {
                 let mut keys =
                     graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
@@ -75,7 +78,7 @@ impl<T: Element> HeldOut<T> {
                 .collect();
             let rows: Vec<T> =
                 sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
-            // Deeper than k, so that ties with the k-th are recognized.
+            // More than k neighbors are found, so that ties with the k-th are recognized.
             let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
             let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
             let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;

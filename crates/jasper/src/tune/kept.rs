@@ -10,21 +10,22 @@ use crate::{Device, Index};
 const SAME: f64 = 1e-9;
 
 impl Goal {
-    /// A search for it.
+    /// Search parameters for this goal.
     pub(super) fn params(self, beam_width: usize, launch: Option<TunedLaunch>) -> SearchParams<'static> {
         SearchParams::new(self.k).beam_width(beam_width).launch(launch)
     }
 }
 
-/// Whether the CPU can run the search: it expands one vertex at a time, for which a beam tuned for several may be too
-/// narrow.
+/// Whether the CPU can run the search. The CPU expands one vertex at a time, for which a beam tuned with several
+/// expansions may be too narrow.
 fn suits_cpu(search: &TunedSearch) -> bool {
     search.launch.is_none_or(|launch| launch.expansions == 1)
 }
 
 impl<T: Element> Index<T> {
-    /// The search [tuned](Self::tune) for `goal`, or for the next higher recall, in calls of about `queries` queries.
-    /// `None` if there is none. A search tuned on another device is used if there is none of this one.
+    /// Returns the search [tuned](Self::tune) for `goal`, or for the next higher recall, in calls of about `queries`
+    /// queries. Returns a search tuned on another device if there is none of this one, and `None` if there is none at
+    /// all.
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
         let is_on_cpu = self.device() == Device::Cpu;
         let widest = self.backend.max_beam_width();
@@ -43,7 +44,7 @@ impl<T: Element> Index<T> {
     }
 }
 
-/// [`Index::tuned`] on a device of this name, among the searches that it `takes`.
+/// Finds the search for [`Index::tuned`] on a device of this name, among the searches that it `takes`.
 fn lookup(
     tuned: &[TunedSearch],
     device: &str,

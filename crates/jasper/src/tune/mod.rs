@@ -1,4 +1,4 @@
-//! Tuning: the fastest search that reaches a recall, found by measurement.
+//! Tuning: finds the fastest search that reaches a recall, by measurement.
 //!
 //! ```
 //! use jasper::tune::{Goal, TuneQueries};
@@ -15,8 +15,8 @@
 //!
 //! Half of the queries select the narrowest beam that reaches the recall, and on a GPU, for each of three batch sizes,
 //! the launch with the most queries per second. The other half validates it: if its recall is lower, the beam is
-//! widened until both halves reach the goal. The reported recall is that of the second half. The result is stored with
-//! the index, and saved with it.
+//! widened until both halves reach the goal. The reported recall is that of the second half. The result is stored and
+//! saved with the index.
 
 pub(crate) mod error;
 mod held_out;
@@ -34,7 +34,7 @@ use error::TuneError;
 pub(crate) use held_out::HeldOut;
 pub(crate) use width::least_width;
 
-/// What a search is tuned for.
+/// The goal of tuning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
     /// Hits per query.
@@ -57,8 +57,8 @@ pub enum TuneQueries<'a, Q> {
     /// A sample of the index's own vectors, each searched for without itself: its neighbors are found by exact search,
     /// and it has no edges while tuning runs.
     ///
-    /// Such queries are a little harder than new ones, so that the beam found is rather too wide. For inner products,
-    /// real queries often differ from the vectors: give some.
+    /// Such queries are a little harder than new ones, so the beam is slightly too wide. For inner products, real
+    /// queries often differ from the vectors; use [`Self::Given`] with real queries.
     Sampled {
         /// Vectors to sample; at most a thirty-second of the index.
         count: usize,
@@ -68,7 +68,7 @@ pub enum TuneQueries<'a, Q> {
 }
 
 impl<Q> TuneQueries<'_, Q> {
-    /// Size of a sample by default. Half of it measures a recall of 0.95 to 0.002 or so.
+    /// Default size of a sample. Half of it measures a recall of 0.95 to about 0.002.
     pub const SAMPLE: usize = 2000;
 
     /// A sample of the default size.
@@ -92,17 +92,17 @@ pub struct TuneReport {
 pub const BATCHES: [usize; 3] = [1, 100, 10_000];
 
 impl<T: Element> Index<T> {
-    /// Finds the fastest searches that reach `goal` where the index is, and keeps them with it: see [`crate::tune`].
-    /// Searches tuned before for the same goal and device are replaced.
+    /// Finds the fastest searches that reach `goal` on the device of the index, and stores them with it: see
+    /// [`crate::tune`]. Replaces searches tuned before for the same goal and device.
     ///
-    /// Changes wait meanwhile. Searches do not, but find a little less if queries are sampled: the sampled vectors have
-    /// no edges meanwhile.
+    /// Changes wait meanwhile. Searches do not, but their recall is slightly lower if queries are sampled, because the
+    /// sampled vectors have no edges meanwhile.
     ///
-    /// Cost: some tens of searches of all queries, and a second of timing, twenty on a GPU; for a sample, also the
-    /// distance from each of its vectors to every other.
+    /// The cost is dozens of searches of all queries, and a second of timing, or twenty on a GPU. For a sample, the
+    /// distance from each of its vectors to every other is also computed.
     ///
     /// # Errors
-    /// [`TuneError`]; the index is unchanged.
+    /// Returns [`TuneError`]; the index is unchanged.
     pub fn tune(
         &self,
         goal: Goal,
@@ -114,7 +114,7 @@ impl<T: Element> Index<T> {
     /// [`Self::tune`] with a progress callback.
     ///
     /// # Errors
-    /// [`TuneError`].
+    /// Returns [`TuneError`].
     pub fn tune_with_progress(
         &self,
         goal: Goal,
@@ -141,7 +141,7 @@ impl<T: Element> Index<T> {
         Ok(TuneReport { searches, queries: held_out.len() })
     }
 
-    /// Runs `work` while some vertices have no out-edges, and restores these. The caller holds the writer lock.
+    /// Removes the out-edges of some vertices, runs `work`, and restores the edges. The caller holds the writer lock.
     pub(crate) fn without_edges<R, E: From<DeviceError>>(
         &self,
         vertices: &[VectorId],

@@ -1,4 +1,4 @@
-//! The searches that are tried: beam widths for their recall, launches for their speed.
+//! Tries searches: beam widths for their recall, and launches for their speed.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::width::least_width;
 use super::{BATCHES, Goal, TuneError};
 use crate::{Device, Index};
 
-/// The widest beam tried, where the device takes it.
+/// The widest beam tried, if the device supports it.
 const WIDEST: usize = 4096;
 /// Minimum time of a throughput measurement, of at least one call.
 const TIMED: Duration = Duration::from_millis(200);
@@ -44,7 +44,7 @@ impl<T: Element> Index<T> {
             step()?;
             let (beam_width, recall) = match self.reach(goal, held_out, group[0]) {
                 Ok(reached) => reached,
-                // More expansions per step may still reach it.
+                // More expansions per step may still reach the goal.
                 Err(error @ TuneError::Unreached { .. }) => {
                     unreached = Some(error);
                     continue;

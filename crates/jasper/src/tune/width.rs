@@ -1,9 +1,9 @@
 //! Finds the smallest sufficient beam width.
 
-/// The smallest width from `first` to `widest` that `reaches`, which is true from some width on; `None` if the widest
-/// does not.
+/// Returns the smallest width from `first` to `widest` that `reaches`, which is true from some width on; `None` if
+/// `widest` does not.
 ///
-/// Widens by half until it is reached, then bisects.
+/// Widens by half until a width reaches, then bisects.
 pub(crate) fn least_width<E>(
     first: usize,
     widest: usize,

@@ -1,5 +1,5 @@
-//! A call that fails or is stopped leaves nothing behind: the index is the same file as before, and goes on as if the
-//! call had never been.
+//! A call that fails or is cancelled changes nothing: the index is saved to the same file as before, and continues as
+//! if the call had not been made.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +15,7 @@ use crate::common::{SearchHits, bytes_of, everything, view};
 
 const DIMENSION: usize = 6;
 
-/// Stops a call at its `stop`-th report, and remembers what was being done then.
+/// Cancels a call at its `stop`-th report, and records the stage.
 struct Stopper {
     stop: usize,
     reports: usize,
@@ -39,12 +39,12 @@ impl Stopper {
     }
 }
 
-/// An index with all that a change may disturb: free slots, hidden vertices, restorable keys, shared vertices.
+/// An index with free slots, tombstones, restorable keys and shared vertices.
 fn used<T: Element>(metric: Metric) -> Index<T> {
     used_with(metric, 6, 8)
 }
 
-/// The same, of rows of so many edges, found by a beam of that width: with few of them, vertices are lost now and then.
+/// As [`used`], with these build parameters. With few edges, some vertices become unreachable.
 fn used_with<T: Element>(metric: Metric, max_degree: usize, build_beam_width: usize) -> Index<T> {
     let rows: Vec<T> = Clusters::new(DIMENSION, 31).rows(900, 0);
     let builder =
@@ -58,7 +58,7 @@ fn used_with<T: Element>(metric: Metric, max_degree: usize, build_beam_width: us
     index
 }
 
-/// Rows cluster by cluster, some of them there already, the last ones longer than any before.
+/// Rows cluster by cluster. Some are already in the index, and the last ones are longer than all others.
 fn fresh<T: Element>() -> (Vec<T>, Vec<Key>) {
     let set = Clusters::new(DIMENSION, 31);
     let labels: Vec<usize> = (0..1100).map(|i| i / 55).collect();
@@ -66,12 +66,12 @@ fn fresh<T: Element>() -> (Vec<T>, Vec<Key>) {
     let known: Vec<T> = set.rows(520, 0);
     rows[..20 * DIMENSION].copy_from_slice(&known[500 * DIMENSION..]);
     rows[1090 * DIMENSION..].fill(T::from_f32(127.0));
-    // A key that was deleted, and may be restored until it is given away.
+    // Key 510 was deleted, and may be restored until it gets a new vector.
     let keys = (0..1100).map(|i| if i == 7 { 510 } else { 10_000 + i }).collect();
     (rows, keys)
 }
 
-/// Stops `call` at every report it makes, and lets it through at last. Gives the stages it was stopped in.
+/// Cancels `call` at each of its reports, and finally lets it finish. Returns the stages in which it was cancelled.
 fn stop_everywhere<T: Element, E: std::fmt::Debug>(
     index: &mut Index<T>,
     mut call: impl FnMut(&mut Index<T>, &mut Stopper) -> Result<(), E>,
@@ -256,7 +256,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
         assert!(matches!(error, BuildError::Input(UpdateError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");
     }
-    // A row that is refused, far behind others that are not.
+    // An invalid row, after many valid ones.
     let rows: Vec<f32> = Clusters::new(DIMENSION, 34).rows(3000, 1);
     let mut bad = rows.clone();
     bad[2500 * DIMENSION + 1] = f32::NAN;

@@ -1,4 +1,4 @@
-//! A build that was stopped goes on, to the very index that it would have been; or says why it cannot.
+//! An interrupted build resumes and gives the same index, or reports why it cannot.
 
 use std::error::Error;
 use std::fs;
@@ -79,7 +79,7 @@ fn a_build_that_was_stopped_goes_on_to_the_same_index() {
     for_each_element!(goes_on);
 }
 
-/// What a build says that finds `content` as its checkpoint; the file stays as it is.
+/// The error of a build whose checkpoint has `content`. The file is unchanged.
 fn refusal(builder: IndexBuilder<'_>, rows: &[f32], path: &Path) -> String {
     let content = fs::read(path).unwrap();
     let builder = builder.checkpoint(path, Duration::MAX);

@@ -1,4 +1,4 @@
-//! Rounds of replacing some vectors of an index with others, and what they do to recall.
+//! Measures recall over rounds that replace some vectors of an index by others.
 
 use std::error::Error;
 
@@ -7,10 +7,10 @@ use jasper::bench::synthetic::permutation;
 use jasper::data::{ThreadPoolBuilder, exact_knn};
 use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, no_progress};
 
-/// What is done, and how it is measured.
+/// The parameters of the rounds and of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Churn {
-    /// Vectors in the index, of those there are; the others come in their place.
+    /// Number of vectors in the index. The others replace them.
     pub live: usize,
     /// Number of rounds.
     pub rounds: usize,
@@ -18,30 +18,31 @@ pub struct Churn {
     pub share: f64,
     /// Share of deleted vertices from which on a round ends with a consolidation; 0 is every round.
     pub consolidate_at: f64,
-    /// Recall is measured at this many answers.
+    /// Results per query.
     pub k: usize,
-    /// And with this frontier.
+    /// Beam width of the searches.
     pub beam_width: usize,
 }
 
-/// What a round left.
+/// The state after a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     /// Rounds done; the build is round 0.
     pub number: usize,
-    /// Recall of the index as it is now, among the vectors it holds now.
+    /// Recall among the vectors in the index.
     pub recall: f64,
-    /// Deleted vertices that are walked through yet.
+    /// Deleted vertices that are still traversed.
     pub deleted: usize,
     /// Vectors that no search can find.
     pub unreachable: usize,
 }
 
 impl Churn {
-    /// Plays all rounds, telling `report` of each. Gives the recall of a fresh build over the last round's vectors.
+    /// Plays all rounds, and calls `report` after each. Returns the recall of a new build over the last round's
+    /// vectors.
     ///
-    /// `rows` are the vectors that come and go, under their row numbers as keys: those that were out for the longest
-    /// come first, and any may go.
+    /// `rows` are the vectors, with their row numbers as keys. A round inserts those that have been out of the index
+    /// for the longest, and deletes random ones.
     pub fn play<T: Element>(
         &self,
         builder: IndexBuilder<'_>,
@@ -112,7 +113,7 @@ pub fn recall<T: Element>(
 ) -> Result<f64, Box<dyn Error>> {
     let held = gather(rows, inside);
     let pool = ThreadPoolBuilder::new().build()?;
-    // Deeper than k, so that ties with the k-th are seen.
+    // More than k neighbors are found, so that ties with the k-th are recognized.
     let depth = (2 * params.k).min(inside.len());
     let truth = exact_knn(view(&held, rows), queries, depth, index.metric(), &pool, &mut no_progress)?;
     let matches = index.search_batch(queries, params)?;
@@ -125,12 +126,12 @@ pub fn recall<T: Element>(
     Ok(recalls.sum::<f64>() / queries.len() as f64)
 }
 
-/// The rows of some numbers, one behind the other.
+/// The rows of some keys, one after another.
 fn gather<T: Element>(rows: MatrixView<'_, T>, keys: &[Key]) -> Vec<T> {
     keys.iter().flat_map(|&key| rows.row(key as usize)).copied().collect()
 }
 
-/// Gathered rows, of the shape of those they were gathered from.
+/// A view of gathered rows with the dimension of `from`.
 fn view<'a, T: Element>(gathered: &'a [T], from: MatrixView<'_, T>) -> MatrixView<'a, T> {
     MatrixView::new(gathered, from.dimension()).expect("whole rows of a valid dimension")
 }

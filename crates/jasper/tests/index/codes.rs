@@ -1,4 +1,4 @@
-//! Codes: searches by estimates find what exact ones do, and codes follow every change.
+//! Codes: searches with estimated distances find what exact searches find, and codes are updated with every change.
 
 use jasper::graph::Graph;
 use jasper::{
@@ -17,13 +17,13 @@ fn index<T: Element>(metric: Metric, rows: &[T]) -> Index<T> {
     builder.build(&view(rows, D)).unwrap()
 }
 
-/// Rows to index and queries to ask.
+/// Rows to index, and queries.
 fn set<T: Element>(rows: usize) -> (Vec<T>, Vec<T>) {
     let set = Clusters::new(D, 5);
     (set.rows(rows, 0), set.rows(100, 1))
 }
 
-/// Share of the answers of one search that another gives as well, at the same distance.
+/// Share of the hits of one search that another has as well, at the same distance.
 fn overlap(a: &[Hit], b: &[Hit]) -> f64 {
     let same = a.chunks(K).zip(b.chunks(K)).map(|(a, b)| a.iter().filter(|hit| b.contains(hit)).count());
     same.sum::<usize>() as f64 / a.len() as f64
@@ -83,7 +83,7 @@ fn a_rerank_buys_recall_and_without_one_distances_are_estimates() {
         assert!(share > before, "{rerank}: {share} after {before}");
         before = share;
         if rerank == 0 {
-            // No exact distance is an estimate by chance, and estimates are near.
+            // Estimates are near the exact distances, and never equal to them.
             assert_eq!(share, 0.0);
             let error = |(hit, query): (&Hit, &[f32])| {
                 let row = index.vector(hit.key).unwrap();
@@ -122,7 +122,7 @@ fn deleted_and_filtered_keys_are_no_answers_to_estimates() {
     }
 }
 
-/// Twenty rounds of taking a tenth out and putting others in.
+/// Twenty rounds that replace a tenth of the vectors.
 fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
     let (rows, _) = set::<T>(1500);
     let index = index(metric, &rows[..1000 * D]);
@@ -196,7 +196,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     assert!(bytes_of(&index) == before);
 }
 
-/// The ten nearest rows of each query, by looking at all.
+/// The ten nearest rows of each query, by brute force.
 fn nearest(rows: MatrixView<'_, f32>, queries: MatrixView<'_, f32>) -> Vec<Vec<u64>> {
     let distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum::<f32>();
     let of_query = |query| {
@@ -208,7 +208,7 @@ fn nearest(rows: MatrixView<'_, f32>, queries: MatrixView<'_, f32>) -> Vec<Vec<u
     queries.rows().map(of_query).collect()
 }
 
-/// Independent coordinates of equal variance: the worst there is for codes of few bytes.
+/// Independent coordinates of equal variance, which are the worst case for codes of few bytes.
 #[test]
 fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let set = Clusters { clusters: 1, latent: 0, ..Clusters::new(64, 9) };
@@ -276,7 +276,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     }
 }
 
-/// Rows of 48 bytes, more of them than a reader looks at together, and one far out, whose error has no bound.
+/// More rows of 48 bytes than a reader checks at once, and one outlier, whose error has no bound.
 #[test]
 fn what_is_saved_with_codes_of_any_length_is_opened() {
     let mut rows = Clusters::new(D, 5).rows::<f32>(7000, 0);
@@ -357,7 +357,7 @@ fn a_build_makes_codes_and_plans_for_them() {
     }
 }
 
-/// What a build plans for codes, and for what makes them.
+/// The planned bytes of codes and of their quantizer.
 fn planned(builder: IndexBuilder<'_>) -> Vec<u64> {
     let plan = builder.memory_plan::<f32>(1000, D).unwrap();
     let of = |name| plan.parts().iter().find(|part| part.name == name).map(|part| part.bytes);

@@ -1,4 +1,4 @@
-//! What the modules of this suite share: small sets, exact answers, and an index as bytes.
+//! Shared helpers: small sets, exact results, and an index as bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub fn distance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
     }
 }
 
-/// How far the distance of two vectors may be from the definition: what rounding costs for this element and metric.
+/// Tolerance of the distance of two vectors, for the rounding of this element and metric.
 pub fn tolerance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
     let squared = |v: &[T]| v.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>();
     match (metric, T::EXACT, T::KIND.size()) {
@@ -60,7 +60,7 @@ pub fn tolerance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
     }
 }
 
-/// Checks answers against the definition: the right distances, nearest first, no key twice, and nobody nearer left out.
+/// Checks hits against the definition: distances are right and ascend, no key repeats, and no nearer key is missing.
 pub fn assert_exact<'a, T: Element>(
     metric: Metric,
     query: &[T],
@@ -97,13 +97,13 @@ pub fn exact<'a, T: Element>(
     all
 }
 
-/// Every answer there is, with a frontier that holds all of the index.
+/// All hits, from a search whose frontier holds the whole index.
 pub fn everything<T: Element>(index: &Index<T>, query: &[T]) -> Vec<Hit> {
     let wide = (index.stats().vertices + index.stats().deleted_vertices).max(index.len()).max(1);
     index.search(query, SearchParams::new(wide).beam_width(wide)).expect("a valid query")
 }
 
-/// The keys of some answers.
+/// The keys of some hits.
 pub fn keys(hits: &[Hit]) -> Vec<Key> {
     hits.iter().map(|hit| hit.key).collect()
 }

@@ -1,4 +1,4 @@
-//! Sets that are odd, and input that is wrong.
+//! Degenerate sets, and invalid input.
 
 use std::path::Path;
 use std::time::Duration;
@@ -117,7 +117,7 @@ fn equal_rows<T: Element>() {
         let report = index.insert(&view(&rows[900..], 3), &(300..500).collect::<Vec<_>>()).unwrap();
         assert_eq!((report.keys, report.identical, index.stats().vertices), (200, 200, 1));
         check_all(&index, &rows, 3);
-        // Fewer than there are copies.
+        // `k` is less than the number of copies.
         assert_eq!(keys(&index.search(&rows[..3], SearchParams::new(7)).unwrap()), [0, 1, 2, 3, 4, 5, 6]);
         index.delete(&(0..499).collect::<Vec<_>>()).unwrap();
         assert_eq!(keys(&everything(&index, &rows[..3])), [499]);
@@ -147,7 +147,7 @@ fn a_quarter_of_copies_hides_nobody() {
     index.insert_auto(&view(&rows[8 * 2000..], 8)).unwrap();
     assert!(index.stats().vertices <= 3000 - 720);
     check_all(&index, &rows, 8);
-    // More than a frontier's worth of copies, and a few others behind them.
+    // There are more copies than the frontier holds, and a few other rows.
     let copies = rows.chunks_exact(8).filter(|row| *row == &rows[..8]).count();
     let hits = index.search(&rows[..8], SearchParams::new(copies + 10)).unwrap();
     assert_eq!(hits.iter().filter(|hit| hit.distance == 0.0).count(), copies);
@@ -250,7 +250,7 @@ fn asking_for_more_than_there_is_gives_all() {
     for k in [30, 31, 4096, 1 << 20] {
         assert_eq!(index.search(&rows[..4], SearchParams::new(k)).unwrap().len(), 30, "k = {k}");
     }
-    // A number that nobody means, but that a program may well compute.
+    // Numbers that a program may compute by mistake.
     for k in [usize::MAX / 16, usize::MAX] {
         let params = SearchParams::new(k).beam_width(usize::MAX);
         assert_eq!(index.search(&rows[..4], params).unwrap().len(), 30, "k = {k}");
@@ -412,7 +412,7 @@ fn deleted_keys_come_back_until_they_are_consolidated() {
     index.delete(&[3, 4, 5, 6]).unwrap();
     index.undelete(&[3]).unwrap();
     assert_eq!(index.search(row(3), SearchParams::new(1)).unwrap()[0].key, 3);
-    // A deleted key may be given to another vector; then its old one is gone for good.
+    // A deleted key may get another vector. Its old one can then not be restored.
     index.insert(&view(&[9.0; 4], 4), &[4]).unwrap();
     assert!(matches!(index.undelete(&[4]), Err(UpdateError::Key(KeyError::Live(4)))));
     index.delete(&[4]).unwrap();

@@ -1,4 +1,4 @@
-//! Filters: only what matches, all of it where little does, and no change where everything does.
+//! Filters: only matching keys are returned, all of them if they are few, and nothing changes if all keys match.
 
 use jasper::{
     Device, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams,
@@ -25,7 +25,7 @@ fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
     (index.unwrap(), rows, set.rows(100, 1))
 }
 
-/// Answers and report for all queries.
+/// Results and report for all queries.
 fn answers(
     index: &Index<i8>,
     queries: &[i8],
@@ -85,7 +85,7 @@ fn a_filter_that_few_pass_is_answered_exactly() {
     }
 }
 
-/// How many pass is message from a sample, which must not beat in time with what keys have in common.
+/// The number of keys that pass is estimated from a sample, which must not alias with periodic keys.
 #[test]
 fn a_filter_by_residues_is_seen_for_what_it_is() {
     let (index, rows, queries) = set(Metric::L2);
@@ -173,7 +173,7 @@ fn a_filter_that_none_pass_has_no_answers() {
     assert_eq!(everything(&index, &queries[..DIMENSION]).len(), ROWS);
 }
 
-/// The slots of a filter are kept by the index: they follow every change of it, and its moves.
+/// The index caches the slots of a filter, and updates them with every change and compaction.
 #[test]
 fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
     let (mut index, rows, queries) = set(Metric::L2);

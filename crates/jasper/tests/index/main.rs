@@ -1,21 +1,21 @@
-//! What the library promises, tried from outside: every test here goes through the public API alone.
+//! Tests of the library through its public API alone.
 //!
-//! | module | what is promised |
+//! | module | what is tested |
 //! | --- | --- |
-//! | [`memory`] | a build takes what was estimated |
-//! | [`model`] | any order of changes leaves an index that answers like a map of keys to vectors |
-//! | [`degenerate`] | odd sets and bad input get right answers or typed errors |
-//! | [`codes`] | searches by estimates find what exact ones do, and codes follow every change |
-//! | [`checkpoint`] | a build that was stopped goes on to the same index |
+//! | [`memory`] | a build takes no more memory than estimated |
+//! | [`model`] | after any changes, an index has the results of a map from keys to vectors |
+//! | [`degenerate`] | degenerate sets and invalid input give right results or typed errors |
+//! | [`codes`] | searches with estimated distances find what exact ones find; codes are updated with every change |
+//! | [`checkpoint`] | an interrupted build resumes to the same index |
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
-//! | [`atomic`] | a call that fails or is stopped has done nothing |
-//! | [`filter`] | only what matches, all of it where little does |
-//! | [`on_device`] | an index answers the same wherever it is searched |
-//! | [`shared`] | searches beside a change go on, and see one state or the other |
-//! | [`submit`] | single searches of many callers, each with its own answer |
-//! | [`tune`] | a search that was tuned finds what it was tuned for |
-//! | [`recall`] | how many of the true neighbors are found, after a build and after changes |
-//! | [`runbook`] | a runbook does its steps, and is measured against the truth of the moment |
+//! | [`atomic`] | a call that fails or is cancelled changes nothing |
+//! | [`filter`] | only matching keys are returned, and all of them if they are few |
+//! | [`on_device`] | results do not depend on the device |
+//! | [`shared`] | searches continue during a change, and see one state or the other |
+//! | [`submit`] | submitted searches of many callers, each with its own result |
+//! | [`tune`] | a tuned search reaches its goal |
+//! | [`recall`] | recall after a build and after changes |
+//! | [`runbook`] | a runbook plays its steps, and recall is measured against the true neighbors at each |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a build takes, against what was said it would take.
+//! The memory of a build, compared with its plan.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,8 @@ use crate::common::view;
 /// Names the file to build from; set in the process that measures.
 const CHILD: &str = "JASPER_TEST_BUILD_FROM";
 
-/// A build of the set in `file`, and what the operating system says it took at its peak, beside what was estimated.
+/// Builds an index of the set in `file`, and prints the peak memory that the operating system reports, and the
+/// estimate.
 fn measure<T: Element>(builder: IndexBuilder<'_>, file: &VectorFile) {
     let estimate = builder.memory_plan::<T>(file.len(), file.dimension()).unwrap();
     let index = builder.build::<T>(file).unwrap();
@@ -20,7 +21,7 @@ fn measure<T: Element>(builder: IndexBuilder<'_>, file: &VectorFile) {
     assert_eq!(index.len(), file.len());
 }
 
-/// What Linux says that this process took at its peak.
+/// Peak memory of this process, as Linux reports it.
 fn peak_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM")).unwrap();
@@ -28,7 +29,7 @@ fn peak_bytes() -> usize {
     kilobytes * 1024
 }
 
-/// Runs this test again in a process of its own, which does nothing but build; gives its peak and its estimate.
+/// Runs this test again in a process of its own, which only builds. Returns its peak memory and its estimate.
 fn in_a_process_of_its_own(test: &str, file: &Path) -> (f64, f64) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads", "1"])

@@ -1,4 +1,4 @@
-//! Any order of changes, against a map from keys to vectors.
+//! Compares an index after any changes with a map from keys to vectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Model {
     live: BTreeMap<Key, Row>,
     deleted: BTreeMap<Key, Row>,
-    /// Rows that may still have a vertex, although no key leads there any more.
+    /// Rows that may still have a vertex, although no key has them any more.
     replaced: BTreeSet<Row>,
     /// The key after the largest that there ever was.
     next: Key,
@@ -212,7 +212,7 @@ impl<T: Element> Subject<T> {
         self.model.deleted.retain(|key, _| restorable.contains(key));
     }
 
-    /// Everything that can be asked, against the model.
+    /// Compares the results of all queries with the model.
     fn verify(&self, query: Row) {
         let Self { index, model, .. } = self;
         let check = index.check().unwrap();

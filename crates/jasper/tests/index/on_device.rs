@@ -1,4 +1,4 @@
-//! An index on a device answers as it does on the host. Where there is no GPU, `Device::Auto` is the processor.
+//! An index on a device has the results of one on the host. Without a GPU, `Device::Auto` is the CPU.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,7 +19,7 @@ fn index<T: Element>(metric: Metric) -> Index<T> {
     index
 }
 
-/// The answers on the host and on the device, which are the same to the last bit where nothing rounds.
+/// Compares results on the host and on the device, which are equal bit for bit if sums are exact.
 fn compare<T: Element>(host: &Index<T>, index: &Index<T>, queries: &[T], params: SearchParams<'_>) {
     let queries = view(queries, DIMENSION);
     let expected = host.search_hits(queries, params).unwrap();
@@ -83,7 +83,8 @@ fn threads_share_an_index_on_a_device() {
     });
 }
 
-/// The same changes of an index on the host and of one where `Device::Auto` is; the same file for bytes.
+/// Makes the same changes to an index on the host and to one on `Device::Auto`. For byte vectors, the files are the
+/// same.
 #[test]
 fn changes_do_not_depend_on_the_device() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 2);
@@ -119,10 +120,10 @@ fn changes_do_not_depend_on_the_device() {
     assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
 }
 
-/// A sorted batch of 16,384, as large as they come, each of whose rows sees all the others.
+/// A sorted batch of 16,384 vectors, the largest there is, each of which is compared with all others.
 #[test]
 fn a_large_batch_does_not_depend_on_the_device() {
-    // It takes a processor a while to build so much.
+    // Such a build takes long on a CPU.
     if Device::Cuda(0).check().is_err() {
         return;
     }
@@ -143,7 +144,7 @@ fn a_large_batch_does_not_depend_on_the_device() {
     assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
 }
 
-/// Vectors on the host give the answers and the changes of vectors on the device, and of the processor.
+/// With vectors on the host, results and changes are those with vectors on the device, and those of the CPU.
 fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let coded = || {
         let index = index::<T>(metric);
@@ -177,7 +178,7 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         host.compact().unwrap();
         apart.compact().unwrap();
         there.compact().unwrap();
-        // What was said of vectors goes home with the index, and back.
+        // The vector storage is kept when the index moves to the host and back.
         apart = apart.to_host().unwrap().to_device(Device::Auto).unwrap();
     }
     assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
@@ -189,7 +190,7 @@ fn vectors_may_stay_on_the_host() {
     vectors_stay_on_the_host::<i8>(Metric::InnerProduct);
 }
 
-/// By estimates too, and wherever vectors are.
+/// Estimated distances and both kinds of vector storage are included.
 #[test]
 fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
     let queries: Vec<f32> = Clusters::new(DIMENSION, 40).rows(50, 1);
@@ -225,7 +226,7 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
     let bytes = |index: &Index<f32>, vectors| {
         index.memory_plan_on_device(vectors).unwrap().total(MemorySpace::Device)
     };
-    // 12 coordinates are whole pieces of 16 bytes.
+    // 12 coordinates are a multiple of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
     assert_eq!(rows, 900 * 12 * 4);
     let bare = bytes(&index, MemorySpace::Device);
@@ -282,7 +283,7 @@ fn a_device_that_is_not_there_is_named() {
     assert!(matches!(error, BuildError::Device(_)), "{error}");
 }
 
-/// Codes are made and dropped, searches tuned, and keys and radii searched for, where the index is.
+/// Quantizing, tuning, and searches by key and within a radius work on the device of the index.
 #[test]
 fn an_index_is_quantized_and_tuned_where_it_is() {
     let set: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 0);

@@ -1,4 +1,4 @@
-//! How many of the true neighbors are found: after a build, after changes, in every metric.
+//! Recall after a build and after changes, in every metric.
 
 use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
 
@@ -25,7 +25,7 @@ fn builder<'a>(metric: Metric) -> IndexBuilder<'a> {
     IndexBuilder::new(metric).max_degree(32).build_beam_width(64).threads(2)
 }
 
-/// A stream of the clusters `labels`, into an empty index, by and by and at once.
+/// Inserts a stream of the clusters `labels` into an empty index, in parts and at once.
 fn a_stream_is_as_good_as_a_build(what: &str, labels: &[usize]) {
     let set = Clusters::new(DIMENSION, 51);
     let rows: Vec<f32> = set.rows_of(labels, 0);
@@ -53,14 +53,14 @@ fn a_sorted_stream_is_as_good_as_a_build() {
     a_stream_is_as_good_as_a_build("sorted", &(0..9000).map(|i| i / 450).collect::<Vec<_>>());
 }
 
-/// Eight sources in turn, each sorted: what is looked at first must not be all of one.
+/// Eight interleaved sources, each sorted: the sample of a batch must not be all of one source.
 #[test]
 fn sorted_streams_in_turn_are_as_good_as_a_build() {
     let label = |i: usize| (i % 8 * 5 + i / 1800) % 20;
     a_stream_is_as_good_as_a_build("in turn", &(0..9000).map(label).collect::<Vec<_>>());
 }
 
-/// Some rows beside each other, far from all others, among many that are not.
+/// A few rows near each other and far from all others.
 #[test]
 fn few_rows_apart_are_found() {
     let set = Clusters::new(DIMENSION, 58);
@@ -143,7 +143,7 @@ fn inner_products_of_uneven_rows_are_found() {
     let set = Clusters::new(DIMENSION, 54);
     let queries: Vec<f32> = set.rows(300, 1);
     let rows = uneven(&set.rows::<f32>(8000, 0), |row| ((row * 7919 % 1000) as f32 / 250.0 - 2.0).exp());
-    // The longest rows are near everything: they need all the edges that they get by default.
+    // The longest rows are near all others, and need all the edges that they get by default.
     let builder = IndexBuilder::new(Metric::InnerProduct).threads(2);
     let index = builder.build(&view(&rows, DIMENSION)).unwrap();
     let built = recall(&index, &rows, &numbers(&rows), &queries, 64);
@@ -175,7 +175,7 @@ fn every_element_finds_its_neighbors() {
         quantised::<u8>(metric, 0.97);
         quantised::<i8>(metric, 0.97);
     }
-    // Rows at unit length in ten bits of mantissa: neighbors closer than that are not message apart.
+    // Rows at unit length in ten bits of mantissa, which do not distinguish neighbors closer than that.
     quantised::<f16>(Metric::L2, 0.97);
     quantised::<f16>(Metric::InnerProduct, 0.97);
     quantised::<f16>(Metric::Cosine, 0.95);
@@ -202,12 +202,12 @@ fn answers_do_not_depend_on_how_many_are_asked() {
     }
 }
 
-/// Rounded rows lead to the same neighbors, in every metric.
+/// Linking rounded rows finds the same neighbors, in every metric.
 #[test]
 fn links_by_bytes_find_as_much() {
     let set = Clusters::new(DIMENSION, 55);
     for metric in Metric::ALL {
-        // Far from the origin, where that leaves something to tell rows by.
+        // Rows far from the origin, unless the metric is the inner product.
         let moved = |x: f32| x * 1e-3 + if metric == Metric::InnerProduct { 0.0 } else { 7.0 };
         let [rows, queries] = [(9000, 0), (300, 1)].map(|(count, seed)| -> Vec<f32> {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
@@ -231,7 +231,7 @@ fn length(row: usize) -> f32 {
     1.5_f32.powi((row * 7 % 11) as i32 - 5)
 }
 
-/// Long rows are the answers, whichever way they are linked, and also beside one that is longer by far and was deleted.
+/// Long rows are the results, with both kinds of linking, and also if a much longer one was deleted.
 #[test]
 fn inner_products_of_uneven_lengths_are_found() {
     let set = Clusters::new(DIMENSION, 56);
@@ -254,7 +254,7 @@ fn inner_products_of_uneven_lengths_are_found() {
     assert!(found >= 0.99);
 }
 
-/// What comes is reached when the call returns, alone or with others that lie beside it.
+/// Inserted vectors are reachable when the call returns, alone or with others near them.
 #[test]
 fn short_rows_are_reached_when_they_come() {
     let set = Clusters::new(DIMENSION, 57);
@@ -272,11 +272,11 @@ fn short_rows_are_reached_when_they_come() {
     for (row, key) in uneven(&set.rows::<f32>(100, 2), length).chunks(DIMENSION).zip(20_000..) {
         insert(row, key);
     }
-    // Beside each other and nearly nothing: they lead to each other, and nobody else to them.
+    // Short rows near each other: they have edges to each other, and no other row has an edge to them.
     let beside = |i: usize| 1e-3 * (1.0 + (i % 7 + i / DIMENSION) as f32 * 1e-2);
     let few: Vec<f32> = (0..10 * DIMENSION).map(beside).collect();
     insert(&few, 30_000);
     println!("{most} lost for a while");
-    // They hang on one edge each, which room for others may cost until the next walk.
+    // Each has one incoming edge, which an insert may remove until the next check of reachability.
     assert!(most < 400);
 }

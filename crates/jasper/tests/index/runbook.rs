@@ -1,4 +1,4 @@
-//! Runbooks played on small sets, where everything can be worked out by hand.
+//! Runbooks played on small sets, whose results can be computed by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -85,7 +85,7 @@ fn truths_are_those_of_the_moment() {
     for_each_element!(case);
 }
 
-/// A frontier as wide as the index looks at everything it can reach: the answers are then exact.
+/// A frontier as wide as the index visits every reachable vertex, so the results are exact.
 #[test]
 fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
     let set = Clusters::new(DIMENSION, 5);

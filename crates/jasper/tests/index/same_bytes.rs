@@ -1,4 +1,4 @@
-//! The same calls give the same file: on any number of threads, and however the index came to where it is.
+//! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
 use jasper::{
     Element, Index, IndexBuilder, Key, Metric, OpenOptions, VectorSource, bench::synthetic::Clusters,
@@ -88,7 +88,7 @@ fn opened_from_a_file_between_any_two_calls() {
     reopened::<i8>();
 }
 
-/// Rows that come in an order other than that of the source, but to the same place.
+/// A source whose rows are read out of order, to the same places.
 struct Slow<'a, T>(&'a [T]);
 
 impl<T: Element> VectorSource<T> for Slow<'_, T> {

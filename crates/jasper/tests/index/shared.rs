@@ -1,4 +1,4 @@
-//! Searches beside a change: they go on, and see one state or the other.
+//! Searches during a change: they continue, and see one state or the other.
 
 use std::io;
 use std::ops::Range;
@@ -13,19 +13,19 @@ use crate::common::{SearchHits, keys, small, view};
 
 const DIMENSION: usize = 8;
 
-/// Nothing here takes a second: who waits this long waits for ever.
+/// No call here takes a second, so waiting this long means a deadlock.
 const FOREVER: Duration = Duration::from_secs(60);
 
 fn base(n: usize) -> Vec<u8> {
     Clusters::new(DIMENSION, 91).rows(n, 0)
 }
 
-/// Rows of which the last are not read before the test says so.
+/// Rows whose last ones are not read before the test allows it.
 struct Gate<'a> {
     rows: &'a [u8],
-    /// Told when the gate is reached.
+    /// Notified when the gate is reached.
     reached: mpsc::Sender<()>,
-    /// Waited for there.
+    /// Awaited at the gate.
     open: Mutex<mpsc::Receiver<()>>,
 }
 
@@ -48,13 +48,13 @@ impl VectorSource<u8> for Gate<'_> {
     }
 }
 
-/// Runs `work` on a thread of its own, and does not wait for it for ever.
+/// Runs `work` on a thread of its own, and waits for it up to a limit.
 fn in_time<R: Send>(what: &str, work: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         scope.spawn(move || sender.send(work()));
         receiver.recv_timeout(FOREVER).unwrap_or_else(|_| {
-            // A scope would wait for the thread that does not come back.
+            // A scope would wait for the blocked thread.
             eprintln!("{what} waits for something that does not come");
             std::process::abort();
         })
@@ -67,7 +67,8 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
     let (first, more) = rows.split_at(1500 * DIMENSION);
     let index = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
     let queries = view(&first[..40 * DIMENSION], DIMENSION);
-    // So wide that the answer is exact: new rows that are not linked yet make searches wider, and narrow ones better.
+    // The beam is so wide that results are exact. New rows that are not linked yet widen searches, which improves
+    // narrow ones.
     let params = SearchParams::new(5).beam_width(1500);
     let ask = || {
         let mut hits = vec![Hit::NONE; 40 * 5];
@@ -130,7 +131,7 @@ fn an_insert_that_fails_midway_was_never_there() {
     assert!(crate::common::bytes_of(&index.to_host().unwrap()) == crate::common::bytes_of(&whole));
 }
 
-/// How far a group of keys has come.
+/// The state of a group of keys.
 const NEVER: usize = 0;
 const ARRIVING: usize = 1;
 const INSERTED: usize = 2;
@@ -140,7 +141,7 @@ const DELETED: usize = 4;
 const GROUPS: usize = 40;
 const GROUP: usize = 12;
 
-/// Keys of one group are one row many times, so an answer about that row must hold all of them, or none.
+/// Keys of one group have the same row, so the results for that row must contain all of them or none.
 #[test]
 fn a_call_is_seen_whole_or_not_at_all() {
     let rows = base(1200);
@@ -209,7 +210,7 @@ fn a_call_is_seen_whole_or_not_at_all() {
     assert_eq!(index.stats().keys, 1200 + 3 * GROUP);
 }
 
-/// A key that moves is at one of its places, and never at both or none.
+/// A key whose vector is replaced has one of both vectors, and never both or none.
 #[test]
 fn an_upsert_moves_a_key_in_one_step() {
     let rows = base(800);

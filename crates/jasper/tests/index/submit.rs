@@ -1,4 +1,4 @@
-//! Searches that are submitted: each gets the answer that the same search gives alone.
+//! Submitted searches: each has the result of the same search alone.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Tuning: the goal is reached, by no more than it takes, and kept.
+//! Tuning: the goal is reached with the smallest beam width, and the result is stored.
 
 use std::ops::ControlFlow;
 
@@ -51,7 +51,7 @@ fn edges<T: Element>(index: &Index<T>) -> Vec<Vec<u32>> {
     index.read_graph(edges).unwrap()
 }
 
-/// Queries that are no rows of the index, and their true neighbors.
+/// Queries that are not in the index, and their true neighbors.
 fn asked<T: Element>(metric: Metric, rows: usize, k: usize) -> (Vec<T>, GroundTruth) {
     let set = Clusters::new(DIMENSION, 5);
     let (base, queries): (Vec<T>, Vec<T>) = (set.rows(rows, 0), set.rows(300, 1));
@@ -76,7 +76,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
         search.beam_width
     });
     assert!(widths.is_sorted() && widths[2] > widths[0], "{} {metric}: {widths:?}", T::KIND);
-    // What was found on half of the queries holds on all of them.
+    // The recall found on half of the queries holds on all of them.
     let hits = index.search_hits(queries, index.tuned(goal(0.9), queries.len()).unwrap()).unwrap();
     let recall = hits.chunks_exact(10).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
@@ -84,7 +84,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     });
     let recall = recall.sum::<f64>() / queries.len() as f64;
     assert!((0.85..0.99).contains(&recall), "{} {metric}: {recall}", T::KIND);
-    // Rows of the index that lead nowhere are about as hard to answer.
+    // Rows of the index without edges are about as hard to find.
     let sampled = tuned(&mut index, goal(0.9), sampled(500)).beam_width;
     let near = widths[1] / 2..3 * widths[1];
     assert!(near.contains(&sampled), "{} {metric}: {sampled}, {widths:?}", T::KIND);

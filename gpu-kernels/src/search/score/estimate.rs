@@ -1,5 +1,5 @@
-//! The estimate that follows from a sum over a code and a query: the steps of `jasper_quant::query`, in their order, so
-//! that CPU and GPU give the same bits.
+//! The estimated distance that follows from a sum over a code and a query. The steps and their order are those of
+//! `jasper_quant::query`, so CPU and GPU compute the same bits.
 
 use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
 use cuda_std::prelude::*;
@@ -9,7 +9,7 @@ use crate::codes::QueryTerms;
 
 /// The number of factors of codes whose last factor is the rounding error of the first, which is stored as f16.
 const WITH_LOW: u32 = 4;
-/// What the fourth factor is in units of the first.
+/// The unit of the fourth factor in units of the first.
 const LOW: f32 = 1.0 / 2048.0;
 
 /// The factors of one row.
@@ -20,7 +20,7 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// From the last two words of a row, of which the factors are the last `factors_len` halves.
+    /// The factors in the last two words of a row: the last `factors_len` halves of these.
     #[inline(always)]
     pub(super) fn from_words(last: [u32; 2], factors_len: u32) -> Self {
         let (pair, low) =
@@ -30,7 +30,7 @@ impl Factors {
     }
 }
 
-/// The numbers of a query.
+/// The terms of a query: [`QueryTerms`].
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     add: f32,
@@ -40,20 +40,20 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Those in row `row`.
+    /// Reads the terms of row `row`.
     ///
     /// # Safety
-    /// The row is one of them, and is not written during the launch.
+    /// `terms` has the row, which is not written during the launch.
     #[inline(always)]
     pub(super) unsafe fn read(terms: DevicePtr<QueryTerms>, row: usize) -> Self {
         let terms = terms.add(row).cast::<[f32; 2]>();
-        // SAFETY: the row's numbers, two at a time.
+        // SAFETY: the words of the row's terms, two at a time.
         let pair = |i| unsafe { global::load_readonly(terms.at(i)) };
         let [add, add_unit] = pair(0);
         Self { add, add_unit, scale: pair(2), offset: pair(3) }
     }
 
-    /// What the sum over one byte of the levels adds to the product.
+    /// The contribution of the sum over one byte of the levels to the product.
     #[inline(always)]
     pub(super) fn product(&self, byte: u32, sum: i32) -> f32 {
         let (scale, offset) =
@@ -68,7 +68,7 @@ impl Terms {
     }
 }
 
-/// `sum` and the products of four levels of a query with what `mask` leaves of a word.
+/// `sum` plus the products of four levels of a query with the four bytes of `word & mask`.
 #[inline(always)]
 pub(super) fn add(sum: i32, word: u32, mask: u32, levels: u32) -> i32 {
     dp4a_u32_i32(word & mask, levels, sum)

@@ -1,4 +1,4 @@
-//! Exact distances, with as many rows in flight as registers allow.
+//! Exact distances. As many rows are in flight as registers allow.
 
 use cuda_std::prelude::*;
 
@@ -12,15 +12,15 @@ use crate::graph::DistanceForm;
 use crate::neighbor::entry;
 use crate::tile::{OwnUnits, Tile, Unit};
 
-/// Bytes of a line of the cache.
+/// Bytes per cache line.
 const LINE: usize = 128;
 
-/// Exact distances. `LOADS` as for [`Tile`].
+/// The scorer of exact distances. `LOADS` is that of [`Tile`].
 pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
     tile: Tile<E, T, LOADS>,
     /// This lane's units of the query, if it stays in registers.
     own: OwnUnits,
-    /// The whole query, if it does not.
+    /// The whole query, if it does not stay in registers.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
@@ -40,7 +40,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
     #[inline(always)]
     unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
         let tile = Tile::new(args.graph.shape);
-        // SAFETY: reads within the query, and writes as many bytes.
+        // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
             let own = tile.load_if_in_registers(query);
@@ -69,7 +69,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
         }
     }
 
-    /// Nothing: the registers are full of the loads of [`Scorer::entries`].
+    /// Does nothing: the loads of [`Scorer::entries`] take all registers.
     #[inline(always)]
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
 
@@ -82,7 +82,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
         let first = if shape.is_one_round() { shape.rows } else { 0 };
         let mut at = first * self.per_round() * lines + warp::lane_id();
         while at < count * lines {
-            // SAFETY: ids name rows, and at / lines < count; a line of the row.
+            // SAFETY: at / lines < count, and ids name rows; the address is that of a line of the row.
             unsafe {
                 let row = self.rows.add(ids.add(at / lines).load() as usize * row_bytes);
                 global::prefetch_l2(row.at((at % lines) as usize * LINE));
@@ -95,9 +95,10 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
     unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
         let (tile, own) = self.tile.place();
         let (per_round, row_bytes) = (self.per_round(), self.tile.row_bytes());
-        // Round `g` scores ids g * per_round to (g + 1) * per_round; lane `g` of a tile keeps what its tile found.
+        // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
+        // i-th id.
         let mut sum = E::ZERO;
-        // SAFETY: rows are as long as they say, and ids name rows; every lane comes to every sum.
+        // SAFETY: rows have the length of the shape, and ids name rows; the warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * per_round < count {
@@ -117,7 +118,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
 }
 
 impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
-    /// Rows that one load of a warp covers.
+    /// Rows that a warp loads at once: the number of tiles.
     #[inline(always)]
     fn per_round(&self) -> u32 {
         WARP_SIZE >> self.tile.shape.log2_width
@@ -136,7 +137,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)
     }
 
-    /// The distance that a sum stands for: the steps of the CPU's scorer.
+    /// The distance that follows from a sum, by the steps of the CPU's scorer.
     #[inline(always)]
     unsafe fn finish(&self, sum: f32, id: u32) -> f32 {
         let other = match self.form {
@@ -151,17 +152,18 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
 /// The squared length of a row.
 ///
 /// # Safety
-/// Whole warp. The row is that long, in global memory that is not written during the launch.
+/// All 32 lanes of the warp call this together. The row is that long, in global memory that is not written during the
+/// launch.
 #[inline(always)]
 unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
     let mut at = warp::lane_id() * 4;
     while at < row_bytes {
-        // SAFETY: within the row.
+        // SAFETY: the address is within the row.
         let word = unsafe { global::load_readonly(row.at(at as usize).cast::<u32>()) };
         sum = E::product(sum, word, word);
         at += WARP_SIZE * 4;
     }
-    // SAFETY: the whole warp comes here.
+    // SAFETY: the warp is converged here.
     E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP_SIZE) })
 }

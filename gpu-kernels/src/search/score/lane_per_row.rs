@@ -1,9 +1,9 @@
 //! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of
 //! the next 32 while these are scored.
 //!
-//! Levels of the query are broadcast from shared memory. Bits of a code are used where they lie in a
-//! word: sums are kept per position, and shifted once at the end. The planes of such a code have no further weights
-//! ([`PlaneShape::shift`](crate::codes::PlaneShape::shift) is 0).
+//! Levels of the query are broadcast from shared memory. The bits of a code are multiplied without being shifted first:
+//! sums are kept per position of the bits in a word, and shifted once at the end. The planes of such a code have a
+//! [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
 //!
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
@@ -52,9 +52,9 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         let two = four + shape.two.dimensions / 16;
         let one = two + shape.one.dimensions / 32;
         let words = shape.dimensions / 4;
-        // A word of 4 bits a dimension takes two words of levels.
+        // A word of 4 bits per dimension takes two words of levels.
         let query = memory.cast().add(2 * (four % 2));
-        // SAFETY: reads within the query; the plan has room for it and two words.
+        // SAFETY: reads are within the query, and the plan has room for it and two words.
         unsafe {
             let row = query_row(&args.search, number);
             let levels = args.codes.levels.add(row * words as usize);
@@ -76,7 +76,7 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
 
     #[inline(always)]
     unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched {
-        // SAFETY: ids name rows, which are as long as they say.
+        // SAFETY: ids name rows, which have the length of the shape.
         unsafe {
             let id = ids.add(warp::lane_id().min(count - 1)).load();
             let row = self.rows.add(id as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
@@ -112,7 +112,7 @@ impl<const CHUNKS: usize> LanePerRow<CHUNKS> {
         // The last word of a row holds factors.
         for w in 0..4 * CHUNKS - 1 {
             let (word, at) = (row[w / 4][w % 4], w as u32);
-            // SAFETY: words of planes have levels. What decides is the same in all lanes.
+            // SAFETY: words of planes have levels. Conditions are the same in all lanes.
             unsafe {
                 if at < self.ends[0] {
                     let levels: [u32; 2] = query.cast().load();
@@ -137,7 +137,7 @@ impl<const CHUNKS: usize> LanePerRow<CHUNKS> {
         }
         let mut sum = 0;
         for shift in 0..8 {
-            // Exact: a multiple of that power of two.
+            // The shift is exact, because the sum is a multiple of that power of two.
             sum += sums[shift] >> shift;
         }
         sum

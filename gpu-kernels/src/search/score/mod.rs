@@ -3,7 +3,7 @@
 //! | module | reads |
 //! | --- | --- |
 //! | `exact` | vectors, with a tile of lanes per vector |
-//! | `estimate` | nothing: the estimate that follows from a sum over a code |
+//! | `estimate` | nothing: it computes the estimate from a sum over a code |
 //! | `lane_per_row` | short codes, with a lane per code |
 //! | `tile_per_row` | codes of any length, with a tile of lanes per code |
 
@@ -29,24 +29,24 @@ pub(super) trait Scorer: Sized {
     /// Bytes of shared memory for the query: a multiple of 16, 0 if it stays in registers.
     fn query_bytes(args: &Self::Args) -> u32;
 
-    /// Reads query `number`. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a barrier of
-    /// theirs must follow.
+    /// Reads query `number`. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a barrier of these
+    /// threads must follow.
     ///
     /// # Safety
     /// The arguments are valid, and the query is one of them; `thread` of `threads` is this one.
     unsafe fn new(args: &Self::Args, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
 
-    /// Starts to load the rows that [`Self::entries`] of the same ids reads first, without waiting.
+    /// Starts to load the rows that [`Self::entries`] reads first for the same ids, without waiting.
     ///
     /// # Safety
-    /// As for [`Self::entries`].
+    /// The same as for [`Self::entries`].
     unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
 
-    /// Prefetches what [`Self::entries`] of the same ids reads late, without waiting. Whole warp; for the workers of a
-    /// team.
+    /// Prefetches the rows that [`Self::entries`] reads last for the same ids, without waiting. Used by the workers of
+    /// a team. Called by the whole warp.
     ///
     /// # Safety
-    /// As for [`Self::entries`].
+    /// The same as for [`Self::entries`].
     #[inline(always)]
     unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 
@@ -54,8 +54,8 @@ pub(super) trait Scorer: Sized {
     /// [`NO_ENTRY`](super::frontier::NO_ENTRY) if there are fewer.
     ///
     /// # Safety
-    /// Whole warp; `count` is at least 1 and the same in all lanes. The ids name rows, and they are not written during
-    /// the launch.
+    /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The ids name rows,
+    /// which are not written during the launch.
     unsafe fn entries(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
 }
 

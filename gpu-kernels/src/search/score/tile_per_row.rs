@@ -53,7 +53,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     ) -> Self {
         let CodeArgs { rows, levels, terms, level_bytes, ref shape } = args.codes;
         let query = memory.cast();
-        // SAFETY: reads within the query; the plan has room for the levels of all planes.
+        // SAFETY: reads are within the query, and the plan has room for the levels of all planes.
         unsafe {
             let row = query_row(&args.search, number);
             let words = (shape.dimensions / 4) as usize;
@@ -78,9 +78,10 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     #[inline(always)]
     unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
-        // Round `g` scores ids g * PER_ROUND to (g + 1) * PER_ROUND; lane `g` of a tile keeps what its tile found.
+        // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
+        // i-th id.
         let place = own * Self::PER_ROUND + tile;
-        // SAFETY: ids name rows; every lane comes to every sum.
+        // SAFETY: ids name rows; the warp is converged at every sum.
         unsafe {
             let id = ids.add(place.min(count - 1)).load();
             let last = self.rows.add((id as usize + 1) * self.shape.words as usize - 2);
@@ -96,19 +97,19 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
 }
 
 impl<const WIDTH: u32> TilePerRow<WIDTH> {
-    /// Rows that one load of a warp covers.
+    /// Rows that a warp loads at once: the number of tiles.
     const PER_ROUND: u32 = WARP_SIZE / WIDTH;
 
-    /// The product of one byte of the levels with those of the row of this lane.
+    /// The product of one byte of the query's levels with the levels of this lane's row.
     ///
     /// # Safety
-    /// As for [`Scorer::entries`]; a barrier has passed since the query was read.
+    /// The same as for [`Scorer::entries`]; a barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn sum(&self, byte: u32, ids: Shared<u32>, count: u32) -> i32 {
         let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let (mut sum, mut first) = (0, 0);
         while first * Self::PER_ROUND < count {
-            // SAFETY: ids name rows; levels of that byte; every lane comes to every sum.
+            // SAFETY: ids name rows; the query has levels of that byte; the warp is converged at every sum.
             unsafe {
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
@@ -139,7 +140,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     }
 }
 
-/// Writes the levels of a plane of `bits` to `to`, in the order of the module.
+/// Writes the levels of a plane of `bits` to `to`, in the order described at the top of this module.
 ///
 /// # Safety
 /// `levels` are those of a query, and there is room for those of the plane.
@@ -158,9 +159,9 @@ unsafe fn place(
     let mut at = thread;
     while at < plane.levels_words(bits) {
         let (slot, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
-        // The word of the plane; those before the first wrap to past the last.
+        // The word within the plane. The subtraction wraps for words before the first, so they count as past the last.
         let word = (plane.first_chunk() * CHUNK + inside).wrapping_sub(plane.first_word);
-        // SAFETY: levels of a word of the plane.
+        // SAFETY: the levels are those of a word of the plane.
         unsafe {
             let four = if word < plane.words(bits) {
                 global::load_readonly(levels.at((word * slots + slot) as usize))
@@ -176,8 +177,8 @@ unsafe fn place(
 /// Adds the products of a plane of `BITS` with its levels to `totals`: this lane's share of some rows.
 ///
 /// # Safety
-/// The rows are of the shape that the plane is of, and they are not written during the launch; the levels are placed,
-/// and waited for.
+/// The plane belongs to the shape of the rows, which are not written during the launch; a barrier has passed since the
+/// levels were placed.
 #[inline(always)]
 unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     totals: &mut [i32; ROWS],
@@ -190,7 +191,7 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     let mut sums = [[0; 8]; ROWS];
     let mut chunk = warp::lane_id() % WIDTH;
     while chunk < chunks {
-        // SAFETY: chunks of the plane, and their levels.
+        // SAFETY: the chunks are those of the plane, and have levels.
         unsafe {
             let at = ((plane.first_chunk() + chunk) * CHUNK) as usize;
             let mut read = [[0_u32; 4]; ROWS];
@@ -217,21 +218,21 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     }
     for r in 0..ROWS {
         for j in 0..slots {
-            // Exact: a multiple of that power of two.
+            // The shift is exact, because the sum is a multiple of that power of two.
             totals[r] += (sums[r][j] >> (BITS * j as u32)) << plane.shift;
         }
     }
 }
 
-/// Adds the products of slot `SLOT` of the words read with its levels. One call a slot: a loop over slots would be too
-/// long to be unrolled.
+/// Adds the products of slot `SLOT` of the words with its levels. There is one call per slot, because a loop over slots
+/// would be too long to be unrolled.
 #[inline(always)]
 fn add_slot<const BITS: u32, const SLOT: usize>(
     sums: &mut [[i32; 8]; ROWS],
     read: &[[u32; 4]; ROWS],
     wanted: [u32; 4],
 ) {
-    // Shifts of what is never called would not compile.
+    // An ordinary shift would not compile in instances that are never called.
     let mask = mask(BITS).wrapping_shl(BITS * SLOT as u32);
     for r in 0..ROWS {
         for w in 0..4 {

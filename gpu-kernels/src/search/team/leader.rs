@@ -15,13 +15,13 @@ use crate::neighbor::id;
 
 /// Marks a vertex that no work slot holds.
 const NO_WORK_SLOT: u32 = 0_u32.trailing_zeros();
-/// In [`Leader::look_ahead`], lanes below this one stand for slots, the others for vertices that want one.
+/// In [`Leader::look_ahead`], lanes below this one stand for slots, and the others for wanted vertices.
 const HALF: u32 = WARP_SIZE / 2;
 
-/// A bound that no entry is below.
+/// The least entry, as a bound that rejects every entry.
 const LEAST_KEY: u64 = 0;
 
-/// The batches of start points, which are dealt to the slots in turn.
+/// The batches of start points, which are assigned to the slots in turn.
 struct StartBatches {
     len: u32,
     requested: u32,
@@ -43,19 +43,19 @@ impl StartBatches {
     }
 }
 
-/// The state of the leader, one value per lane where it says so.
+/// The state of the leader. Some fields have a value per lane.
 pub(super) struct Leader {
     slots: WorkSlots,
     list: List,
-    /// `[stride]`: entries on their way to the list.
+    /// `[stride]`: entries to be merged into the list.
     near: Shared<u64>,
     /// `[slots]`: the nearest unexpanded vertices.
     wanted: Shared<u64>,
-    /// Lane `s`: the vertex that slot `s` was last requested for, until it is expanded; else [`NO_SLOT`].
+    /// In lane `s`: the vertex last requested for slot `s`, until it is expanded; then [`NO_SLOT`].
     vertex: u32,
-    /// Lane `s`: requests for slot `s`.
+    /// In lane `s`: the number of requests for slot `s`.
     requests: u32,
-    /// Lane `w`: distances of worker `w` of each slot. Hops are the same in all lanes.
+    /// In lane `w`: the distances computed by worker `w` of every slot. Hops are the same in all lanes.
     cost: SearchCost,
 }
 
@@ -63,7 +63,7 @@ impl Leader {
     /// A leader that has requested nothing.
     ///
     /// # Safety
-    /// Whole warp; the plan gave the block the memory of the layout.
+    /// All 32 lanes of the warp call this together; the plan gave the block the memory of the layout.
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, slots: WorkSlots) -> Self {
         let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
@@ -83,16 +83,16 @@ impl Leader {
     /// Searches, dismisses the workers, and writes the results.
     ///
     /// # Safety
-    /// Whole warp; a barrier has passed since the slots were cleared. The arguments are valid, and `query` is one of
-    /// theirs.
+    /// All 32 lanes of the warp call this together; a barrier has passed since the slots were cleared. The arguments
+    /// are valid, and `query` is one of theirs.
     #[inline(always)]
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
             let mut batches = StartBatches::new(self.slots.start_batches(args, query));
             // The slot that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
-            // One loop for start points and neighbors: merging is most of the code.
+            // Start points and neighbors share one loop, because merging is most of the code.
             loop {
                 let (slot, next) = if batches.has_remaining() {
                     (self.request_start_batches(&mut batches), LEAST_KEY)
@@ -129,7 +129,7 @@ impl Leader {
         while batches.requested < batches.len && batches.requested - batches.merged < len {
             // SAFETY: the slot is empty.
             unsafe { self.request(warp::lane_id() == batches.next, batches.requested) };
-            // No vertex.
+            // A slot with a batch of start points holds no vertex.
             self.vertex = NO_SLOT;
             batches.next = next_in_ring(batches.next, len);
             batches.requested += 1;
@@ -140,11 +140,11 @@ impl Leader {
         slot
     }
 
-    /// The slot that `vertex` was requested for; if there is none, `last`, for which it is requested now.
+    /// The slot that `vertex` was requested for. If there is none, requests it for `last` and returns `last`.
     #[inline(always)]
     unsafe fn find_or_request(&mut self, vertex: u32, last: u32) -> u32 {
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; all have read the entries of the
-        // last slot, and its workers are idle once it was waited for.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; all lanes have read the entries of
+        // the last slot, whose workers are idle because it was waited for.
         unsafe {
             let slot = self.slot_of(vertex);
             if slot != NO_WORK_SLOT {
@@ -159,14 +159,14 @@ impl Leader {
     /// The slot that `vertex` was requested for; [`NO_WORK_SLOT`] if it was not.
     #[inline(always)]
     unsafe fn slot_of(&self, vertex: u32) -> u32 {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe { warp::warp_vote_ballot(warp::FULL_MASK, self.vertex == vertex) }.trailing_zeros()
     }
 
     /// Requests `number` for the slots of some lanes, which are idle and whose entries all lanes have read.
     #[inline(always)]
     unsafe fn request(&mut self, is_wanted: bool, number: u32) {
-        // SAFETY: slots below their number.
+        // SAFETY: slots are below their number.
         unsafe {
             thread::block_fence();
             if is_wanted {
@@ -179,11 +179,11 @@ impl Leader {
         }
     }
 
-    /// The mask of the idle slots: all that was requested is done.
+    /// The mask of the idle slots: those whose requests are all done.
     #[inline(always)]
     unsafe fn idle(&self) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here; slots below their number.
+        // SAFETY: the warp is converged here; slots are below their number.
         unsafe {
             let is_idle = lane < self.slots.len
                 && self.slots.done(lane).load_relaxed() == self.requests * self.slots.workers;
@@ -191,10 +191,10 @@ impl Leader {
         }
     }
 
-    /// Waits until what was requested for `slot` is done.
+    /// Waits until all requests for `slot` are done.
     #[inline(always)]
     unsafe fn wait(&self, slot: u32) {
-        // SAFETY: the whole warp comes here.
+        // SAFETY: the warp is converged here.
         unsafe {
             while self.idle() >> slot & 1 == 0 {
                 thread::pause();
@@ -204,14 +204,14 @@ impl Leader {
         }
     }
 
-    /// Requests the nearest unexpanded vertices that are in no slot yet, for slots that are idle and hold none of them.
+    /// Requests the nearest unexpanded vertices that no slot holds yet, for slots that are idle and hold none of them.
     ///
-    /// All slots are compared with all wanted vertices at once: a lane of the lower half has the vertex of its slot,
-    /// one of the upper half a wanted vertex, and `warp_match_any` tells who has the same.
+    /// One `warp_match_any` compares all slots with all wanted vertices: a lane of the lower half has the vertex of its
+    /// slot, and a lane of the upper half a wanted vertex. With 3 slots, lanes 0 to 2 and 16 to 18 take part.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
         let (lane, len) = (warp::lane_id(), self.slots.len);
-        // SAFETY: the whole warp comes here; slots below their number, which is below half of the lanes.
+        // SAFETY: the warp is converged here; slots are below their number, which is at most half of the lanes.
         unsafe {
             let idle = self.idle();
             self.list.copy_unexpanded(len, self.wanted);
@@ -233,15 +233,16 @@ impl Leader {
     }
 
     /// Inserts the entries of a slot into the list, and publishes the new bound. If one of them is nearer than `next`,
-    /// the nearest unexpanded entry, it is the next vertex and is requested first: the workers start while the list is
-    /// changed. If the list holds it as expanded, that request was in vain.
+    /// the nearest unexpanded entry, it is the next vertex and is requested first, so that the workers start while the
+    /// list is changed. The request is wasted if the list holds that vertex as expanded.
     ///
     /// # Safety
-    /// [`Self::wait`] has been called for it.
+    /// [`Self::wait`] has been called for `slot`.
     #[inline(always)]
     unsafe fn merge(&mut self, slot: u32, next: u64) {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here, conditions are the same in all lanes; as many entries as a row has places.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; a slot has as many entries as a
+        // row has elements.
         unsafe {
             if lane < self.slots.workers {
                 self.cost.distances += self.slots.scored(slot, lane).load();
@@ -275,25 +276,25 @@ impl Leader {
         }
     }
 
-    /// Dismisses the workers, whatever they are doing.
+    /// Dismisses the workers, even in the middle of a request.
     #[inline(always)]
     unsafe fn dismiss(&self) {
         let lane = warp::lane_id();
         if lane < self.slots.len {
             let request = Request { number: DISMISSAL, count: self.requests + 1, is_merged: false };
-            // SAFETY: slots below their number.
+            // SAFETY: slots are below their number.
             unsafe { self.slots.request(lane).store_relaxed(request.to_bits()) };
         }
     }
 }
 
-/// The slot after `slot`, of `len` in a ring.
+/// The slot after `slot` in a ring of `len` slots.
 #[inline(always)]
 fn next_in_ring(slot: u32, len: u32) -> u32 {
     if slot + 1 < len { slot + 1 } else { 0 }
 }
 
-/// The index of set bit number `n` of `bits`, which has one.
+/// The index of the `n`-th set bit of `bits`, which has more than `n`.
 #[inline(always)]
 fn nth_bit(mut bits: u32, n: u32) -> u32 {
     for _ in 0..n {

@@ -1,4 +1,4 @@
-//! Work slots: where the leader requests work and the workers leave entries.
+//! Work slots, through which the leader requests work and the workers return entries.
 
 use cuda_std::prelude::*;
 
@@ -9,15 +9,15 @@ use super::super::shared_layout::Layout;
 /// The last request of a slot: its workers return. No vertex has this number.
 pub(super) const DISMISSAL: u32 = u32::MAX;
 
-/// What the workers of a slot are to do. Consecutive requests differ.
+/// A request to the workers of a slot. Consecutive requests differ.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
-    /// The vertex whose neighbors are wanted. The first requests are for batches of start points, and hold their
-    /// numbers; a batch is as long as a row.
+    /// The vertex whose neighbors are wanted; in the first requests, the number of a batch of start points, which is as
+    /// long as a row.
     pub(super) number: u32,
-    /// Requests of this slot so far, with this one.
+    /// The number of requests of this slot so far, including this one.
     pub(super) count: u32,
-    /// Whether the entries of the request before were merged: its ids go into the visited cache then.
+    /// Whether the entries of the previous request were merged. If so, its ids enter the visited cache.
     pub(super) is_merged: bool,
 }
 
@@ -34,7 +34,8 @@ impl Request {
     }
 }
 
-/// The work slots of a team, in shared memory.
+/// The work slots of a team, in shared memory. For 8 warps, 3 slots and rows of 64 neighbors, `len` is 3, `workers` is
+/// 2, and `stride` is 64; each worker scores the neighbors in its half of a slot.
 #[derive(Clone, Copy)]
 pub(super) struct WorkSlots {
     /// Number of slots.
@@ -43,18 +44,19 @@ pub(super) struct WorkSlots {
     pub(super) workers: u32,
     /// Entries per slot: the neighbors of a vertex.
     pub(super) stride: u32,
-    /// `[slots][stride]`: entries below the bound, those of each worker in its part, then [`NO_ENTRY`].
+    /// `[slots][stride]`: entries below the bound. Each worker stores its entries in its part of a slot, then
+    /// [`NO_ENTRY`].
     entries: Shared<u64>,
-    /// `[slots]` requests, then the bound of the frontier.
+    /// `[slots + 1]`: the request of each slot, then the bound of the frontier.
     requests: Shared<u64>,
-    /// `[slots]`: parts done, of all requests so far.
+    /// `[slots]`: the number of parts done, over all requests so far.
     done: Shared<u32>,
-    /// `[slots][workers]`: neighbors scored for the last request.
+    /// `[slots][workers]`: the number of neighbors scored for the last request.
     scored: Shared<u32>,
 }
 
 impl WorkSlots {
-    /// As many slots as the arguments ask for and there are workers, who are shared out evenly.
+    /// As many slots as the arguments ask for, but not more than workers. Each slot gets the same number of workers.
     #[inline(always)]
     pub(super) fn new(args: &SearchArgs, layout: &Layout, workers: u32) -> Self {
         let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
@@ -73,10 +75,10 @@ impl WorkSlots {
     /// Sets everything to "nothing requested, nothing done". A barrier of the block must follow.
     ///
     /// # Safety
-    /// All threads of the block; the slots are not in use yet.
+    /// All threads of the block call this together; the slots are not in use yet.
     #[inline(always)]
     pub(super) unsafe fn clear(&self, thread: u32) {
-        // SAFETY: words of this thread.
+        // SAFETY: each thread writes words of its own.
         unsafe {
             if thread < self.len {
                 self.request(thread).store(0);
@@ -98,7 +100,7 @@ impl WorkSlots {
         self.requests.add(slot)
     }
 
-    /// The bound of the frontier, which only falls: an entry that is not below it is of no use, now or later.
+    /// The bound of the frontier. It only falls, so an entry that is not below it can never enter the frontier.
     #[inline(always)]
     pub(super) fn bound(&self) -> Shared<u64> {
         self.requests.add(self.len)

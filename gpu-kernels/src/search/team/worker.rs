@@ -22,17 +22,17 @@ pub(super) struct Worker {
     slots: WorkSlots,
     visited: VisitedCache,
     slot: u32,
-    /// Its number among the workers of the slot.
+    /// The number of this worker within the slot.
     number: u32,
-    /// Edges in its part.
+    /// The number of edges in this worker's part.
     len: u32,
     /// `[len]`: neighbors to score.
     ids: Shared<u32>,
-    /// `[len]`: entries of those below the bound.
+    /// `[len]`: the entries that are below the bound.
     entries: Shared<u64>,
 }
 
-/// The ids that a request is about. Each worker takes every n-th of them, since rows are padded at the end.
+/// The ids to score for a request. Each of n workers takes every n-th id, because rows are padded at the end.
 #[derive(Clone, Copy)]
 struct Targets {
     first: DevicePtr<u32>,
@@ -40,7 +40,7 @@ struct Targets {
 }
 
 impl Worker {
-    /// Worker `number` of the team. Workers that are left over get a slot past the last, and do nothing.
+    /// Worker `number` of the team. Workers beyond a multiple of the slots get a slot past the last, and do nothing.
     #[inline(always)]
     pub(super) fn new(layout: &Layout, slots: WorkSlots, visited: VisitedCache, number: u32) -> Self {
         let ids = shared::dynamic_shared_mem::<u8>().byte_add(layout.ids).cast::<u32>();
@@ -61,8 +61,8 @@ impl Worker {
     /// Serves requests until it is dismissed.
     ///
     /// # Safety
-    /// Whole warp; a barrier has passed since the slots were cleared, the query was read and the cache emptied. The
-    /// arguments are valid, and `query` is below `queries_len`.
+    /// All 32 lanes of the warp call this together; a barrier has passed since the slots were cleared, the query was
+    /// read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
     #[inline(always)]
     pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
         if self.slot >= self.slots.len {
@@ -70,7 +70,7 @@ impl Worker {
         }
         let batches = self.slots.start_batches(args, query);
         let (mut last, mut scored) = (0, 0);
-        // SAFETY: the whole warp comes here, and conditions are equal in all lanes; the memory is this worker's from a
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; the memory is this worker's from a
         // request until it is done.
         unsafe {
             loop {
@@ -79,7 +79,7 @@ impl Worker {
                 if request.number == DISMISSAL {
                     return;
                 }
-                // Batches of start points are dealt to the slots in turn.
+                // Batches of start points are assigned to the slots in turn.
                 let is_start = self.slot + (request.count - 1) * self.slots.len < batches;
                 let targets = self.targets(args, query, request.number, is_start);
                 scored = self.gather(targets, if request.is_merged { scored } else { 0 });
@@ -96,23 +96,25 @@ impl Worker {
         }
     }
 
-    /// Waits for a request other than `last`. One lane reads it for all: a dismissal may follow at any time.
+    /// Waits for a request other than `last`. One lane reads it for all lanes, because a dismissal may overwrite it at
+    /// any time.
     ///
     /// # Safety
-    /// Whole warp.
+    /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn wait_for_request(&self, last: u64) -> u64 {
         let mut word = last;
-        // SAFETY: the whole warp comes here, and goes on together.
+        // SAFETY: the warp is converged, here and afterwards.
         unsafe {
-            // One lane polls: many warps may wait, and those at work need shared memory as well.
+            // Only one lane polls, because polling takes bandwidth of shared memory from the warps at work.
             while !warp::warp_vote_any(warp::FULL_MASK, word != last) {
                 thread::pause();
                 if warp::lane_id() == 0 {
                     word = self.slots.request(self.slot).load_relaxed();
                 }
             }
-            // The leader has read what this worker overwrites, once the lanes of this warp have met.
+            // The leader has read the entries that this worker will overwrite; the lanes of this warp must synchronize
+            // first.
             thread::block_fence();
             warp::warp_shuffle_idx(warp::FULL_MASK, word, 0, WARP_SIZE).0
         }
@@ -130,15 +132,16 @@ impl Worker {
         }
     }
 
-    /// Collects the neighbors that the visited cache misses, and returns their number. While edges are loaded, the
-    /// first `merged` ids of the request before are inserted into the cache; only then they are overwritten.
+    /// Collects the neighbors that are not in the visited cache, and returns their number. While edges are loaded,
+    /// inserts the first `merged` ids of the previous request into the cache, before they are overwritten.
     ///
     /// # Safety
-    /// Whole warp. Vertices of this search, and room for all of them.
+    /// All 32 lanes of the warp call this together. The targets are vertices of this search, and there is room for all
+    /// of them.
     #[inline(always)]
     unsafe fn gather(&self, targets: Targets, merged: u32) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the whole warp comes here; targets below their number.
+        // SAFETY: the warp is converged here; indices of targets are below their number.
         unsafe {
             let load = |at: u32| {
                 let index = at * self.slots.workers + self.number;
@@ -180,10 +183,10 @@ impl Worker {
     /// leader may expand one of them next.
     ///
     /// # Safety
-    /// Whole warp. The ids name rows.
+    /// All 32 lanes of the warp call this together. The ids name rows.
     #[inline(always)]
     unsafe fn score<S: Scorer>(&self, args: &SearchArgs, scorer: &S, count: u32) {
-        // SAFETY: the whole warp comes here; there are at most `count` entries.
+        // SAFETY: the warp is converged here; there are at most `count` entries.
         unsafe {
             let bound = self.slots.bound().load_relaxed();
             let (mut near, mut first) = (0, 0);

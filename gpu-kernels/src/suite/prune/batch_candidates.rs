@@ -11,14 +11,14 @@ use crate::graph::NO_SLOT;
 use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
-/// Groups are smaller: two of them and one more vertex are no more than there are vertices.
+/// Vertices per group: few enough that there are at least two groups and one more vertex.
 const GROUP: usize = 10;
 
 /// The nearest peers of the vertices of a batch, and edges of these and of candidates from a search: with duplicates,
 /// with vertices that are not linked, and with a smaller last group.
 ///
 /// # Panics
-/// If a result differs from the reference, or the stream fails.
+/// Panics if a result differs from the reference, or the stream fails.
 pub fn batch_candidates_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(batch_candidates_agree(stream, seed));
 }

@@ -13,10 +13,11 @@ use crate::prune::{
 };
 use crate::{Buffer, DevicePtr, Stream};
 
-/// Edges of new vertices, reversed, and written into the graph: with no candidates, few, and more than count.
+/// Edges of new vertices, reversed, and written into the graph: with no candidates, few, and more than a prune
+/// considers.
 ///
 /// # Panics
-/// If a result differs from the reference, or the stream fails.
+/// Panics if a result differs from the reference, or the stream fails.
 pub fn links_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(rows_agree(stream, seed));
 }

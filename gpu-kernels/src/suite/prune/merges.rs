@@ -9,10 +9,11 @@ use crate::graph::NO_SLOT;
 use crate::prune::{Merge, MergeArgs};
 use crate::{Buffer, Stream};
 
-/// New edges merged into rows that have room, that overflow, that know some of them, by more edges than count.
+/// Merges new edges into rows that have room, that overflow, or that have some of them already, and merges more edges
+/// than a prune considers.
 ///
 /// # Panics
-/// If a result differs from the reference, or the stream fails.
+/// Panics if a result differs from the reference, or the stream fails.
 pub fn merges_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(merges_agree(stream, seed));
 }

@@ -1,4 +1,4 @@
-//! Prunes against the algorithm of the paper, sequential and on vertices_len.
+//! Compares prunes with the algorithm of the paper, sequential and on plain lists.
 
 mod batch_candidates;
 mod link;

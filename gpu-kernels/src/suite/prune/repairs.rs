@@ -14,11 +14,11 @@ use crate::{Buffer, Stream};
 /// Repaired rows per case: among them that of vertex 0, all of whose neighbors are deleted.
 const MAX_ROWS: usize = 12;
 
-/// Rows with few deleted neighbors, with many, and with nothing else, which have more replacement candidates than
-/// count.
+/// Rows with few deleted neighbors, with many, and with only deleted ones, which have more replacement candidates than
+/// a prune considers.
 ///
 /// # Panics
-/// If a row differs from the reference, or the stream fails.
+/// Panics if a row differs from the reference, or the stream fails.
 pub fn repaired_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(repairs_agree(stream, seed));
 }

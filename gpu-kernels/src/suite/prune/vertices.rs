@@ -1,4 +1,4 @@
-//! Vertices to prune, and what becomes of them by the definition.
+//! Vertices to prune, and the results by the definition.
 
 use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
 use rand::seq::SliceRandom;
@@ -73,7 +73,7 @@ impl<T: Element> Vertices<T> {
         &self.rows[id as usize * self.stride..][..self.stride]
     }
 
-    /// The distance of two vertices, equal to the bit.
+    /// The distance of two vertices, equal to that of kernels bit for bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
         let measure = self.form.measure();
         let width = RowShape::new((self.stride * size_of::<T>()) as u32).width() as usize;

@@ -31,7 +31,7 @@ pub(super) struct SearchCase {
     pub(super) visited_slots: u32,
     /// Entries that are candidates to rerank.
     pub(super) candidates_len: u32,
-    /// Whether results of an earlier search fill up those found.
+    /// Whether results of an earlier search fill the places that are left.
     pub(super) has_rest: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
     pub(super) start_points: Option<Vec<Vec<Option<VectorId>>>>,
@@ -49,7 +49,7 @@ pub(super) struct SearchOutput {
     pub(super) candidates: Vec<u32>,
 }
 
-/// Result number `place` of an earlier search: none that a search finds by itself.
+/// Result number `place` of an earlier search, which differs from all results of a search.
 pub(super) fn earlier(place: usize) -> DeviceHit {
     [place as u32, 7, 1.5_f32.to_bits(), u32::MAX - 2]
 }
@@ -58,7 +58,7 @@ impl SearchCase {
     /// Random parameters for a kernel of at most `max_beam_width` and a graph of `slots`.
     pub(super) fn random(rng: &mut impl Rng, max_beam_width: u32, form: DistanceForm, slots: usize) -> Self {
         let width = 1..=max_beam_width.min(70);
-        // Where rounding decides what is near, everything is to be found.
+        // If rounding affects which vertices are near, the search must find all of them.
         let beam_width =
             if form == DistanceForm::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
         let mut slot = || VectorId::from_index(rng.random_range(0..slots));

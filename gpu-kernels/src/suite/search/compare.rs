@@ -1,4 +1,4 @@
-//! The output of a kernel against the reference, and that against the CPU executor.
+//! Compares the output of a kernel with the reference, and the reference with the CPU executor.
 
 use jasper_core::{Element, Neighbor, VectorId};
 use jasper_graph::Graph;
@@ -11,7 +11,7 @@ use crate::Stream;
 use crate::graph::{DistanceForm, NO_SLOT};
 use crate::search::{DeviceHit, Search};
 
-/// How far a distance between vectors of unit length may be from that of the CPU: some roundings of a sum near 1.
+/// Tolerance of a distance between vectors of unit length: some roundings of a sum near 1.
 const UNIT_TOLERANCE: f32 = 2e-6;
 
 /// Runs `kernel` on `stream`, and compares its output with the reference.
@@ -60,7 +60,7 @@ impl QueryCheck<'_> {
         if self.warps > 1 { 1 } else { self.case.expansions }
     }
 
-    /// Compares what was output with the definition, which it gives.
+    /// Compares the output with the definition, and returns the latter.
     pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
         let &Self { case, i, score, context, .. } = self;
         let expected = search(graph, score, case.start_points_of(graph, i), case, self.expansions());
@@ -87,15 +87,15 @@ impl QueryCheck<'_> {
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
             assert_eq!(log, expanded, "what was expanded, {}", context());
         }
-        // The visited cache is lossy; without one, every vertex is scored as often as it is met.
+        // The visited cache is lossy. Without it, every vertex is scored as often as it is encountered.
         let least = if case.visited_slots == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
         expected
     }
 }
 
-/// Whether what was found is `nearest`. Between vectors of unit length, distances may differ by a
-/// little, and vertices that are as far from the query may stand for each other.
+/// Whether the results are `nearest`. Distances between vectors of unit length may differ slightly, and vertices of
+/// nearly equal distance may replace each other.
 fn are_near(
     found: &[DeviceHit],
     nearest: &[Neighbor],
@@ -123,7 +123,7 @@ fn are_near(
     assert_eq!(slots.len(), found.len(), "an answer twice: {found:?}, {}", context());
 }
 
-/// Whether the CPU executor finds the same as the definition, and with as much work.
+/// Whether the CPU executor has the results and the cost of the definition.
 fn is_of_the_cpu<T: Element>(
     cpu: &CpuExecutor,
     graph: &Graph<T>,

@@ -9,7 +9,7 @@ use crate::graph::{GraphArgs, NO_SLOT};
 use crate::suite::vectors;
 use crate::{Buffer, DevicePtr, RowShape, Stream};
 
-/// Bounds on the degree: of a part of a warp, of whole warps and between.
+/// Maximum degrees: less than a warp, multiples of a warp, and others.
 const DEGREES: [usize; 7] = [1, 4, 31, 32, 33, 64, 128];
 
 /// The key of a slot: both of its words count.

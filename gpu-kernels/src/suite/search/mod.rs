@@ -1,7 +1,7 @@
-//! Beam search against a reference, and that against the CPU executor.
+//! Compares beam search with a reference, and the reference with the CPU executor.
 //!
 //! Coordinates are small integers, so that sums are exact in any order: kernels, teams, batches and visited caches of
-//! all sizes must give the same results, with distances to the bit. Vectors of unit length are the exception.
+//! all sizes must give the same results, with distances equal bit for bit. Vectors of unit length are the exception.
 
 mod case;
 mod compare;
@@ -55,7 +55,7 @@ fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slo
     graphs::random(rng, metric(form), dimension, slots)
 }
 
-/// Bytes per row: each tile, one to four steps and several rounds, whole tiles and not.
+/// Bytes per row, for tiles of each width, one to four steps and several rounds, with and without a partial step.
 const ROW_BYTES: [u32; 8] = [16, 80, 128, 208, 528, 1600, 2416, 8704];
 
 /// Calls `$each::<T>($args)` with the element of `$kernel`.
@@ -70,11 +70,11 @@ macro_rules! with_element {
     };
 }
 
-/// Every kernel, in every form, with rows of several lengths, over random graphs: few results and many, tombstones and filters, every way to share
-/// the work out.
+/// Every kernel, in every form, with rows of several lengths, over random graphs: few results and many, tombstones and
+/// filters, single warps and teams.
 ///
 /// # Panics
-/// If an answer is not that of the definition, or that not of the CPU executor, or the stream fails.
+/// Panics if a result differs from the definition, the definition differs from the CPU executor, or the stream fails.
 pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     fn random<T: Element>(
         stream: &impl Stream,
@@ -92,7 +92,7 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
-    // A driver compiles each of them: every third is enough for every length and every kernel to have its turn.
+    // A driver compiles each of them. Every third includes every length and every kernel.
     let kernels = ROW_BYTES.into_iter().flat_map(Search::all).step_by(3);
     let asked = kernels.flat_map(|kernel| forms(kernel).iter().map(move |form| (kernel, *form)));
     for ((kernel, form), seed) in asked.zip(seed << 32..) {
@@ -103,7 +103,7 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
 /// Beams of hundreds of entries, up to the widest.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -130,7 +130,7 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
 /// More queries than a device takes at once, one by one and together.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -150,10 +150,10 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Every vertex a start point, so that they come in several rounds; with an end before the first expansion, a scan.
+/// Every vertex is a start point, so that there are several batches of them; without expansions, this is a scan.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -173,11 +173,10 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Graphs in which there is nothing to find: without start points, without edges, without anything that may be an
-/// answer; and no queries.
+/// Graphs without results: without start points, without edges, or without allowed slots; and batches without queries.
 ///
 /// # Panics
-/// As [`searches_agree_with_the_cpu`].
+/// The same as for [`searches_agree_with_the_cpu`].
 pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();

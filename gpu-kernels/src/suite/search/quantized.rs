@@ -1,5 +1,5 @@
-//! Beam search by estimates against its definition, by the estimates of the CPU: products are integers and the fallback
-//! has one order, so that distances are the same to the bit.
+//! Compares quantized beam search with its definition, on the estimates of the CPU. Products are integers and the other
+//! steps have a fixed order, so distances are equal bit for bit.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::graph::DistanceForm;
 use crate::search::{MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs};
 use crate::{Buffer, Stream};
 
-/// One of each way in which bits lie: every plane alone, all sums of planes, levels of one byte and of two.
+/// One quantization of each layout: every plane alone, all sums of planes, levels of one byte and of two.
 const CODES: [Quantization; 11] = [
     Quantization::Mixed { sectors: 1 },
     Quantization::Mixed { sectors: 2 },
@@ -63,7 +63,7 @@ impl Coded {
         self.quantizer.query(self.graph.vectors().get(VectorId::new(0))).terms().level_bytes
     }
 
-    /// Asks `kernel`, on the device of `stream`, and compares.
+    /// Runs `kernel` on `stream`, and compares its output with the reference.
     fn agrees(&self, stream: &impl Stream, kernel: QuantizedSearch, case: &SearchCase) {
         let Self { graph, quantizer, codes, name } = self;
         let rows = stream.upload(codes.words()).unwrap();
@@ -104,10 +104,10 @@ impl Coded {
     }
 }
 
-/// Every kernel that reads codes, by every way to code that it takes, over random graphs.
+/// Every kernel that reads codes, with every layout that it supports, over random graphs.
 ///
 /// # Panics
-/// If an answer is not that of the definition with the estimates of the CPU, or the stream fails.
+/// Panics if a result differs from the definition with the estimates of the CPU, or the stream fails.
 pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
@@ -125,7 +125,7 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
 /// Beams of hundreds of entries, up to the widest.
 ///
 /// # Panics
-/// As [`searches_by_estimates_agree_with_the_cpu`].
+/// The same as for [`searches_by_estimates_agree_with_the_cpu`].
 pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();

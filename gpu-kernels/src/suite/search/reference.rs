@@ -13,14 +13,14 @@ pub(super) struct ReferenceSearch {
     pub(super) nearest: Vec<Neighbor>,
     /// Vertices expanded, in order.
     pub(super) expanded: Vec<Neighbor>,
-    /// Vertices met.
+    /// Number of distinct vertices encountered.
     pub(super) distinct: u32,
-    /// The same, and those met again.
+    /// Number of vertices encountered, repeated ones included.
     pub(super) met: u32,
 }
 
-/// Begins at `next`. Each step expands the nearest of the nearest `beam_width` of all vertices met that are not
-/// expanded yet, as many as `expansions`.
+/// Searches from the vertices `next`. Each step expands the nearest `expansions` unexpanded vertices among the nearest
+/// `beam_width` of all vertices encountered.
 pub(super) fn search<T: Element>(
     graph: &Graph<T>,
     score: &dyn Fn(VectorId) -> f32,

@@ -28,7 +28,7 @@ pub struct Entries {
 pub struct Entry {
     /// The words of the entry.
     pub words: String,
-    /// Their definition.
+    /// The definition of the words.
     pub definition: String,
 }
 
@@ -36,7 +36,7 @@ pub struct Entry {
 pub struct Dictionary {
     /// 30,000 entries.
     pub base: Entries,
-    /// 500 others.
+    /// 500 other entries.
     pub held_out: Entries,
     /// Coordinates per vector.
     pub dimension: usize,
@@ -185,7 +185,8 @@ mod tests {
         let known = GroundTruth::from_bytes("gt.ibin", data!("gt.ibin")).unwrap();
         let pool = ThreadPoolBuilder::new().build().unwrap();
         let truth = exact_knn(base, queries, 10, Metric::Cosine, &pool, &mut no_progress).unwrap();
-        // Distances of the two differ by how rows were rounded to unit length, so near ties may change places.
+        // The distances of both differ slightly, because rows were rounded to unit length in different ways, so near
+        // ties may change places.
         let same = truth.ids().iter().zip(known.ids()).filter(|(a, b)| a == b).count();
         assert!(same >= 4_990, "{same}");
     }

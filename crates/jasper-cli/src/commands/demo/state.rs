@@ -25,7 +25,8 @@ pub struct State {
 }
 
 impl State {
-    /// An index just built over `entries`, whose keys are their positions; brute force uses `threads` threads.
+    /// The state of an index just built over `entries`, whose keys are their positions. Brute force uses `threads`
+    /// threads.
     pub fn new(index: Index<f32>, entries: &Entries, threads: Option<usize>) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
         Ok(Self {

@@ -88,8 +88,8 @@ impl Sandbox {
         objects.remove(0)
     }
 
-    /// Runs it; it must fail with `code`, print nothing on standard output, and leave every file as it was. Gives
-    /// what it says.
+    /// Runs it; it must fail with `code`, print nothing on standard output, and leave every file as it was. Gives what
+    /// it says.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let before = self.content();
         let output = self.jasper(arguments);
@@ -102,7 +102,8 @@ impl Sandbox {
     }
 }
 
-/// Whether there is a CUDA device. If there is none, prints that `what` is skipped, or fails where a device is required.
+/// Whether there is a CUDA device. If there is none, prints that `what` is skipped, or fails where a device is
+/// required.
 #[cfg(feature = "cuda")]
 pub fn has_gpu(what: &str) -> bool {
     use std::io::Write;

@@ -1,4 +1,4 @@
-//! Batches through the emulator, against the CPU executor.
+//! Compares batches in the emulator with the CPU executor.
 
 mod filters;
 
@@ -245,7 +245,7 @@ fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) 
     bulk_build(&both.cpu, &rows, None, metric, params, &mut no_progress).unwrap().0
 }
 
-/// One warp a query, whatever the batch.
+/// One warp per query, for any batch.
 const ALONE: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, visited_slots: 64 };
 
 fn agrees<T: Element>(seed: u64) {
@@ -289,7 +289,7 @@ fn what_a_frontier_leaves_short_is_found_by_a_scan() {
     let both = Both::new(7);
     let mut graph = built(&whole::<i8>(300, 6, 9), 6, Metric::L2, &both);
     let queries = whole(6, 6, 10);
-    // All but the farthest from the first queries: the frontier holds none of them.
+    // Deletes all vertices but the farthest from the first query, so that a frontier holds no live one.
     let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
     for hit in &near[..280] {
         graph.keys_mut().delete(hit.key).unwrap();
@@ -342,7 +342,7 @@ fn nothing_is_found_in_an_empty_index() {
     both.agree(&graph, &[], SearchParams::new(2));
 }
 
-/// As many as make every context go twice.
+/// So many queries that every context is used twice.
 #[test]
 fn chunks_come_back_to_their_queries() {
     let both = Both::new(11);
@@ -353,7 +353,7 @@ fn chunks_come_back_to_their_queries() {
     assert!(hits.iter().zip(&queries).all(|(hit, &query)| hit.key.abs_diff(query.into()) <= 2));
 }
 
-/// So much that several threads prepare it and take it in.
+/// So many values that several threads prepare queries and collect results.
 #[test]
 fn long_queries_and_many_answers_are_shared_among_threads() {
     let both = Both::new(13);
@@ -489,7 +489,8 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
             Distances::Quantized { rerank: 5 },
         ] {
             let params = SearchParams::new(7).beam_width(40).distances(distances);
-            // As single warps take them, as teams do, one that the host would code, none; in parts of all to one.
+            // Batches for single warps and for teams, of one query, which the host would quantize, and of none; in
+            // parts of all queries down to one.
             let most = if vectors == MemorySpace::Device { 5 } else { 1 };
             for &(n, bytes) in &[(9, SCRATCH_BYTES), (9, 2 << 10), (4, 0), (1, 0), (0, 0)][..most] {
                 agree(&both, &graph, params, n, bytes);
@@ -515,7 +516,7 @@ fn queries_on_the_device_are_searched_for_by_codes() {
     queries_on_the_device_agree::<f16>(Metric::Cosine, 33, Quantization::Rabitq { bits: 7 }, 32);
 }
 
-/// Nobody looks at queries that lie on the device.
+/// Queries in device memory are not checked.
 #[test]
 fn queries_that_are_no_numbers_do_no_harm_to_others() {
     let both = Both::new(33);

@@ -1,4 +1,4 @@
-//! Playing runbooks: recall and speed while an index changes.
+//! Plays runbooks, to measure recall and speed while an index changes.
 //!
 //! ```
 //! use jasper::data::Runbook;
@@ -44,7 +44,7 @@ use tags::TagRows;
 pub use truth::TruthFileError;
 use truth::Truths;
 
-/// What a step did.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// Inserted vectors.
@@ -86,13 +86,13 @@ impl Event {
 pub struct StepReport {
     /// Number of the step.
     pub step: usize,
-    /// What it did.
+    /// The kind of the step.
     pub event: Event,
     /// Number of vectors, freed slots or queries.
     pub count: usize,
-    /// Its time.
+    /// Time of the step.
     pub time: Duration,
-    /// The index after it.
+    /// The index after the step.
     pub stats: IndexStats,
 }
 
@@ -160,12 +160,12 @@ impl<'a, T: Element> Player<'a, T> {
 
     /// Plays all steps on an empty index. Calls `report` after each step, and `progress` during it.
     ///
-    /// Cost: that of the steps, and at each search without a file the distance from every query to every live vector.
-    /// Memory, besides the index: 4 bytes per vector of the base, and 256 MB of vectors while true neighbors are
-    /// computed.
+    /// The cost is that of the steps, and at each search without a file the distance from every query to every live
+    /// vector. In addition to the index, this takes 4 bytes of memory per vector of the base, and 256 MB of vectors
+    /// while true neighbors are computed.
     ///
     /// # Errors
-    /// [`PlayError`].
+    /// Returns [`PlayError`].
     pub fn play(
         &self,
         index: &Index<T>,
@@ -192,13 +192,13 @@ impl<'a, T: Element> Player<'a, T> {
         Ok(())
     }
 
-    /// Builds a new index from the vectors that the last step leaves, and searches it. Its recall shows what the
-    /// updates cost.
+    /// Builds a new index from the vectors that the last step leaves, and searches it. The difference in recall is the
+    /// effect of the updates.
     ///
-    /// Cost: one build, one search, and a copy of the vectors.
+    /// The cost is that of one build, one search, and a copy of the vectors.
     ///
     /// # Errors
-    /// [`PlayError`].
+    /// Returns [`PlayError`].
     pub fn rebuild(
         &self,
         builder: IndexBuilder<'_>,
@@ -243,7 +243,8 @@ impl<'a, T: Element> Player<'a, T> {
         if stats.keys > 0 { Err(PlayError::NotEmpty(stats.keys)) } else { Ok(()) }
     }
 
-    /// Plays one step; `live` are the vectors after it. Returns what it did, to how many, and its time.
+    /// Plays one step; `live` are the vectors after it. Returns its kind, the number of vectors or queries, and its
+    /// time.
     fn step(
         &self,
         index: &Index<T>,

@@ -1,4 +1,4 @@
-//! The vector of the base that each tag stands for.
+//! Maps tags to rows of the base.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use jasper_data::Operation;
 
 /// Rows by tag.
 pub(super) struct TagRows {
-    /// [`Self::NONE`] where the tag is not in the index.
+    /// The row of each tag; [`Self::NONE`] if the tag is not in the index.
     rows: Vec<u32>,
     len: usize,
 }
@@ -14,7 +14,7 @@ pub(super) struct TagRows {
 impl TagRows {
     const NONE: u32 = u32::MAX;
 
-    /// No tags; those to come are below `end`.
+    /// An empty map, for tags below `end`.
     pub(super) fn below(end: usize) -> Self {
         Self { rows: vec![Self::NONE; end], len: 0 }
     }
@@ -39,7 +39,7 @@ impl TagRows {
         }
     }
 
-    /// Tags in the index.
+    /// Number of tags in the index.
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -62,7 +62,7 @@ pub(super) struct Truths<'a, T> {
     pub(super) queries: MatrixView<'a, T>,
     pub(super) metric: Metric,
     pub(super) k: usize,
-    /// Folder of the files, existing ones and those to write.
+    /// Folder of existing files and of files to write.
     pub(super) folder: Option<&'a Path>,
     pub(super) pool: ThreadPool,
 }
@@ -96,7 +96,7 @@ impl<T: Element> Truths<'_, T> {
         Ok(truth)
     }
 
-    /// Compares every query with every live vector. Cost: one distance per pair, and memory of [`GATHERED_BYTES`].
+    /// Compares every query with every live vector. Computes one distance per pair, in [`GATHERED_BYTES`] of memory.
     fn scan(&self, live: &TagRows, progress: &mut ProgressFn<'_>) -> Result<GroundTruth, KnnError> {
         let depth = DEPTH.max(self.k).min(live.len());
         let row_bytes = self.base.dimension() * size_of::<T>();
