@@ -12,13 +12,14 @@ use crate::search::{Search, SearchArgs, scan_in_parts};
 use crate::{Buffer, Stream};
 
 /// Slots, queries, k and a bound of scratch memory: fewer slots and queries than a tile and more, fewer slots than k,
-/// and several passes and pieces.
-const CASES: [(usize, usize, u32, usize); 5] = [
+/// several passes and pieces, and several segments.
+const CASES: [(usize, usize, u32, usize); 6] = [
     (1, 1, 1, 1 << 20),
     (90, 3, 10, 1 << 20),
     (60, 2, MAX_K as u32, 1 << 20),
     (150, 130, 3, 0),
     (300, 5, 33, 0),
+    (520, 2, 20, 1 << 20),
 ];
 
 /// All elements in all forms of distance, over a few shapes: results are the same to the bit.
