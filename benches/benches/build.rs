@@ -16,7 +16,7 @@ use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use jasper::bench::synthetic::Clusters;
 use jasper::{Index, IndexBuilder, Key, MatrixView, Metric};
-use jasper_core::VectorId;
+use jasper_core::Slot;
 use jasper_graph::Graph;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor};
 
@@ -63,7 +63,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let open = || Graph::<f32>::open(path, &mut jasper::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());
     let executor = CpuExecutor::new(None).expect("a process may start threads");
-    let batch: Vec<VectorId> = graph.keys().live_slots().take(PRUNED).collect();
+    let batch: Vec<Slot> = graph.keys().live_slots().take(PRUNED).collect();
     let search = || {
         let Ok(candidates) = executor.search(&graph, &batch);
         candidates
@@ -81,15 +81,14 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
 }
 
 /// Checks the rule of the prune: neighbors rise, and none leads towards a later one.
-fn check_row(graph: &Graph<f32>, vertex: VectorId) {
+fn check_row(graph: &Graph<f32>, vertex: Slot) {
     let (row, scorer) = (graph.adjacency().neighbors(vertex), graph.vectors().slot_scorer(vertex));
     assert!(!row.is_empty() && row.len() <= graph.params().max_degree() && !row.contains(&vertex));
     assert!(row.is_sorted_by_key(|&neighbor| scorer.score_one(neighbor)));
     for (i, &later) in row.iter().enumerate() {
         let between = graph.vectors().slot_scorer(later);
-        let led = |&nearer: &VectorId| {
-            graph.params().alpha() * between.score_one(nearer) <= scorer.score_one(later)
-        };
+        let led =
+            |&nearer: &Slot| graph.params().alpha() * between.score_one(nearer) <= scorer.score_one(later);
         assert!(!row[..i].iter().any(led), "{vertex:?}: a neighbor leads towards {later:?}");
     }
 }

@@ -151,7 +151,7 @@ impl Stream for EmulatedStream {
     }
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
-        let (body, launch) = (kernel.body(), kernel.launch(&args));
+        let (body, launch) = (kernel.body(), kernel.launch_config(&args));
         // SAFETY: the caller's promise, which the emulator also checks at every access.
         let run = || unsafe { body(args) };
         self.emulator.launch(&kernel.entry(), launch.grid, launch.block, launch.shared, run)?;

@@ -9,7 +9,7 @@ pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
 
 /// The threads of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub struct LaunchConfig {
     /// Blocks in x and y. A launch without blocks does nothing.
     pub grid: (u32, u32),
     /// Threads of a block, all in x.
@@ -18,7 +18,7 @@ pub struct Launch {
     pub shared: u32,
 }
 
-impl Launch {
+impl LaunchConfig {
     /// A grid of `blocks` in x, of `block` threads each, without shared memory.
     pub const fn linear(blocks: u32, block: u32) -> Self {
         Self { grid: (blocks, 1), block, shared: 0 }
@@ -43,7 +43,7 @@ pub struct Specialization {
 
 impl Specialization {
     /// The `.minnctapersm` for devices of a compute capability. Code for capabilities below 9.0 takes more registers.
-    pub const fn min_blocks(&self, (major, _): (u32, u32)) -> u32 {
+    pub const fn min_blocks_on(&self, (major, _): (u32, u32)) -> u32 {
         if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 }
     }
 }
@@ -58,7 +58,7 @@ pub trait Kernel {
     fn entry(&self) -> Cow<'static, str>;
 
     /// Grid, block and shared memory for these arguments.
-    fn launch(&self, args: &Self::Args) -> Launch;
+    fn launch_config(&self, args: &Self::Args) -> LaunchConfig;
 
     /// The constants patched into the PTX before JIT compilation, if any.
     fn specialization(&self) -> Option<Specialization> {
@@ -84,7 +84,7 @@ macro_rules! kernels {
                 stringify!($entry).into()
             }
 
-            fn launch(&self, $args: &$Args) -> $crate::Launch {
+            fn launch_config(&self, $args: &$Args) -> $crate::LaunchConfig {
                 $launch
             }
 
@@ -100,7 +100,7 @@ pub(crate) use kernels;
 /// Warps per block of launches with a warp per row.
 const WARPS_PER_BLOCK: u32 = 8;
 
-impl Launch {
+impl LaunchConfig {
     /// A launch with one warp for each of `rows`.
     pub(crate) const fn warp_per_row(rows: u32) -> Self {
         Self::linear(rows.div_ceil(WARPS_PER_BLOCK), WARPS_PER_BLOCK * WARP_SIZE)

@@ -7,7 +7,7 @@ use crate::graph::Measure;
 
 /// A kind of rows that a kernel is compiled for: the element, what is summed over two rows, and how lanes share a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RowKind {
+pub(crate) struct RowKernel {
     /// The element that rows hold.
     pub(crate) element: ElementKind,
     /// What is summed over two rows.
@@ -29,7 +29,7 @@ pub(crate) use row_kinds;
 /// A table of kernels: see [`row_kinds`].
 pub(crate) type RowTable = [(ElementKind, Measure, &'static str)];
 
-impl RowKind {
+impl RowKernel {
     /// Every row kind of a table, for rows of `row_bytes`.
     pub(crate) fn all(table: &'static RowTable, row_bytes: u32) -> impl Iterator<Item = Self> {
         assert!(row_bytes.is_multiple_of(16), "row_bytes ({row_bytes}) must be a multiple of 16");

@@ -37,15 +37,15 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
 
 /// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane loads
 /// before it sums any.
-pub(crate) struct Tile<E, T, const LOADS: usize> {
+pub(crate) struct RowReader<E, T, const LOADS: usize> {
     pub(crate) shape: RowShape,
     measure: PhantomData<(E, T)>,
 }
 
 /// A lane's units of a row that stays in registers.
-pub(crate) type OwnUnits = [Unit; QUERY_STEPS as usize];
+pub(crate) type QueryUnits = [Unit; QUERY_STEPS as usize];
 
-impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
+impl<E: Coordinates, T: Term, const LOADS: usize> RowReader<E, T, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {
@@ -69,7 +69,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
 
     /// The number of this lane's tile in the warp, and of this lane in the tile.
     #[inline(always)]
-    pub(crate) fn place(&self) -> (u32, u32) {
+    pub(crate) fn tile_and_lane(&self) -> (u32, u32) {
         let lane = warp::lane_id();
         (lane >> self.shape.log2_width, lane & (self.shape.width() - 1))
     }
@@ -78,14 +78,14 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     /// last unit, which [`Self::zero_past_end`] replaces by zeros.
     #[inline(always)]
     pub(crate) fn offset(&self, step: u32) -> u32 {
-        (UNIT_BYTES * self.place().1).wrapping_add_signed(self.bytes_ahead(step) as i32)
+        (UNIT_BYTES * self.tile_and_lane().1).wrapping_add_signed(self.bytes_ahead(step) as i32)
     }
 
     /// Bytes from this lane's first unit to its unit of a step. For a step that the row fills this is the same in every
     /// lane, so that it becomes an immediate offset of the load.
     #[inline(always)]
     fn bytes_ahead(&self, step: u32) -> isize {
-        let (own, first) = (self.place().1, step << self.shape.log2_width);
+        let (own, first) = (self.tile_and_lane().1, step << self.shape.log2_width);
         let inside = first + self.shape.width() <= self.shape.units;
         let ahead =
             if inside { first as i32 } else { (first + own).min(self.shape.units - 1) as i32 - own as i32 };
@@ -97,7 +97,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     pub(crate) fn zero_past_end(&self, unit: Unit, step: u32) -> Unit {
         let first = step << self.shape.log2_width;
         let inside = first + self.shape.width() <= self.shape.units;
-        if inside || first + self.place().1 < self.shape.units { unit } else { ZERO }
+        if inside || first + self.tile_and_lane().1 < self.shape.units { unit } else { ZERO }
     }
 
     /// This lane's units of the row that others are compared with if it stays in registers, else zeros.
@@ -106,7 +106,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     /// The row has the length of the shape, at a multiple of 16 bytes in global memory that is not written during the
     /// launch.
     #[inline(always)]
-    pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> OwnUnits {
+    pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> QueryUnits {
         let mut own = [ZERO; QUERY_STEPS as usize];
         if self.shape.keeps_query() {
             for s in 0..QUERY_STEPS {
@@ -122,7 +122,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
 
     /// The unit of a step among those that stay in registers.
     #[inline(always)]
-    pub(crate) fn own_unit(own: &OwnUnits, step: u32) -> Unit {
+    pub(crate) fn query_unit(own: &QueryUnits, step: u32) -> Unit {
         // A variable index would put the array into local memory.
         let mut unit = own[0];
         for s in 1..QUERY_STEPS as usize {
@@ -160,7 +160,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Tile<E, T, LOADS> {
     ) -> E::Sum {
         let RowShape { steps, rows, .. } = self.shape;
         let (loads, total) = (steps * rows, self.shape.total_steps());
-        let own = self.place().1;
+        let own = self.tile_and_lane().1;
         let mut sum = E::ZERO;
         let mut done = 0;
         loop {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jasper_core::synthetic::{Clusters, permutation, rng};
-use jasper_core::{Element, MatrixView, Metric, VectorId, no_progress};
+use jasper_core::{Element, MatrixView, Metric, Slot, no_progress};
 use jasper_data::{GroundTruth, VectorFile, exact_knn};
 use jasper_plot::{Axis, Chart, Series, svg};
 use jasper_quant::{
@@ -46,7 +46,7 @@ struct Set<'a> {
 }
 
 /// Computes distances from one query to the vectors `ids`.
-type Distances<'a> = Box<dyn Fn(&[VectorId], &mut [f32]) + 'a>;
+type Distances<'a> = Box<dyn Fn(&[Slot], &mut [f32]) + 'a>;
 
 /// What was measured of one size of one family.
 struct Row {
@@ -151,7 +151,7 @@ fn measure<'a>(
 }
 
 /// The exact distances; of cosine the negated dot product over the vectors' lengths, which ranks alike.
-fn exact(metric: Metric, query: &[f32], base: MatrixView<'_, f32>, ids: &[VectorId], out: &mut [f32]) {
+fn exact(metric: Metric, query: &[f32], base: MatrixView<'_, f32>, ids: &[Slot], out: &mut [f32]) {
     let mut rows: [&[f32]; HOP] = [&[]; HOP];
     for (ids, out) in ids.chunks(HOP).zip(out.chunks_mut(HOP)) {
         rows.iter_mut().zip(ids).for_each(|(row, id)| *row = base.row(id.index()));
@@ -179,7 +179,7 @@ fn ranking<'a>(
     set: &Set<'_>,
     truth: &GroundTruth,
 ) -> ((f64, f64), f64, [usize; 2]) {
-    let ids: Vec<VectorId> = (0..set.base.len() as u32).map(VectorId::new).collect();
+    let ids: Vec<Slot> = (0..set.base.len() as u32).map(Slot::new).collect();
     let (mut errors, mut ranks) = (Vec::new(), Vec::new());
     let mut estimates = vec![0.0; ids.len()];
     for query in 0..set.queries.len() {
@@ -206,7 +206,7 @@ fn ranking<'a>(
 
 /// Nanoseconds per distance to vectors in random order.
 fn nanoseconds_per_distance(distances: &Distances<'_>, count: usize) -> f64 {
-    let ids: Vec<VectorId> = permutation(count, 1).into_iter().map(VectorId::new).collect();
+    let ids: Vec<Slot> = permutation(count, 1).into_iter().map(Slot::new).collect();
     let mut out = [0.0; HOP];
     let parts = ids.chunks_exact(HOPS * HOP);
     let best = shortest(parts.clone().cycle().take(PASSES * parts.len()), |hops| {

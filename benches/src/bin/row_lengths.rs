@@ -13,7 +13,7 @@
 
 use anyhow::{Context as _, Result};
 use jasper::{BuildParams, Device, Element, Index, Key, Metric, SearchParams, f16};
-use jasper_core::{MatrixView, VectorId, padded_len};
+use jasper_core::{MatrixView, Slot, padded_len};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -118,14 +118,14 @@ fn random_index<T: Element>(
     let mut neighbors = Vec::new();
     for (vertex, edges) in edges[..rows].iter().enumerate() {
         neighbors.clear();
-        neighbors.extend(edges.iter().map(|edge| VectorId::new(edge % rows as u32)));
+        neighbors.extend(edges.iter().map(|edge| Slot::new(edge % rows as u32)));
         if rows < ROWS {
             neighbors.sort_unstable();
             neighbors.dedup();
         }
-        neighbors.retain(|neighbor: &VectorId| neighbor.index() != vertex);
-        graph.adjacency_mut().set_neighbors(VectorId::from_index(vertex), &neighbors);
+        neighbors.retain(|neighbor: &Slot| neighbor.index() != vertex);
+        graph.adjacency_mut().set_neighbors(Slot::from_index(vertex), &neighbors);
     }
-    graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
+    graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
     Ok(Index::from_graph(graph)?)
 }

@@ -16,9 +16,9 @@ pub const MAX_VECTORS: usize = (1 << 31) - 1;
 /// Slots are internal to an index. Users name vectors by [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 #[repr(transparent)]
-pub struct VectorId(u32);
+pub struct Slot(u32);
 
-impl VectorId {
+impl Slot {
     /// The id of slot `index`.
     #[inline]
     pub const fn new(index: u32) -> Self {
@@ -48,7 +48,7 @@ impl VectorId {
     }
 }
 
-impl std::fmt::Display for VectorId {
+impl std::fmt::Display for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "slot {}", self.0)
     }

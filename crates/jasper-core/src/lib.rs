@@ -1,7 +1,7 @@
 //! The types that all other crates of Jasper share: elements, metrics, ids, matrix views, distances, parameters.
 //!
 //! ```
-//! use jasper_core::{Element, MatrixView, Metric, Neighbor, VectorId};
+//! use jasper_core::{Element, MatrixView, Metric, Neighbor, Slot};
 //!
 //! // A matrix of two rows, and the squared distance from a query to each.
 //! let rows = [1.0_f32, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0];
@@ -10,10 +10,10 @@
 //! let mut found: Vec<Neighbor> = view
 //!     .rows()
 //!     .enumerate()
-//!     .map(|(i, row)| Neighbor::new(squared_l2(&[0.0; 4], row), VectorId::new(i as u32)))
+//!     .map(|(i, row)| Neighbor::new(squared_l2(&[0.0; 4], row), Slot::new(i as u32)))
 //!     .collect();
 //! found.sort_unstable();
-//! assert_eq!(found[0].id(), VectorId::new(0));
+//! assert_eq!(found[0].id(), Slot::new(0));
 //! assert_eq!(found[1].distance(), 4.0);
 //! assert_eq!("cosine".parse::<Metric>()?, Metric::Cosine);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -25,7 +25,7 @@
 //! | --- | --- |
 //! | [`element`](Element) | coordinate types: f32, f16, u8, i8 |
 //! | [`metric`](Metric) | squared L2, inner product, cosine |
-//! | [`id`](VectorId) | internal slots and the user's keys |
+//! | [`id`](Slot) | internal slots and the user's keys |
 //! | [`matrix`](MatrixView) | row-major views with a stride; [`VectorSource`], what a build reads |
 //! | [`distance`] | dot products and squared distances, with SIMD chosen at run time |
 //! | [`neighbor`](Neighbor) | (distance, id) packed into one u64, with a total order |
@@ -52,7 +52,7 @@ pub mod synthetic;
 pub use bitset::BitSet;
 pub use device_error::DeviceError;
 pub use element::{Element, ElementKind};
-pub use id::{Key, MAX_VECTORS, NO_KEY, VectorId};
+pub use id::{Key, MAX_VECTORS, NO_KEY, Slot};
 pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, VectorSource, padded_len};
 pub use metric::{Metric, ParseMetricError};
 pub use neighbor::Neighbor;

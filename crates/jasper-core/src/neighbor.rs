@@ -1,6 +1,6 @@
 //! A candidate of a search, packed into one u64 with a total order.
 
-use crate::VectorId;
+use crate::Slot;
 
 /// A vertex with its distance from a query, ordered by (distance, id).
 ///
@@ -26,7 +26,7 @@ impl Neighbor {
     /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal
     /// distances have equal bits.
     #[inline]
-    pub fn new(distance: f32, id: VectorId) -> Self {
+    pub fn new(distance: f32, id: Slot) -> Self {
         debug_assert!(!distance.is_nan());
         Self(u64::from(ordered_bits(distance)) << 32 | u64::from(id.get()) << 1 | UNEXPANDED)
     }
@@ -39,8 +39,8 @@ impl Neighbor {
 
     /// The vertex.
     #[inline]
-    pub const fn id(self) -> VectorId {
-        VectorId::new(self.0 as u32 >> 1)
+    pub const fn id(self) -> Slot {
+        Slot::new(self.0 as u32 >> 1)
     }
 
     /// Whether no search has expanded the vertex yet.
@@ -107,7 +107,7 @@ mod tests {
         #[test]
         fn order_is_distance_then_id(a in any::<(f32, u32)>(), b in any::<(f32, u32)>()) {
             prop_assume!(!a.0.is_nan() && !b.0.is_nan());
-            let id = |x: u32| VectorId::new(x >> 1);
+            let id = |x: u32| Slot::new(x >> 1);
             let (x, y) = (Neighbor::new(a.0, id(a.1)), Neighbor::new(b.0, id(b.1)));
             let expected = a.0.partial_cmp(&b.0).unwrap().then(id(a.1).cmp(&id(b.1)));
             prop_assert_eq!(x.cmp(&y), expected);
@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn expanding_keeps_place_and_identity() {
-        let entry = Neighbor::new(-1.5, VectorId::new(7));
+        let entry = Neighbor::new(-1.5, Slot::new(7));
         assert!(entry.is_unexpanded() && !entry.expanded().is_unexpanded());
         assert!(entry.is_same(entry.expanded()));
         assert!(entry.expanded() < entry);
-        assert_eq!(Neighbor::new(0.0, VectorId::new(1)), Neighbor::new(-0.0, VectorId::new(1)));
+        assert_eq!(Neighbor::new(0.0, Slot::new(1)), Neighbor::new(-0.0, Slot::new(1)));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::sys::CUresult;
-use gpu_kernels::{Kernel, Launch};
+use gpu_kernels::{Kernel, LaunchConfig};
 use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
@@ -111,7 +111,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Ptx`], [`ErrorKind::UnknownKernel`].
     pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
-        let launch = Launch::linear(1, 1);
+        let launch = LaunchConfig::linear(1, 1);
         self.inner.kernels.prepare(self, &KernelId::of(kernel), launch).map(drop)
     }
 

@@ -2,7 +2,7 @@
 
 use cust::error::CudaError;
 use cust::sys::CUresult;
-use gpu_kernels::Launch;
+use gpu_kernels::LaunchConfig;
 use jasper_core::DeviceError;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 use jasper_vamana::{PlanError, SearchError, UpdateError};
@@ -113,7 +113,7 @@ pub enum ErrorKind {
         /// Name of the entry.
         kernel: String,
         /// The launch.
-        launch: Launch,
+        launch: LaunchConfig,
         /// The limit that it exceeds.
         limit: LaunchLimit,
     },

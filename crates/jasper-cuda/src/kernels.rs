@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cust::sys::CUfunction;
-use gpu_kernels::{Kernel, Launch, Specialization};
+use gpu_kernels::{Kernel, LaunchConfig, Specialization};
 use jasper_ptx::{Archive, specialize};
 
 use crate::Context;
@@ -37,7 +37,7 @@ impl KernelId {
         let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(&self.entry));
         let ptx = ptx.map_err(|_| ErrorKind::UnknownKernel { entry: self.entry.clone().into_owned() })?;
         Ok(match self.specialization {
-            Some(how) => specialize(&ptx, &how.constants, how.min_blocks(capability)),
+            Some(how) => specialize(&ptx, &how.constants, how.min_blocks_on(capability)),
             None => ptx,
         })
     }
@@ -48,7 +48,12 @@ type LoadedKernel = Mutex<Option<LoadedModule>>;
 
 impl Kernels {
     /// A kernel, ready for `launch`.
-    pub(crate) fn prepare(&self, context: &Context, id: &KernelId, launch: Launch) -> Result<CUfunction> {
+    pub(crate) fn prepare(
+        &self,
+        context: &Context,
+        id: &KernelId,
+        launch: LaunchConfig,
+    ) -> Result<CUfunction> {
         self.with(context, id, |kernel| kernel.prepare(context, &id.entry, launch))?
     }
 

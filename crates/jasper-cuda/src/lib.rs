@@ -31,11 +31,11 @@
 //! | [`exact_knn_on_device`] | exact nearest neighbors of vectors in host memory |
 //! | [`encode_on_device`] | quantization of vectors in host memory |
 //! | [`DeviceGraph`] | the copy of a graph in device memory |
-//! | [`MutableDeviceGraph`], [`SearchContexts`] | a graph that is updated in device memory while it is searched |
+//! | [`MirroredGraph`], [`DeviceSearcher`] | a graph that is updated in device memory while it is searched |
 //! | [`link_on_device`], [`DeviceExecutor`], [`KernelPreload`] | building graphs in device memory |
 //! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
 //! | [`PoolRetention`] | keeps freed device memory in the pool of the process |
-//! | [`median_time`], [`copy_bandwidth`], [`SearchContexts::profile`] | measurements |
+//! | [`median_time`], [`copy_bandwidth`], [`DeviceSearcher::profile`] | measurements |
 //! | [`Error`] | what failed, and what to do about it |
 //!
 //! Driver functions, the primary context and modules come from `cust`. Its streams synchronize with the null stream,
@@ -71,7 +71,7 @@ pub use encode::encode_on_device;
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
-pub use graph::{DeviceGraph, MutableDeviceGraph};
+pub use graph::{DeviceGraph, MirroredGraph};
 pub use jasper_driver::{Attempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError};
 pub use knn::{KnnError, exact_knn_on_device};
@@ -81,7 +81,7 @@ pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use ptx::Requirement;
-pub use search::{DeviceBatch, GraphView, SearchContexts, hit_from_device};
+pub use search::{DeviceBatch, DeviceSearcher, GraphView, hit_from_device};
 pub use stream::Stream;
 
 /// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.

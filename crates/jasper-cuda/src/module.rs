@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cust::function::FunctionAttribute;
 use cust::sys::{self, CUfunction, CUfunction_attribute};
-use gpu_kernels::Launch;
+use gpu_kernels::LaunchConfig;
 
 use crate::Context;
 use crate::error::{ErrorKind, LaunchLimit, Result, failure_of_cust};
@@ -72,7 +72,7 @@ impl LoadedModule {
     }
 
     /// The kernel `entry`, ready for `launch`.
-    pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: Launch) -> Result<CUfunction> {
+    pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: LaunchConfig) -> Result<CUfunction> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         if !functions.contains_key(entry) {
             functions.insert(entry.into(), self.find(context, entry)?);

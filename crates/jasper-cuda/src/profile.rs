@@ -7,12 +7,12 @@ use jasper_core::{Element, MatrixView};
 use jasper_data::ThreadPool;
 use jasper_vamana::{SearchCost, SearchError, SearchParams};
 
-use crate::{DeviceBatch, GraphView, PoolRetention, SearchContexts, Stream, median_time};
+use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
 
 /// Repetitions of a measurement.
 const TIMES: usize = 9;
 
-impl<T: Element> SearchContexts<T> {
+impl<T: Element> DeviceSearcher<T> {
     /// Measures a search with queries and results in device memory: the median time of the launches, measured with
     /// events, and hops and distances of each query, without those of the rerank. Arguments are those of
     /// [`Self::search`].
@@ -37,7 +37,7 @@ impl<T: Element> SearchContexts<T> {
         let (mut results, mut costs) = (stream.allocate(count * params.k)?, stream.allocate(count * 2)?);
         let launch = || {
             let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
-            self.launch(graph, pool, &stream, params, arrays)
+            self.enqueue(graph, pool, &stream, params, arrays)
         };
         let time = median_time(&stream, TIMES, || Ok(()), launch)?;
         let costs = stream.download(&costs)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 use cust::sys::{self, CUfunction, CUstream};
-use gpu_kernels::{Buffer as _, Kernel, Launch};
+use gpu_kernels::{Buffer as _, Kernel, LaunchConfig};
 
 use crate::error::{Error, Result};
 use crate::kernels::KernelId;
@@ -122,7 +122,7 @@ impl Stream {
         &self,
         module: &Module,
         entry: &str,
-        launch: Launch,
+        launch: LaunchConfig,
         args: &A,
     ) -> Result<()> {
         assert_eq!(
@@ -138,8 +138,8 @@ impl Stream {
 
     /// # Safety
     /// The same as for [`Self::launch_from`], and the launch was prepared.
-    unsafe fn queue<A: Copy>(&self, function: CUfunction, launch: Launch, args: &A) -> Result<()> {
-        let Launch { grid: (x, y), block, shared } = launch;
+    unsafe fn queue<A: Copy>(&self, function: CUfunction, launch: LaunchConfig, args: &A) -> Result<()> {
+        let LaunchConfig { grid: (x, y), block, shared } = launch;
         if x == 0 || y == 0 {
             return Ok(());
         }
@@ -363,7 +363,7 @@ impl gpu_kernels::Stream for Stream {
     }
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<()> {
-        let launch = kernel.launch(&args);
+        let launch = kernel.launch_config(&args);
         let id = KernelId::of(kernel);
         let function = self.context().kernels().prepare(self.context(), &id, launch)?;
         self.context().note_launch(&id.entry);

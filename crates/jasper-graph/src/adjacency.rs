@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use jasper_core::VectorId;
+use jasper_core::Slot;
 use jasper_core::distance::prefetch;
 
 use crate::Segments;
@@ -12,11 +12,11 @@ use crate::Segments;
 #[derive(Debug)]
 pub struct Adjacency {
     /// `(slots, max_degree)`; entries past the degree of a slot are meaningless.
-    pub(crate) table: Segments<VectorId>,
+    pub(crate) table: Segments<Slot>,
     /// `(slots, 1)`. A free slot has degree 0.
     pub(crate) degrees: Segments<u16>,
     /// The start points; empty only if no vertex was ever linked.
-    pub(crate) start_points: Vec<VectorId>,
+    pub(crate) start_points: Vec<Slot>,
     /// Vertices linked since reachability was last verified.
     pub(crate) unchecked: usize,
     /// Whether the start points were set since [`crate::Graph::take_changes`].
@@ -30,15 +30,15 @@ pub struct Adjacency {
 #[derive(Debug)]
 pub(crate) struct Undo {
     slots: usize,
-    start_points: Vec<VectorId>,
+    start_points: Vec<Slot>,
     unchecked: usize,
     /// Offset and length in `neighbors` of the old out-edges of a slot.
-    rows: HashMap<VectorId, (usize, u16)>,
-    neighbors: Vec<VectorId>,
+    rows: HashMap<Slot, (usize, u16)>,
+    neighbors: Vec<Slot>,
 }
 
 impl Undo {
-    fn save(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+    fn save(&mut self, slot: Slot, neighbors: &[Slot]) {
         if slot.index() < self.slots {
             self.rows.entry(slot).or_insert_with(|| {
                 self.neighbors.extend_from_slice(neighbors);
@@ -65,19 +65,19 @@ impl Adjacency {
     /// # Panics
     /// Panics if `slot` is out of range.
     #[inline]
-    pub fn neighbors(&self, slot: VectorId) -> &[VectorId] {
+    pub fn neighbors(&self, slot: Slot) -> &[Slot] {
         &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]
     }
 
     /// Prefetches the out-edges of a vertex.
     #[inline]
-    pub fn prefetch(&self, slot: VectorId) {
+    pub fn prefetch(&self, slot: Slot) {
         prefetch(self.table.row(slot.index()));
         prefetch(self.degrees.row(slot.index()));
     }
 
     /// Returns the vertices at which searches start. Empty if no vertex was ever linked.
-    pub fn start_points(&self) -> &[VectorId] {
+    pub fn start_points(&self) -> &[Slot] {
         &self.start_points
     }
 
@@ -100,7 +100,7 @@ impl Adjacency {
     ///
     /// # Panics
     /// Panics if there are more than `max_degree`.
-    pub fn set_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+    pub fn set_neighbors(&mut self, slot: Slot, neighbors: &[Slot]) {
         self.save_undo(slot);
         self.table.row_mut(slot.index())[..neighbors.len()].copy_from_slice(neighbors);
         self.degrees.set(slot.index(), neighbors.len() as u16);
@@ -111,7 +111,7 @@ impl Adjacency {
     ///
     /// # Panics
     /// Panics if the vertex would have more than `max_degree`.
-    pub fn append_neighbors(&mut self, slot: VectorId, neighbors: &[VectorId]) {
+    pub fn append_neighbors(&mut self, slot: Slot, neighbors: &[Slot]) {
         self.save_undo(slot);
         let degree = self.degrees.at(slot.index()) as usize;
         self.table.row_mut(slot.index())[degree..][..neighbors.len()].copy_from_slice(neighbors);
@@ -124,7 +124,7 @@ impl Adjacency {
     ///
     /// # Panics
     /// Panics inside a transaction, because these writes cannot be rolled back.
-    pub fn chunks_mut(&mut self) -> impl Iterator<Item = (&mut [VectorId], &mut [u16])> {
+    pub fn chunks_mut(&mut self) -> impl Iterator<Item = (&mut [Slot], &mut [u16])> {
         assert!(self.undo.is_none(), "writes from several threads cannot be rolled back");
         self.table.chunks_mut().zip(self.degrees.chunks_mut())
     }
@@ -138,7 +138,7 @@ impl Adjacency {
     }
 
     /// Sets the vertices at which searches start.
-    pub fn set_start_points(&mut self, start_points: Vec<VectorId>) {
+    pub fn set_start_points(&mut self, start_points: Vec<Slot>) {
         self.start_points = start_points;
         self.start_points_changed = true;
     }
@@ -165,7 +165,7 @@ impl Adjacency {
     }
 
     /// Replaces every id by its name in `renamed`, as large as the number of slots before a compaction.
-    pub(crate) fn rename(&mut self, renamed: &[VectorId]) {
+    pub(crate) fn rename(&mut self, renamed: &[Slot]) {
         for slot in 0..self.slots() {
             let degree = self.degrees.at(slot) as usize;
             self.table.row_mut(slot)[..degree].iter_mut().for_each(|id| *id = renamed[id.index()]);
@@ -174,7 +174,7 @@ impl Adjacency {
     }
 
     /// Removes the edges of a slot that is about to be free. Not undone by a rollback.
-    pub(crate) fn release(&mut self, slot: VectorId) {
+    pub(crate) fn release(&mut self, slot: Slot) {
         self.degrees.set(slot.index(), 0);
     }
 
@@ -206,7 +206,7 @@ impl Adjacency {
         self.unchecked = undo.unchecked;
     }
 
-    fn save_undo(&mut self, slot: VectorId) {
+    fn save_undo(&mut self, slot: Slot) {
         if let Some(undo) = &mut self.undo {
             undo.save(slot, &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]);
         }

@@ -1,6 +1,6 @@
 //! Checks the invariants of a graph, for mapped files, which were not validated, and for tests.
 
-use jasper_core::{Cancelled, Element, Key, NO_KEY, Progress, ProgressFn, Stage, VectorId, no_progress};
+use jasper_core::{Cancelled, Element, Key, NO_KEY, Progress, ProgressFn, Slot, Stage, no_progress};
 
 use crate::Graph;
 
@@ -32,28 +32,28 @@ const SLOTS_PER_REPORT: usize = 1 << 16;
 pub enum StructureFault {
     /// A degree above `max_degree`.
     #[error("{0} has degree {1}, above max_degree")]
-    Degree(VectorId, u16),
+    Degree(Slot, u16),
     /// An edge to a slot that is out of range.
     #[error("an edge of {0} leads to {1}, which does not exist")]
-    Beyond(VectorId, VectorId),
+    Beyond(Slot, Slot),
     /// An edge to a free slot.
     #[error("an edge of {0} leads to {1}, which has no vertex")]
-    ToFree(VectorId, VectorId),
+    ToFree(Slot, Slot),
     /// An edge from a vertex to itself.
     #[error("an edge of {0} leads to itself")]
-    ToItself(VectorId),
+    ToItself(Slot),
     /// Two edges to the same vertex.
     #[error("two edges of {0} lead to {1}")]
-    Twice(VectorId, VectorId),
+    Twice(Slot, Slot),
     /// A free slot with edges.
     #[error("{0} has edges but no vertex")]
-    FromFree(VectorId),
+    FromFree(Slot),
     /// A coordinate or squared norm that is not finite, or padding that is not zero.
     #[error("the vector of {0} is not finite, or its padding not zero")]
-    Vector(VectorId),
+    Vector(Slot),
     /// A start point that is out of range or free.
     #[error("start point {0} has no vertex")]
-    StartPoint(VectorId),
+    StartPoint(Slot),
     /// No start point, although there are edges.
     #[error("no start point, although there are edges")]
     NoStartPoint,
@@ -65,7 +65,7 @@ pub enum StructureFault {
     KeyDeleted(Key),
     /// The reserved key.
     #[error("{0} has the reserved key {NO_KEY}")]
-    KeyReserved(VectorId),
+    KeyReserved(Slot),
 }
 
 impl StructureReport {
@@ -100,7 +100,7 @@ impl<T: Element> Graph<T> {
     ) -> Result<StructureReport, Cancelled> {
         let mut report = StructureReport::default();
         let total = self.slots();
-        for slot in (0..total).map(VectorId::from_index) {
+        for slot in (0..total).map(Slot::from_index) {
             if slot.index().is_multiple_of(SLOTS_PER_REPORT) {
                 Progress { stage: Stage::Checking, done: slot.index(), total }.report(progress)?;
             }
@@ -118,7 +118,7 @@ impl<T: Element> Graph<T> {
         Ok(report)
     }
 
-    fn check_edges(&self, slot: VectorId, report: &mut StructureReport) {
+    fn check_edges(&self, slot: Slot, report: &mut StructureReport) {
         let degree = self.adjacency.degrees.at(slot.index());
         let row = self.adjacency.table.row(slot.index());
         if degree as usize > row.len() {
@@ -145,7 +145,7 @@ impl<T: Element> Graph<T> {
         }
     }
 
-    fn is_vector_sound(&self, slot: VectorId) -> bool {
+    fn is_vector_sound(&self, slot: Slot) -> bool {
         let row = if self.has_vectors() { self.vectors.padded(slot) } else { &[] };
         let (vector, padding) = row.split_at(row.len().min(self.dimension()));
         let norm = self.vectors.squared_norms.as_ref().map_or(0.0, |norms| norms.at(slot.index()));
@@ -204,16 +204,15 @@ mod tests {
         for key in 0..6 {
             let slot = graph.add_vector(&[1.0, 2.0, key as f32, 0.0], 1.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();
-            graph.adjacency_mut().set_neighbors(
-                slot,
-                &[VectorId::new((key as u32 + 1) % 5), VectorId::new((key as u32 + 2) % 5)],
-            );
+            graph
+                .adjacency_mut()
+                .set_neighbors(slot, &[Slot::new((key as u32 + 1) % 5), Slot::new((key as u32 + 2) % 5)]);
         }
         graph.keys_mut().delete(5).unwrap();
         graph.release_tombstones();
         graph.keys_mut().delete(4).unwrap();
-        graph.keys_mut().assign(9, VectorId::new(3)).unwrap();
-        graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
+        graph.keys_mut().assign(9, Slot::new(3)).unwrap();
+        graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
         graph
     }
 
@@ -229,7 +228,7 @@ mod tests {
     #[test]
     fn every_fault_is_found() {
         use StructureFault::*;
-        let id = VectorId::new;
+        let id = Slot::new;
         let cases: [(StructureFault, Damage<'_>); 13] = [
             (Degree(id(1), 4), &|g| g.adjacency.degrees.set(1, 4)),
             (Beyond(id(1), id(6)), &|g| g.adjacency.table.row_mut(1)[0] = id(6)),
@@ -260,7 +259,7 @@ mod tests {
     fn many_faults_are_counted_and_few_reported() {
         let mut graph = graph();
         for slot in 0..5 {
-            graph.adjacency.table.row_mut(slot).fill(VectorId::new(7));
+            graph.adjacency.table.row_mut(slot).fill(Slot::new(7));
             graph.adjacency.degrees.set(slot, 3);
         }
         let report = graph.check_structure();

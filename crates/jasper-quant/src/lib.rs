@@ -1,7 +1,7 @@
 //! Vector quantization: codes of a few bits per coordinate, and distances estimated from them.
 //!
 //! ```
-//! use jasper_core::{MatrixView, Metric, VectorId, synthetic::Clusters};
+//! use jasper_core::{MatrixView, Metric, Slot, synthetic::Clusters};
 //! use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, Scales};
 //!
 //! let set = Clusters::new(96, 1);
@@ -16,7 +16,7 @@
 //!
 //! // Estimated distances to vectors 7 and 3, without reading the vectors.
 //! let mut estimates = [0.0; 2];
-//! quantizer.query(&query).estimate(&codes, &[VectorId::new(7), VectorId::new(3)], &mut estimates);
+//! quantizer.query(&query).estimate(&codes, &[Slot::new(7), Slot::new(3)], &mut estimates);
 //! let exact: f32 = rows.row(7).iter().zip(&query).map(|(x, y)| (x - y).powi(2)).sum();
 //! assert!((estimates[0] / exact - 1.0).abs() < 0.05);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::VectorId;
+use jasper_core::Slot;
 use jasper_core::distance::Level;
 
 use crate::factors::Units;
@@ -118,12 +118,12 @@ impl QueryCode {
     ///
     /// # Panics
     /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
-    pub fn estimate(&self, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
+    pub fn estimate(&self, codes: &Codes, ids: &[Slot], out: &mut [f32]) {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
 
     /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[VectorId], out: &mut [f32]) {
+    pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[Slot], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);

@@ -11,12 +11,12 @@
 //! alone, not on the number of threads.
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, VectorId, VectorSource};
+use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
 use jasper_graph::{Graph, SavedVectors, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildShape, Checkpoints, CpuExecutor, Exclusive, Existing, InsertReport, LinkProgress, MemoryPlan,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan, OnConflict,
     SearchCost, UpdateError, free_host_memory, start,
 };
 
@@ -26,7 +26,7 @@ pub struct Ingested<T: 'static> {
     /// The graph of the vectors under their keys. Its only start point is the medoid, or none if there are no vectors.
     pub graph: Graph<T>,
     /// All vertices but the medoid, shuffled.
-    pub order: Vec<VectorId>,
+    pub order: Vec<Slot>,
 }
 
 /// A graph whose vertices are linked.
@@ -51,14 +51,14 @@ impl<T: Element> Linked<T> {
     pub fn finish(self) -> (Graph<T>, InsertReport) {
         let Self { graph, reconnected, cost } = self;
         // `shared` counts live keys that share the vertex of an earlier one: vectors identical to an earlier vector.
-        let (keys, identical) = (graph.keys().len(), graph.keys().shared());
-        (graph, InsertReport { keys, identical, reconnected, cost })
+        let (keys, duplicates) = (graph.keys().len(), graph.keys().shared());
+        (graph, InsertReport { keys, duplicates, reconnected, cost })
     }
 }
 
 /// Builds a graph over `vectors` on the CPU, under the given keys or the row numbers.
 ///
-/// [`BuildShape::plan_on_host`] predicts the memory that this takes.
+/// [`BuildSpec::plan_on_host`] predicts the memory that this takes.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
@@ -92,15 +92,15 @@ pub fn ingest<T: Element>(
 ) -> Result<Ingested<T>, UpdateError> {
     let mut graph = Graph::new(metric, vectors.dimension(), params).map_err(VectorError::from)?;
     if let Some(keys) = keys {
-        check_keys(executor, &graph, keys, vectors.len(), Existing::Refuse)?;
+        check_keys(executor, &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }
     let slots = add_vectors(executor, &mut Exclusive(&mut graph), vectors, progress)?;
     for (row, &slot) in slots.iter().enumerate() {
         graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
     }
     drop(slots);
-    let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(VectorId::new).collect();
-    let (medoid, mut order): (_, Vec<VectorId>) = executor.pool().join(|| start::medoid(&graph), shuffled);
+    let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(Slot::new).collect();
+    let (medoid, mut order): (_, Vec<Slot>) = executor.pool().join(|| start::medoid(&graph), shuffled);
     if let Some(medoid) = medoid {
         graph.adjacency_mut().set_start_points(vec![medoid]);
         order.retain(|&slot| slot != medoid);
@@ -122,7 +122,7 @@ pub fn link_on_host<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    let resumed = executor.pool().install(|| LinkProgress::resume(&mut graph, &order, checkpoints))?;
+    let resumed = executor.pool().install(|| BulkLinker::resume(&mut graph, &order, checkpoints))?;
     let sketches = affordable_sketches(&graph).min(order.len());
     graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
     let mut linked = resumed.run(executor, graph, progress)?;
@@ -133,7 +133,7 @@ pub fn link_on_host<T: Element>(
 /// The number of vectors that a build sketches: as many as are planned for and fit into the memory that the edges leave
 /// free.
 fn affordable_sketches<T: Element>(graph: &Graph<T>) -> usize {
-    let shape = BuildShape::of(graph);
+    let shape = BuildSpec::of(graph);
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);
     shape.sketches::<T>().0.min(shape.sketches_within::<T>(left).0)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jasper_core::{BuildParams, Element, Metric, VectorId};
+use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 use rayon::prelude::*;
 
@@ -206,7 +206,7 @@ const SLOTS_PER_TASK: usize = 1 << 14;
 fn rows_checksum<T: Element>(graph: &Graph<T>) -> u32 {
     let checksum_of = |task: usize| {
         let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
-        slots.map(VectorId::from_index).fold(0, |checksum, slot| {
+        slots.map(Slot::from_index).fold(0, |checksum, slot| {
             crc32c::crc32c_append(checksum, bytemuck::cast_slice(graph.vectors().padded(slot)))
         })
     };

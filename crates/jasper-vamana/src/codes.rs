@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage, VectorId, no_progress};
+use jasper_core::{Element, MatrixView, Progress, ProgressFn, Slot, Stage, no_progress};
 use jasper_graph::{CodeBlock, Codes, Graph};
 use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
 use rayon::prelude::*;
@@ -96,9 +96,9 @@ pub fn code_report<T: Element>(
 ) -> Result<Option<CodeReport>, UpdateError> {
     let Some(codes) = graph.vectors().codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
     let retrained = train(executor, graph, codes.quantizer().quantization())?;
-    let vertices: Vec<VectorId> = sample(graph).take(REPORT_VERTICES).collect();
+    let vertices: Vec<Slot> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
-        let errors = |&vertex: &VectorId| Errors::new(graph, quantizer, vertex);
+        let errors = |&vertex: &Slot| Errors::new(graph, quantizer, vertex);
         let errors: Vec<Errors> = executor.pool().install(|| vertices.par_iter().map(errors).collect());
         errors.into_iter().fold(Errors::default(), Errors::plus).relative()
     };
@@ -116,7 +116,7 @@ struct Errors {
 
 impl Errors {
     /// The errors of a vertex and its neighbors, quantized by `quantizer`.
-    fn new<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: VectorId) -> Self {
+    fn new<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Slot) -> Self {
         let neighbors = graph.adjacency().neighbors(vertex);
         let mut exact = vec![0.0; neighbors.len()];
         graph.vectors().scorer(graph.vectors().padded(vertex)).score(neighbors, &mut exact);
@@ -157,9 +157,9 @@ impl Errors {
 }
 
 /// Live vertices in a random order.
-fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = VectorId> {
+fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
     let slots = permutation(graph.slots(), graph.params().seed());
-    slots.into_iter().map(VectorId::new).filter(|&slot| graph.keys().is_live(slot))
+    slots.into_iter().map(Slot::new).filter(|&slot| graph.keys().is_live(slot))
 }
 
 /// Trains a quantizer of this kind on a sample of the vectors of `graph`.

@@ -1,6 +1,6 @@
 //! Compaction: moves vertices into free slots and releases the memory after them.
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 use jasper_graph::{Graph, VectorError};
 
 /// Statistics of a compaction.
@@ -30,9 +30,9 @@ pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, Vector
 }
 
 /// The number of slots that remain, and the moves that leave no free slot among them: pairs (from, to), both ascending.
-pub fn moves<T: Element>(graph: &Graph<T>) -> (usize, Vec<(VectorId, VectorId)>) {
+pub fn moves<T: Element>(graph: &Graph<T>) -> (usize, Vec<(Slot, Slot)>) {
     let kept = graph.slots() - graph.keys().free();
-    let free = (0..kept).map(VectorId::from_index).filter(|&slot| graph.keys().is_free(slot));
-    let beyond = (kept..graph.slots()).map(VectorId::from_index).filter(|&slot| !graph.keys().is_free(slot));
+    let free = (0..kept).map(Slot::from_index).filter(|&slot| graph.keys().is_free(slot));
+    let beyond = (kept..graph.slots()).map(Slot::from_index).filter(|&slot| !graph.keys().is_free(slot));
     (kept, beyond.zip(free).collect())
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::{BitSet, Element, VectorId};
+use jasper_core::{BitSet, Element, Slot};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -19,7 +19,7 @@ impl Reached {
     }
 
     /// All slots below `slots`, without `others`.
-    pub(crate) fn all_but(slots: usize, others: &[VectorId]) -> Self {
+    pub(crate) fn all_but(slots: usize, others: &[Slot]) -> Self {
         let mut words = vec![u32::MAX; slots.div_ceil(32)];
         others.iter().for_each(|slot| words[slot.index() / 32] &= !(1 << (slot.index() % 32)));
         Self::from_words(words)
@@ -36,13 +36,13 @@ impl Reached {
     }
 
     /// Whether the slot is in the set.
-    pub fn contains(&self, slot: VectorId) -> bool {
+    pub fn contains(&self, slot: Slot) -> bool {
         self.0[slot.index() / 32].load(Relaxed) >> (slot.index() % 32) & 1 == 1
     }
 
     /// Adds a slot; returns false if it was present. Reads first, because most slots are present, and a load is cheaper
     /// than an atomic update.
-    pub(crate) fn insert(&self, slot: VectorId) -> bool {
+    pub(crate) fn insert(&self, slot: Slot) -> bool {
         let bit = 1 << (slot.index() % 32);
         !self.contains(slot) && self.0[slot.index() / 32].fetch_or(bit, Relaxed) & bit == 0
     }
@@ -50,7 +50,7 @@ impl Reached {
 
 /// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
 /// Reads every row once, in the current rayon pool.
-pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
+pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
     let start = graph.adjacency().start_points().first();
     let reached = start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start));
     unreached(graph, &reached, |graph, slot| graph.keys().is_live(slot))
@@ -60,7 +60,7 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<VectorId> {
 ///
 /// Sweeps over all slots in order, so that rows are read sequentially, until a sweep expands few vertices. Then follows
 /// the edges of the remaining ones one by one.
-pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: VectorId) -> Reached {
+pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
     let reached = Reached::new(graph.slots());
     reached.insert(start);
     let mut expanded = vec![0_u32; reached.0.len()];
@@ -75,7 +75,7 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: VectorId) -> Reache
                 *expanded |= unexpanded;
                 count += unexpanded.count_ones() as usize;
                 while unexpanded != 0 {
-                    let slot = VectorId::from_index(word * 32 + unexpanded.trailing_zeros() as usize);
+                    let slot = Slot::from_index(word * 32 + unexpanded.trailing_zeros() as usize);
                     for &neighbor in graph.adjacency().neighbors(slot) {
                         reached.insert(neighbor);
                     }
@@ -94,8 +94,8 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: VectorId) -> Reache
         before = count;
     }
     let unexpanded = reached.0.iter().zip(&expanded).map(|(reached, done)| reached.load(Relaxed) & !done);
-    let mut stack: Vec<VectorId> =
-        BitSet::from_words(unexpanded.collect()).iter().map(VectorId::from_index).collect();
+    let mut stack: Vec<Slot> =
+        BitSet::from_words(unexpanded.collect()).iter().map(Slot::from_index).collect();
     while let Some(slot) = stack.pop() {
         stack.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
     }
@@ -113,11 +113,11 @@ const WORDS_PER_TASK: usize = 16;
 pub(crate) fn unreached<T: Element>(
     graph: &Graph<T>,
     reached: &Reached,
-    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
-) -> Vec<VectorId> {
+    wanted: impl Fn(&Graph<T>, Slot) -> bool,
+) -> Vec<Slot> {
     // Nearly all words have all bits set and are skipped as a whole.
     let unreached = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
-    let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(VectorId::from_index);
+    let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(Slot::from_index);
     slots.filter(|&slot| !graph.keys().is_free(slot) && wanted(graph, slot)).collect()
 }
 
@@ -134,12 +134,12 @@ mod tests {
         let mut graph = Graph::<u8>::new(Metric::L2, 1, BuildParams::default()).unwrap();
         graph.add_vectors(vertices, |blocks| drop(blocks)).unwrap();
         let mut rng = jasper_core::synthetic::rng(seed);
-        for slot in (0..vertices).map(VectorId::from_index) {
+        for slot in (0..vertices).map(Slot::from_index) {
             let degree = rng.random_range(0..3);
             let to: BTreeSet<_> = (0..degree).map(|_| rng.random_range(0..vertices)).collect();
             graph
                 .adjacency_mut()
-                .set_neighbors(slot, &to.into_iter().map(VectorId::from_index).collect::<Vec<_>>());
+                .set_neighbors(slot, &to.into_iter().map(Slot::from_index).collect::<Vec<_>>());
         }
         graph
     }
@@ -148,7 +148,7 @@ mod tests {
         #[test]
         fn what_paths_lead_to_is_reached_and_nothing_else(vertices in 1_usize..3000, seed: u64) {
             let graph = graph(vertices, seed);
-            let start = VectorId::from_index(seed as usize % vertices);
+            let start = Slot::from_index(seed as usize % vertices);
             let (mut known, mut open) = (BTreeSet::from([start]), vec![start]);
             while let Some(slot) = open.pop() {
                 open.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| known.insert(neighbor)));

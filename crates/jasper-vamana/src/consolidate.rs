@@ -26,7 +26,7 @@ use jasper_graph::Graph;
 use crate::pipeline::update;
 use crate::reconnect::reconnect;
 use crate::start::live_start_points;
-use crate::{Executor, GraphLock, MutableGraph, SearchCost, UpdateError, transaction};
+use crate::{Executor, GraphAccess, MutableGraph, SearchCost, UpdateError, transaction};
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +49,7 @@ pub struct ConsolidateReport {
 /// Returns [`UpdateError`]; the graph is unchanged.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
+    graph: &mut impl GraphAccess<E::Graph>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, UpdateError> {
     let freed = graph.read(|graph| graph.host().keys().tombstones());
@@ -64,7 +64,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         executor.prepare(graph, &[], distances).map_err(UpdateError::device)?;
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
-        let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
+        let vertices = graph.read(|graph| executor.lists_to_repair(graph)).map_err(UpdateError::device)?;
         let (mut cost, mut done) = (SearchCost::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(progress)?;

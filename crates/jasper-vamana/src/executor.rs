@@ -1,11 +1,11 @@
 //! The steps of the batch pipeline. The CPU and CUDA devices implement them with the same results, except that sums of
 //! floats round differently on a device.
 
-use jasper_core::{DeviceError, Element, Neighbor, VectorId};
+use jasper_core::{DeviceError, Element, Neighbor, Slot};
 
 use crate::connectivity::Reached;
 use crate::pipeline::Duplicates;
-use crate::{GraphLock, MutableGraph, SearchCost};
+use crate::{GraphAccess, MutableGraph, SearchCost};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
@@ -44,8 +44,8 @@ pub trait Executor<T: Element> {
     /// Errors of the device.
     fn prepare(
         &self,
-        _graph: &mut impl GraphLock<Self::Graph>,
-        _new: &[VectorId],
+        _graph: &mut impl GraphAccess<Self::Graph>,
+        _new: &[Slot],
         _distances: u64,
     ) -> Result<(), Self::Error> {
         Ok(())
@@ -56,7 +56,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn search(&self, graph: &Self::Graph, chunk: &[VectorId]) -> Result<Self::Candidates, Self::Error>;
+    fn search(&self, graph: &Self::Graph, chunk: &[Slot]) -> Result<Self::Candidates, Self::Error>;
 
     /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
     /// need it: they deduplicate vectors while reading them.
@@ -130,20 +130,20 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<VectorId>, Self::Error>;
+    fn lists_to_repair(&self, graph: &Self::Graph) -> Result<Vec<Slot>, Self::Error>;
 
-    /// The rows of some [rows to repair](Self::rows_to_repair), in which live neighbors of tombstones replace the
+    /// The rows of some [rows to repair](Self::lists_to_repair), in which live neighbors of tombstones replace the
     /// tombstones. Reads only rows of tombstones and of `vertices`.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn repair_rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Self::Updates, Self::Error>;
+    fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::Updates, Self::Error>;
 
     /// All slots that paths from `start` lead to, itself included. Each of their rows is read once.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn reachable(&self, graph: &Self::Graph, start: VectorId) -> Result<Reached, Self::Error>;
+    fn reachable(&self, graph: &Self::Graph, start: Slot) -> Result<Reached, Self::Error>;
 
     /// For each vertex, the nearest candidate in `reached` whose row is not full, with its distance. Vertices without
     /// such a candidate are left out.
@@ -155,23 +155,23 @@ pub trait Executor<T: Element> {
         graph: &Self::Graph,
         candidates: Self::Candidates,
         reached: &Reached,
-    ) -> Result<Vec<(VectorId, Neighbor)>, Self::Error>;
+    ) -> Result<Vec<(Slot, Neighbor)>, Self::Error>;
 
     /// Copies of the rows of some vertices.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn rows(&self, graph: &Self::Graph, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Self::Error>;
+    fn rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Self::Error>;
 
     /// Updates that set the rows of some distinct vertices.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn row_updates(
+    fn edge_updates(
         &self,
         graph: &Self::Graph,
-        vertices: &[VectorId],
-        rows: &[Vec<VectorId>],
+        vertices: &[Slot],
+        rows: &[Vec<Slot>],
     ) -> Result<Self::Updates, Self::Error>;
 
     /// Brings the edges of the [host's graph](MutableGraph::host) up to date.
@@ -203,9 +203,9 @@ pub struct PeerSampling {
     /// [chunks](Executor::SEARCH_CHUNK), which batches of inserts do not have, it must divide the size of a chunk.
     pub group: usize,
     /// One of this many peers is compared in the first round. At least 1; with 1, the first round compares all.
-    pub every: usize,
+    pub stride: usize,
     /// Additional peers of every `every` in the second round.
-    pub more: usize,
+    pub second_round: usize,
 }
 
 impl PeerSampling {
@@ -219,11 +219,11 @@ impl PeerSampling {
 
     /// The positions, in a group of `len`, of the peers that a `round` compares a vertex with.
     pub fn positions(&self, round: usize, len: usize) -> impl Iterator<Item = usize> + use<> {
-        let every = self.every;
-        let ends = [0, 1, (1 + self.more).min(every), every];
+        let stride = self.stride;
+        let ends = [0, 1, (1 + self.second_round).min(stride), stride];
         let (from, to) = (ends[round], ends[round + 1]);
-        (0..len).step_by(every).enumerate().flat_map(move |(number, first)| {
-            let run = every.min(len - first);
+        (0..len).step_by(stride).enumerate().flat_map(move |(number, first)| {
+            let run = stride.min(len - first);
             // Each run has a pseudo-random offset, which is the same on devices.
             let start = ((number as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
             (from.min(run)..to.min(run)).map(move |i| first + (start + i) % run)

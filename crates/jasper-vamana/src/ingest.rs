@@ -5,15 +5,15 @@ use std::io;
 use std::ops::Range;
 
 use jasper_core::{
-    Element, Key, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource, padded_len,
+    Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, VectorSource, padded_len,
 };
 use jasper_graph::{Graph, KeyError, check_vector, prepare_in_place, prepare_vector, stores_as_given};
 use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
 use crate::dedup::DedupTable;
-use crate::insert::Existing;
-use crate::{Executor, GraphLock, MutableGraph, UpdateError};
+use crate::insert::OnConflict;
+use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Checks that there is one key per vector, that keys are distinct, and that new vectors may have them.
 pub(crate) fn check_keys<T: Element, E: Executor<T>>(
@@ -21,13 +21,13 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
     graph: &Graph<T>,
     keys: &[Key],
     vectors: usize,
-    existing: Existing,
+    on_conflict: OnConflict,
 ) -> Result<(), UpdateError> {
     if keys.len() != vectors {
         return Err(UpdateError::KeyCount { keys: keys.len(), vectors });
     }
     let refusal = |&key: &Key| match graph.keys().check_unused(key) {
-        Err(KeyError::Exists(_)) if existing == Existing::Replace => None,
+        Err(KeyError::Exists(_)) if on_conflict == OnConflict::Replace => None,
         result => result.err(),
     };
     executor.install(|| {
@@ -59,10 +59,10 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
 /// The [table](DedupTable) leads from a hash of the content of a vector to the first vector with that content.
 pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
+    graph: &mut impl GraphAccess<E::Graph>,
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Vec<VectorId>, UpdateError> {
+) -> Result<Vec<Slot>, UpdateError> {
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
     let mut slots = Vec::with_capacity(total);
     let table = executor.install(|| DedupTable::new(total));
@@ -81,7 +81,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
 /// Temporary memory for ingesting `vectors` of `bytes` in total: the table of first vectors, the slots, and the staging
 /// buffer.
 pub(crate) fn ingest_bytes(vectors: usize, bytes: usize) -> usize {
-    DedupTable::bytes(vectors) + vectors * size_of::<VectorId>() + 2 * STAGING_BYTES.min(bytes)
+    DedupTable::bytes(vectors) + vectors * size_of::<Slot>() + 2 * STAGING_BYTES.min(bytes)
 }
 
 /// Bytes of vectors as read, and as many bytes of vectors as stored. If both forms are equal, twice as many are read at
@@ -237,7 +237,7 @@ impl<'a, T: Element> StagingBuffer<'a, T> {
         &self,
         graph: &mut Graph<T>,
         table: &DedupTable,
-        slots: &mut Vec<VectorId>,
+        slots: &mut Vec<Slot>,
     ) -> Result<(), UpdateError> {
         let vector = |number: usize| match number.checked_sub(self.range.start) {
             Some(index) => self.vector(index),
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<VectorId>), UpdateError> {
+    fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<Slot>), UpdateError> {
         let executor = CpuExecutor::new(3).unwrap();
         let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
         let slots = add_vectors(&executor, &mut Exclusive(&mut graph), rows, &mut no_progress)?;
@@ -325,10 +325,10 @@ mod tests {
         let view = MatrixView::new(&rows, 2).unwrap();
         let mut known = HashMap::new();
         let mut slot_of = |row| {
-            let next = VectorId::from_index(known.len());
+            let next = Slot::from_index(known.len());
             *known.entry(row).or_insert(next)
         };
-        let expected: Vec<VectorId> = view.rows().map(&mut slot_of).collect();
+        let expected: Vec<Slot> = view.rows().map(&mut slot_of).collect();
         for rows in [&view as &dyn VectorSource<u8>, &Serial(view)] {
             let (graph, slots) = add(rows).unwrap();
             assert!(slots == expected);

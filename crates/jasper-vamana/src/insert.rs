@@ -18,13 +18,13 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
-use crate::{Executor, GraphLock, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
+use crate::{Executor, GraphAccess, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
 
 /// Statistics of a bulk build or an insert.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ pub struct InsertReport {
     pub keys: usize,
     /// Vectors identical to another, whose vertex they share. Under inner products, inserting a short vector that is
     /// already in the index may add a vertex, because the search for it leads to longer ones.
-    pub identical: usize,
+    pub duplicates: usize,
     /// Vertices that were unreachable, or under inner products had no edge from a neighbor, and were given an edge.
     pub reconnected: usize,
     /// Operations performed.
@@ -44,7 +44,7 @@ pub struct InsertReport {
 
 /// What an insert does with a key that is already in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum OnConflict {
     /// Refuse the call.
     Refuse,
     /// Delete the old vector of the key when the new one is linked.
@@ -56,12 +56,12 @@ const BATCH: usize = 16_384;
 /// Vectors keep the caller's order. If it is sorted, each must be compared with all of its batch
 /// (docs/src/experiments.md#insert-batch-size). Most inputs are unsorted: if a sample of one in 32 adds no candidate,
 /// or one in 8 no second candidate, the others would add little.
-const PEERS: PeerSampling = PeerSampling { group: BATCH, every: 32, more: 3 };
+const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_round: 3 };
 /// Otherwise executors with different chunks would build different graphs.
 const _: () = assert!(BATCH <= crate::cpu::SEARCH_CHUNK);
 /// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
 /// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
-const MIN_BATCH_BOUND: usize = 512;
+const UNBOUNDED_BATCH: usize = 512;
 const BATCH_SHARE: usize = 8;
 
 /// An insert ends with a check of reachability once one vertex in this many is *unchecked*, that is, added since the
@@ -77,15 +77,15 @@ const fn check_share(metric: Metric) -> usize {
 /// Returns [`UpdateError`]; the graph is unchanged.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
+    graph: &mut impl GraphAccess<E::Graph>,
     vectors: &dyn VectorSource<T>,
     keys: &[Key],
-    existing: Existing,
+    on_conflict: OnConflict,
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, UpdateError> {
     graph.read(|graph| {
         graph.host().require_vectors()?;
-        check_keys(executor, graph.host(), keys, vectors.len(), existing)?;
+        check_keys(executor, graph.host(), keys, vectors.len(), on_conflict)?;
         let (given, expected) = (vectors.dimension(), graph.host().dimension());
         if given != expected {
             return Err(UpdateError::Vector(VectorError::Dimension { row: 0, given, expected }));
@@ -96,7 +96,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
-                if existing == Existing::Replace {
+                if on_conflict == OnConflict::Replace {
                     // Deleting fails for a new key, which is expected.
                     let _ = host.keys_mut().delete(key);
                 }
@@ -111,10 +111,10 @@ pub fn insert<T: Element, E: Executor<T>>(
 /// Stores and links the vectors; returns the vertex of each.
 fn store_and_link<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
+    graph: &mut impl GraphAccess<E::Graph>,
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Vec<VectorId>, InsertReport), UpdateError> {
+) -> Result<(Vec<Slot>, InsertReport), UpdateError> {
     let mut slots = add_vectors(executor, graph, vectors, progress)?;
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut order = slots.clone();
@@ -147,7 +147,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         done += batch.len();
     }
     Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-    let linked: Vec<VectorId> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
+    let linked: Vec<Slot> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
     let finish_linking = |host: &mut Graph<T>| {
         duplicates.keys().for_each(|&slot| host.release(slot));
         start::add_start_points(host, &linked);
@@ -169,7 +169,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         graph.change(|host| host.adjacency_mut().set_unchecked(unchecked)).map_err(UpdateError::device)?;
         reconnected
     };
-    Ok((slots, InsertReport { keys: vectors.len(), identical, reconnected, cost }))
+    Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
@@ -180,14 +180,14 @@ fn distances_per_link(params: &BuildParams) -> u64 {
 
 /// The batches of an insert of `order` into a graph of `before` vertices. They grow with the graph. The last ones have
 /// the same size, because a small last batch would leave a device idle.
-fn batches(order: &[VectorId], before: usize) -> impl Iterator<Item = &[VectorId]> {
+fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
     let mut linked = 0;
     std::iter::from_fn(move || {
         let (vertices, left) = (before + linked, order.len() - linked);
         if left == 0 {
             return None;
         }
-        let max_len = vertices.min(MIN_BATCH_BOUND.max(vertices / BATCH_SHARE)).min(BATCH);
+        let max_len = vertices.min(UNBOUNDED_BATCH.max(vertices / BATCH_SHARE)).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])

@@ -21,7 +21,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `bulk`: [`ingest`], [`link_on_host`], [`bulk_build`] | building a graph in three steps |
-//! | `link_progress`: [`LinkProgress`] | the loop of a bulk build over its batches |
+//! | `link_progress`: [`BulkLinker`] | the loop of a bulk build over its batches |
 //! | [`insert`], [`consolidate`], [`compact`] | changing a graph |
 //! | [`pipeline`] | linking one batch |
 //! | [`executor`](Executor) | the trait with the steps of a batch |
@@ -79,16 +79,18 @@ pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::Filter;
-pub use insert::{Existing, InsertReport, insert};
-pub use link_progress::{LinkProgress, largest_batch};
+pub use insert::{InsertReport, OnConflict, insert};
+pub use link_progress::{BulkLinker, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
-    BuildShape, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,
+    BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,
     free_host_memory,
 };
-pub use mutable::{Exclusive, GraphLock, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
+pub use mutable::{
+    Exclusive, GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges,
+};
 pub use plan::{SearchPlan, Strategy};
 pub use platform::{DistanceCost, Platform, ProductCost};
 pub use quantized_linking::{ByteRounding, LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
-pub use tuned::{TunedLaunch, TunedSearch};
+pub use tuned::{SearchConfig, TunedSearch};

@@ -1,20 +1,20 @@
 //! The loop of a bulk build over the batches of its vertices, with progress and checkpoints.
 
-use jasper_core::{BuildParams, Element, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{BuildParams, Element, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    CheckpointError, Checkpoints, Exclusive, Executor, GraphLock, Linked, MutableGraph, SearchCost,
+    CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph, SearchCost,
     UpdateError, start,
 };
 
 /// The progress of a bulk build: its vertices in the order of linking, and how many of them are linked.
 #[derive(Debug)]
-pub struct LinkProgress<'a> {
-    order: &'a [VectorId],
+pub struct BulkLinker<'a> {
+    order: &'a [Slot],
     linked: usize,
     cost: SearchCost,
     writer: Option<CheckpointWriter<'a>>,
@@ -22,7 +22,7 @@ pub struct LinkProgress<'a> {
 
 /// Batches up to this size may be as large as the graph before them. While a graph is small, searches visit most of its
 /// vertices, whatever the batch.
-const MIN_BATCH_BOUND: usize = 256;
+const UNBOUNDED_BATCH: usize = 256;
 
 /// The largest batch of a build of `vertices`.
 pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
@@ -31,10 +31,10 @@ pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
 
 /// The size of the batch that follows `linked` vertices.
 fn batch_after(linked: usize, params: &BuildParams) -> usize {
-    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(MIN_BATCH_BOUND))
+    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(UNBOUNDED_BATCH))
 }
 
-impl<'a> LinkProgress<'a> {
+impl<'a> BulkLinker<'a> {
     /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
     /// linked. Uses the threads of the current pool.
     ///
@@ -44,7 +44,7 @@ impl<'a> LinkProgress<'a> {
     /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
     pub fn resume<T: Element>(
         graph: &mut Graph<T>,
-        order: &'a [VectorId],
+        order: &'a [Slot],
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{PoisonError, RwLock};
 
-use jasper_core::{DeviceError, Element, VectorId};
+use jasper_core::{DeviceError, Element, Slot};
 use jasper_graph::Graph;
 
 use crate::Executor;
@@ -80,7 +80,7 @@ impl<T: Element> MutableGraph for Graph<T> {
 ///
 /// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to a [`SharedGraph`] that searches
 /// share, and by [`Transaction`].
-pub trait GraphLock<G: MutableGraph> {
+pub trait GraphAccess<G: MutableGraph> {
     /// Runs `read` on the graph.
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
 
@@ -100,7 +100,7 @@ pub trait GraphLock<G: MutableGraph> {
 #[derive(Debug)]
 pub struct Exclusive<'a, G>(pub &'a mut G);
 
-impl<G: MutableGraph> GraphLock<G> for Exclusive<'_, G> {
+impl<G: MutableGraph> GraphAccess<G> for Exclusive<'_, G> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         read(self.0)
     }
@@ -138,7 +138,7 @@ impl<G> SharedGraph<G> {
     }
 }
 
-impl<G: MutableGraph> GraphLock<G> for &SharedGraph<G> {
+impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         SharedGraph::read(self, read)
     }
@@ -155,7 +155,7 @@ pub struct Transaction<'a, L> {
     is_open: bool,
 }
 
-impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
+impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         self.graph.read(read)
     }
@@ -176,7 +176,7 @@ impl<G: MutableGraph, L: GraphLock<G>> GraphLock<G> for Transaction<'_, L> {
 ///
 /// # Errors
 /// Those of `work` and of the device.
-pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E: From<DeviceError>>(
+pub fn transaction<G: MutableGraph, L: GraphAccess<G>, R, E: From<DeviceError>>(
     graph: &mut L,
     work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, E>,
 ) -> Result<R, E> {
@@ -189,13 +189,13 @@ pub fn transaction<G: MutableGraph, L: GraphLock<G>, R, E: From<DeviceError>>(
 /// Those of the device; `work` may then not have been called.
 pub fn without_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    vertices: &[VectorId],
+    graph: &mut impl GraphAccess<E::Graph>,
+    vertices: &[Slot],
     work: &mut dyn FnMut(),
 ) -> Result<(), E::Error> {
     let no_edges = vec![Vec::new(); vertices.len()];
     let remove = |graph: &mut Transaction<'_, _>| {
-        let updates = graph.read(|graph| executor.row_updates(graph, vertices, &no_edges))?;
+        let updates = graph.read(|graph| executor.edge_updates(graph, vertices, &no_edges))?;
         graph.write(|graph| executor.publish(graph, updates))?;
         work();
         Ok(())
@@ -204,7 +204,7 @@ pub fn without_edges<T: Element, E: Executor<T>>(
 }
 
 /// Runs `work` as one transaction, which is undone unless `keep` returns true for its result.
-fn run_transaction<G: MutableGraph, L: GraphLock<G>, R>(
+fn run_transaction<G: MutableGraph, L: GraphAccess<G>, R>(
     graph: &mut L,
     work: impl FnOnce(&mut Transaction<'_, L>) -> R,
     keep: impl FnOnce(&R) -> bool,

@@ -1,8 +1,8 @@
 //! Linking a batch of vertices: search, prune, reverse the edges, merge them into their targets.
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 
-use crate::{ChunkEdges, Executor, GraphLock, PeerSampling, SearchCost};
+use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, SearchCost};
 
 /// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +18,12 @@ pub enum LinkMode {
 }
 
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
-pub type Duplicates = Vec<(VectorId, VectorId)>;
+pub type Duplicates = Vec<(Slot, Slot)>;
 
 /// Computes updates while searches read the graph, and publishes them; returns their cost.
 pub(crate) fn update<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
+    graph: &mut impl GraphAccess<E::Graph>,
     compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
 ) -> Result<SearchCost, E::Error> {
     let updates = graph.read(compute)?;
@@ -51,8 +51,8 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 /// Returns the executor's error; the graph may then have edges of the batch.
 pub fn link_batch<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    batch: &[VectorId],
+    graph: &mut impl GraphAccess<E::Graph>,
+    batch: &[Slot],
     mode: LinkMode,
 ) -> Result<(Duplicates, SearchCost), E::Error> {
     let mut batch = batch.to_vec();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jasper_core::{BitSet, Element, Key, VectorId, padded_len};
+use jasper_core::{BitSet, Element, Key, Slot, padded_len};
 use jasper_graph::{FilteredSlots, Graph};
 
 use crate::platform::Workload;
@@ -113,7 +113,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 
     /// Whether a vertex may be returned: it is live, and one of its keys passes the filter.
-    pub fn allows(&self, slot: VectorId) -> bool {
+    pub fn allows(&self, slot: Slot) -> bool {
         match self.filtered_slots() {
             Some(slots) => slots.contains(slot.index()),
             None => self.graph.keys().keys_of(slot).any(|key| self.accepts(key)),
@@ -126,9 +126,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 
     /// All vertices that may be returned, ascending: those that a scan computes distances to.
-    pub fn matching(&self) -> Vec<VectorId> {
+    pub fn allowed_slots(&self) -> Vec<Slot> {
         match self.filtered_slots() {
-            Some(slots) => slots.iter().map(VectorId::from_index).collect(),
+            Some(slots) => slots.iter().map(Slot::from_index).collect(),
             None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),
         }
     }
@@ -146,7 +146,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest
     /// first. Returns the number of hits written.
-    pub fn fill(&self, found: impl Iterator<Item = (VectorId, f32)>, row: &mut MatchesMut<'_>) -> usize {
+    pub fn fill(&self, found: impl Iterator<Item = (Slot, f32)>, row: &mut MatchesMut<'_>) -> usize {
         let hits = found.flat_map(|(slot, distance)| {
             self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
         });
@@ -202,7 +202,7 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
         let share = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         if slots <= FILTER_SAMPLE { i } else { ((u128::from(share) * slots as u128) >> 64) as usize }
     };
-    let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| VectorId::from_index(place(i)));
+    let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| Slot::from_index(place(i)));
     let sample = sample.filter(|&slot| graph.keys().is_live(slot));
     let (mut sampled, mut passed) = (0, 0);
     for slot in sample {
@@ -273,10 +273,10 @@ mod tests {
         let params = SearchParams::new(2).filter(&keys);
         let plan = SearchPlan::new(&graph, params, 1, Platform::CPU).unwrap();
         assert_eq!(plan.strategy, Strategy::Scan);
-        assert_eq!(plan.matching(), [7, 500].map(VectorId::from_index));
+        assert_eq!(plan.allowed_slots(), [7, 500].map(Slot::from_index));
         assert!(plan.wants_scan(1) && !plan.wants_scan(2));
         let mut matches = Matches::new(1, 2).unwrap();
-        let found = [(VectorId::new(501), 1.0), (VectorId::new(3), 2.0), (VectorId::new(500), 3.0)];
+        let found = [(Slot::new(501), 1.0), (Slot::new(3), 2.0), (Slot::new(500), 3.0)];
         assert_eq!(plan.fill(found.into_iter(), &mut matches.as_mut()), 1);
         assert_eq!(matches.hits(0).collect::<Vec<_>>(), [Hit { key: 500, distance: 3.0 }]);
     }

@@ -13,7 +13,7 @@
 //! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates in any order of
 //! the exact distances. Stored vectors and searches are unchanged.
 
-use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
+use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, SavedVectors, VectorBlock};
 use rayon::prelude::*;
 
@@ -101,7 +101,7 @@ impl ByteRounding {
 
     /// Whether the rounding suits `new` vectors of the graph, which was made before them: as few coordinates are
     /// clamped, or none for inner products. Runs in the current rayon pool.
-    pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[VectorId]) -> bool {
+    pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
             Metric::InnerProduct => (new.len(), usize::MAX),
             Metric::Cosine | Metric::L2 => (SAMPLE_VECTORS, CLAMPED_SHARE / 2),
@@ -129,7 +129,7 @@ impl ByteRounding {
     fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
             let reach_of = |slot: usize| {
-                let row = graph.vectors().get(VectorId::from_index(slot));
+                let row = graph.vectors().get(Slot::from_index(slot));
                 row.iter().fold(0.0, |reach: f32, x| reach.max(x.to_f32().abs()))
             };
             let reach = (0..graph.slots()).into_par_iter().map(reach_of).reduce(|| 0.0, f32::max);
@@ -170,13 +170,13 @@ impl ByteRounding {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         let mut values = vec![0.0; self.centers.len()];
         for number in block.numbers() {
-            self.round(rows.padded(VectorId::from_index(number)), &mut values, &mut bytes);
+            self.round(rows.padded(Slot::from_index(number)), &mut values, &mut bytes);
             block.set(number, &bytes, (i8::kernels().dot)(&bytes, &bytes));
         }
     }
 
     /// The rounded vectors of some slots, one after another.
-    fn round_slots<T: Element>(&self, graph: &Graph<T>, slots: &[VectorId]) -> Vec<i8> {
+    fn round_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
         let width = padded_len::<i8>(self.centers.len());
         let (mut bytes, mut values) = (vec![0; slots.len() * width], vec![0.0; self.centers.len()]);
         for (bytes, &slot) in bytes.chunks_exact_mut(width).zip(slots) {
@@ -191,7 +191,7 @@ impl ByteRounding {
         let sample = evenly(&slots, TRIAL_VECTORS);
         let (mut found, mut wanted) = (0, 0);
         for (&query, by_bytes) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
-            let ids: Vec<VectorId> = by_bytes.iter().map(|near| near.id()).collect();
+            let ids: Vec<Slot> = by_bytes.iter().map(|near| near.id()).collect();
             let mut distances = vec![0.0; ids.len()];
             graph.vectors().slot_scorer(query).score(&ids, &mut distances);
             let mut exact: Vec<_> =
@@ -205,15 +205,10 @@ impl ByteRounding {
     }
 
     /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
-    fn nearest<T: Element>(
-        &self,
-        graph: &Graph<T>,
-        slots: &[VectorId],
-        sample: &[VectorId],
-    ) -> Vec<Vec<Neighbor>> {
+    fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Neighbor>> {
         let width = padded_len::<i8>(self.centers.len());
         let (kernels, queries) = (i8::kernels(), self.round_slots(graph, sample));
-        let add_block = |mut nearest: Vec<Nearest>, block: &[VectorId]| {
+        let add_block = |mut nearest: Vec<Nearest>, block: &[Slot]| {
             let bytes = self.round_slots(graph, block);
             let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
             let mut distances = vec![0.0; block.len()];
@@ -269,7 +264,7 @@ impl Nearest {
 }
 
 /// At most `most` of the slots, evenly spaced.
-fn evenly(slots: &[VectorId], most: usize) -> Vec<VectorId> {
+fn evenly(slots: &[Slot], most: usize) -> Vec<Slot> {
     slots.iter().copied().step_by(slots.len().div_ceil(most.max(1)).max(1)).collect()
 }
 
@@ -325,8 +320,8 @@ mod tests {
             let linked = link_on_host(&executor, ingested, None, &mut no_progress).unwrap();
             let (quantized_linking, _) = linked.restore_vectors(saved).finish();
             assert_eq!(
-                quantized_linking.vectors().get(VectorId::new(7)),
-                exact.vectors().get(VectorId::new(7)),
+                quantized_linking.vectors().get(Slot::new(7)),
+                exact.vectors().get(Slot::new(7)),
                 "{metric}"
             );
             assert!(quantized_linking.check_structure().is_sound());
@@ -348,12 +343,11 @@ mod tests {
             for metric in [Metric::L2, Metric::InnerProduct] {
                 let view = MatrixView::new(rows, 24).unwrap();
                 let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-                let expected =
-                    (ingested.order.clone(), ingested.graph.vectors().get(VectorId::new(3)).to_vec());
+                let expected = (ingested.order.clone(), ingested.graph.vectors().get(Slot::new(3)).to_vec());
                 let input = ingested.try_quantize(&executor).unwrap();
                 assert_eq!(matches!(input, LinkInput::Bytes(..)), is_bytes, "{metric}");
                 if let LinkInput::Exact(Ingested { graph, order }) = input {
-                    assert_eq!((order, graph.vectors().get(VectorId::new(3)).to_vec()), expected);
+                    assert_eq!((order, graph.vectors().get(Slot::new(3)).to_vec()), expected);
                     assert_eq!(graph.adjacency().start_points().len(), 1);
                 }
             }
@@ -369,12 +363,12 @@ mod tests {
             let params = BuildParams::default();
             let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
             let rounding = ByteRounding::new(&graph);
-            let slots: Vec<VectorId> = graph.keys().vertices().collect();
-            let sample = [3, 400, 699].map(VectorId::from_index);
+            let slots: Vec<Slot> = graph.keys().vertices().collect();
+            let sample = [3, 400, 699].map(Slot::from_index);
             let bytes = rounding.round_slots(&graph, &slots);
-            let vector = |slot: VectorId| &bytes[slot.index() * 16..][..16];
+            let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
             for (query, found) in sample.iter().zip(rounding.nearest(&graph, &slots, &sample)) {
-                let distance = |slot: VectorId| match metric {
+                let distance = |slot: Slot| match metric {
                     Metric::InnerProduct => -(i8::kernels().dot)(vector(*query), vector(slot)),
                     _ => (i8::kernels().squared_l2)(vector(*query), vector(slot)),
                 };
@@ -400,7 +394,7 @@ mod tests {
             let near = MatrixView::new(&rows, 8).unwrap();
             let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
             let rounding = ByteRounding::by_trial(&before).unwrap();
-            let slots: Vec<VectorId> = graph.keys().vertices().collect();
+            let slots: Vec<Slot> = graph.keys().vertices().collect();
             assert!(rounding.suits(&graph, &slots[..500]) && rounding.suits(&graph, &[]), "{metric}");
             assert!(!rounding.suits(&graph, &slots[500..]), "{metric}");
         }

@@ -3,7 +3,7 @@
 use jasper_core::{Cancelled, DeviceError};
 use jasper_graph::{KeyError, VectorError};
 
-use crate::{Filter, SearchCost, TunedLaunch};
+use crate::{Filter, SearchConfig, SearchCost};
 
 /// Parameters of a search.
 ///
@@ -27,7 +27,7 @@ pub struct SearchParams<'a> {
     /// Distances used for traversal.
     pub distances: Distances,
     /// Launch parameters on a GPU; `None` chooses them by batch and beam width. Ignored on the CPU.
-    pub launch: Option<TunedLaunch>,
+    pub config: Option<SearchConfig>,
 }
 
 /// Distances used for traversal.
@@ -50,7 +50,7 @@ pub enum Distances {
 impl<'a> SearchParams<'a> {
     /// `k` hits per query, with the default beam width, which a device may limit to its largest.
     pub const fn new(k: usize) -> Self {
-        Self { k, beam_width: None, filter: None, distances: Distances::Auto, launch: None }
+        Self { k, beam_width: None, filter: None, distances: Distances::Auto, config: None }
     }
 
     /// The beam width, or its default for `k`.
@@ -99,8 +99,8 @@ impl<'a> SearchParams<'a> {
 
     /// Sets the launch parameters on a GPU. `None` chooses them by batch and beam width.
     #[must_use]
-    pub fn launch(mut self, launch: impl Into<Option<TunedLaunch>>) -> Self {
-        self.launch = launch.into();
+    pub fn config(mut self, config: impl Into<Option<SearchConfig>>) -> Self {
+        self.config = config.into();
         self
     }
 }
@@ -165,7 +165,7 @@ pub enum SearchError {
         max_beam_width: usize,
     },
     /// A launch parameter is out of range.
-    #[error("{name} ({value}) of the launch must be {bound}")]
+    #[error("{name} ({value}) of the config must be {bound}")]
     Launch {
         /// Name of the parameter.
         name: &'static str,

@@ -14,12 +14,12 @@
 //! is never found. Bulk builds, larger inserts and consolidations therefore end with [`reconnect`]. New rows are
 //! computed while searches read the graph, which is locked only to write them.
 
-use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Stage, VectorId};
+use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::connectivity::{Reached, unreached};
 use crate::pipeline::update;
-use crate::{Executor, GraphLock, MutableGraph, UpdateError, largest_batch};
+use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 
 /// Gives every unreachable `wanted` vertex an edge from a reachable one; returns the number of these vertices.
 ///
@@ -31,8 +31,8 @@ use crate::{Executor, GraphLock, MutableGraph, UpdateError, largest_batch};
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
+    graph: &mut impl GraphAccess<E::Graph>,
+    wanted: impl Fn(&Graph<T>, Slot) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
     let find = |graph: &E::Graph| find_unreachable(executor, graph, &wanted);
@@ -49,8 +49,8 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    new: &[VectorId],
+    graph: &mut impl GraphAccess<E::Graph>,
+    new: &[Slot],
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
     add_incoming_edges(executor, graph, |graph| find_orphans(executor, graph, new), progress)
@@ -60,8 +60,8 @@ pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
 /// vertices, so replacing one of their edges disconnects nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    find: impl Fn(&E::Graph) -> Result<(Reached, Vec<VectorId>), E::Error>,
+    graph: &mut impl GraphAccess<E::Graph>,
+    find: impl Fn(&E::Graph) -> Result<(Reached, Vec<Slot>), E::Error>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
     let (mut reached, mut left) = graph.read(&find).map_err(UpdateError::device)?;
@@ -99,22 +99,22 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
 /// Changes `chunk_len` rows at a time.
 fn add_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
-    mut edges: Vec<(VectorId, Neighbor)>,
+    graph: &mut impl GraphAccess<E::Graph>,
+    mut edges: Vec<(Slot, Neighbor)>,
     chunk_len: usize,
 ) -> Result<(), E::Error> {
     let max_degree = graph.read(|graph| graph.host().params().max_degree());
-    let by_source = |(to, from): &(VectorId, Neighbor)| (from.id(), Neighbor::new(from.distance(), *to));
+    let by_source = |(to, from): &(Slot, Neighbor)| (from.id(), Neighbor::new(from.distance(), *to));
     edges.sort_unstable_by_key(by_source);
     let groups: Vec<_> = edges.chunk_by(|a, b| a.1.id() == b.1.id()).collect();
     for groups in groups.chunks(chunk_len) {
-        let sources: Vec<VectorId> = groups.iter().map(|edges| edges[0].1.id()).collect();
+        let sources: Vec<Slot> = groups.iter().map(|edges| edges[0].1.id()).collect();
         let mut rows = graph.read(|graph| executor.rows(graph, &sources))?;
         for (row, edges) in rows.iter_mut().zip(groups) {
             let free = max_degree.saturating_sub(row.len());
             row.extend(edges.iter().take(free).map(|edge| edge.0));
         }
-        update(executor, graph, |graph| executor.row_updates(graph, &sources, &rows))?;
+        update(executor, graph, |graph| executor.edge_updates(graph, &sources, &rows))?;
     }
     Ok(())
 }
@@ -127,9 +127,9 @@ const ORPHAN_CHUNK: usize = 1024;
 fn find_orphans<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
-    new: &[VectorId],
-) -> Result<(Reached, Vec<VectorId>), E::Error> {
-    let is_new = |slot: &VectorId| new.binary_search(slot).is_ok();
+    new: &[Slot],
+) -> Result<(Reached, Vec<Slot>), E::Error> {
+    let is_new = |slot: &Slot| new.binary_search(slot).is_ok();
     let (mut reached, mut frontier) = (BitSet::new(), Vec::new());
     for new in new.chunks(ORPHAN_CHUNK) {
         let rows = executor.rows(graph, new)?;
@@ -161,8 +161,8 @@ fn find_orphans<T: Element, E: Executor<T>>(
 fn find_unreachable<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
-    wanted: impl Fn(&Graph<T>, VectorId) -> bool,
-) -> Result<(Reached, Vec<VectorId>), E::Error> {
+    wanted: impl Fn(&Graph<T>, Slot) -> bool,
+) -> Result<(Reached, Vec<Slot>), E::Error> {
     let host = graph.host();
     let reached = match host.adjacency().start_points().first() {
         Some(&start) => executor.reachable(graph, start)?,
@@ -176,9 +176,9 @@ fn find_unreachable<T: Element, E: Executor<T>>(
 /// become reachable through earlier ones.
 fn replace_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphLock<E::Graph>,
+    graph: &mut impl GraphAccess<E::Graph>,
     reached: &Reached,
-    unreachable: Vec<VectorId>,
+    unreachable: Vec<Slot>,
 ) -> Result<(), E::Error> {
     for vertex in unreachable {
         if reached.contains(vertex) {
@@ -186,7 +186,7 @@ fn replace_edges<T: Element, E: Executor<T>>(
         }
         let (changed, rows): (Vec<_>, Vec<_>) =
             graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?.into_iter().unzip();
-        update(executor, graph, |graph| executor.row_updates(graph, &changed, &rows))?;
+        update(executor, graph, |graph| executor.edge_updates(graph, &changed, &rows))?;
         let mut frontier = vec![vertex];
         while !frontier.is_empty() {
             frontier.retain(|&slot| reached.insert(slot));
@@ -202,12 +202,12 @@ fn replace_edges<T: Element, E: Executor<T>>(
 fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
-    vertex: VectorId,
+    vertex: Slot,
     reached: &Reached,
-) -> Result<Vec<(VectorId, Vec<VectorId>)>, E::Error> {
+) -> Result<Vec<(Slot, Vec<Slot>)>, E::Error> {
     let max_degree = graph.host().params().max_degree();
     let mut own_row = executor.rows(graph, &[vertex])?.concat();
-    let mut sources: Vec<VectorId> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
+    let mut sources: Vec<Slot> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
     let start = graph.host().adjacency().start_points().first().copied();
     sources.extend(start.filter(|&start| start != vertex));
     let rows = sources.iter().copied().zip(executor.rows(graph, &sources)?);

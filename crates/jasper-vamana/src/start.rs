@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use jasper_core::{BitSet, Element, Metric, Neighbor, VectorId};
+use jasper_core::{BitSet, Element, Metric, Neighbor, Slot};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -24,14 +24,14 @@ const MAX_STARTS: usize = 128;
 /// (docs/src/experiments.md#simulation-before-the-implementation).
 ///
 /// The mean is rounded to the element type, so that the ordinary distance kernel applies.
-pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
+pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     let any = graph.keys().live_slots().next()?;
     let width = graph.vectors().padded(any).len();
     let step = graph.slots().div_ceil(MEDOID_SAMPLE);
     let tasks = (0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter();
     let sample = |task: usize| {
         let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
-        let slots = slots.filter(|slot| slot % step == 0).map(VectorId::from_index);
+        let slots = slots.filter(|slot| slot % step == 0).map(Slot::from_index);
         slots.filter(|&slot| graph.keys().is_live(slot))
     };
     let sum_of = |task| {
@@ -63,7 +63,7 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<VectorId> {
 /// Every vertex is reachable from the first start point; the others are shortcuts. For inner products none are added,
 /// because long vectors would fill the frontier from the start, whatever their direction, and recall would fall below
 /// 0.95.
-pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[VectorId]) {
+pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[Slot]) {
     let vertices = graph.keys().live() + graph.keys().tombstones();
     let mut starts = graph.adjacency().start_points().to_vec();
     let missing = (vertices / VERTICES_PER_START).clamp(1, MAX_STARTS).saturating_sub(starts.len());
@@ -81,7 +81,7 @@ pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[V
 pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
-) -> Result<Vec<VectorId>, E::Error> {
+) -> Result<Vec<Slot>, E::Error> {
     let host = graph.host();
     let (mut known, mut starts) = (HashSet::new(), Vec::new());
     for &start in host.adjacency().start_points() {
@@ -97,8 +97,8 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
 fn nearest_live<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
-    start: VectorId,
-) -> Result<Option<VectorId>, E::Error> {
+    start: Slot,
+) -> Result<Option<Slot>, E::Error> {
     let (mut reached, mut frontier) = (BitSet::new(), vec![start]);
     while !frontier.is_empty() {
         if let Some(&live) = frontier.iter().find(|&&slot| graph.host().keys().is_live(slot)) {

@@ -20,7 +20,7 @@ pub struct TunedSearch {
     /// The smallest beam width that reached the target.
     pub beam_width: usize,
     /// Launch parameters on a GPU; `None` on a CPU.
-    pub launch: Option<TunedLaunch>,
+    pub config: Option<SearchConfig>,
     /// The recall@k reached, on queries that were not used to choose the search.
     pub recall: f64,
     /// Throughput in calls of `batch` queries.
@@ -33,13 +33,13 @@ pub struct TunedSearch {
 /// Launch parameters of a search on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct TunedLaunch {
+pub struct SearchConfig {
     /// Warps per query.
     pub warps: u32,
     /// Vertices expanded per step.
     pub expansions: u32,
     /// Slots of the visited cache; 0 for none.
-    pub visited_slots: u32,
+    pub visited_capacity: u32,
 }
 
 /// Bytes of a search in a file: a device name, three f64, seven u32, and zeros.
@@ -91,7 +91,8 @@ impl TunedSearch {
         let end = device.iter().position(|&byte| byte == 0).unwrap_or(DEVICE_BYTES);
         let device = std::str::from_utf8(&device[..end]).map_err(|_| "a device name is not UTF-8")?;
         let [target, recall, queries_per_second] = [0, 1, 2].map(double);
-        let [k, batch, beam_width, warps, expansions, visited_slots, state] = [0, 1, 2, 3, 4, 5, 6].map(word);
+        let [k, batch, beam_width, warps, expansions, visited_capacity, state] =
+            [0, 1, 2, 3, 4, 5, 6].map(word);
         if k == 0 || batch == 0 || beam_width < k {
             return Err(format!("beam width {beam_width} for k {k} in batches of {batch}"));
         }
@@ -109,7 +110,7 @@ impl TunedSearch {
             target,
             batch: batch as usize,
             beam_width: beam_width as usize,
-            launch: (warps > 0).then_some(TunedLaunch { warps, expansions, visited_slots }),
+            config: (warps > 0).then_some(SearchConfig { warps, expansions, visited_capacity }),
             recall,
             queries_per_second,
             state,
@@ -117,8 +118,8 @@ impl TunedSearch {
     }
 
     fn encode(&self) -> [u8; RECORD_BYTES] {
-        let none = TunedLaunch { warps: 0, expansions: 0, visited_slots: 0 };
-        let TunedLaunch { warps, expansions, visited_slots } = self.launch.unwrap_or(none);
+        let none = SearchConfig { warps: 0, expansions: 0, visited_capacity: 0 };
+        let SearchConfig { warps, expansions, visited_capacity } = self.config.unwrap_or(none);
         let [k, batch, beam_width] =
             [self.k, self.batch, self.beam_width].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let mut record = [0; RECORD_BYTES];
@@ -131,7 +132,7 @@ impl TunedSearch {
         {
             out.copy_from_slice(&double.to_le_bytes());
         }
-        let fields = [k, batch, beam_width, warps, expansions, visited_slots, self.state];
+        let fields = [k, batch, beam_width, warps, expansions, visited_capacity, self.state];
         for (out, word) in words.chunks_exact_mut(4).zip(fields) {
             out.copy_from_slice(&word.to_le_bytes());
         }
@@ -157,14 +158,14 @@ mod tests {
     use super::*;
     use jasper_core::{BuildParams, Metric};
 
-    fn search(device: &str, batch: usize, launch: Option<TunedLaunch>) -> TunedSearch {
+    fn search(device: &str, batch: usize, config: Option<SearchConfig>) -> TunedSearch {
         TunedSearch {
             device: device.into(),
             k: 10,
             target: 0.9,
             batch,
             beam_width: 16,
-            launch,
+            config,
             recall: 0.91,
             queries_per_second: 1e6,
             state: 7,
@@ -174,8 +175,8 @@ mod tests {
     #[test]
     fn searches_are_stored_in_order_and_replaced() {
         let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
-        let launch = TunedLaunch { warps: 8, expansions: 4, visited_slots: 1024 };
-        let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(launch)));
+        let config = SearchConfig { warps: 8, expansions: 4, visited_capacity: 1024 };
+        let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(config)));
         let (cpu, long) = (search("a processor", 10_000, None), search(&"é".repeat(40), 1, None));
         let better = TunedSearch { beam_width: 20, ..alone.clone() };
         for search in [&cpu, &long, &alone, &team, &better] {

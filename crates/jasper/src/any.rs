@@ -125,7 +125,7 @@ type DynSource<'a, T> = &'a dyn VectorSource<T>;
 any_element! {
     /// An [`Index`] whose element type is known at run time, for programs that learn it from a file.
     ///
-    /// The methods are those of [`Index`]. Several vectors are [`AnyVectors`] or [`AnySource`]; a single one is a
+    /// The methods are those of [`Index`]. Several vectors are [`AnyMatrixView`] or [`AnyVectorSource`]; a single one is a
     /// slice, and its element is checked at run time. For other methods, match on the variant or use
     /// [`Self::downcast_ref`].
     ///
@@ -151,7 +151,7 @@ any_element! {
 any_element! {
     /// Vectors in memory whose element type is known at run time.
     #[derive(Clone, Copy, Debug)]
-    AnyVectors<'a>, MatrixView
+    AnyMatrixView<'a>, MatrixView
 }
 
 any_element! {
@@ -163,16 +163,16 @@ any_element! {
 any_element! {
     /// A source of vectors, in memory or in a file, whose element type is known at run time.
     #[derive(Clone, Copy)]
-    AnySource<'a>, DynSource
+    AnyVectorSource<'a>, DynSource
 }
 
-impl std::fmt::Debug for AnySource<'_> {
+impl std::fmt::Debug for AnyVectorSource<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("AnySource").field(&self.element()).finish()
+        f.debug_tuple("AnyVectorSource").field(&self.element()).finish()
     }
 }
 
-impl<'a> From<&'a VectorFile> for AnySource<'a> {
+impl<'a> From<&'a VectorFile> for AnyVectorSource<'a> {
     fn from(file: &'a VectorFile) -> Self {
         with_element!(file.element(), T => Self::from(file as DynSource<'a, T>))
     }
@@ -188,15 +188,15 @@ impl AnyRows {
     }
 
     /// The vectors.
-    pub fn view(&self) -> AnyVectors<'_> {
+    pub fn view(&self) -> AnyMatrixView<'_> {
         any!(AnyRows(self), rows => rows.view().into())
     }
 }
 
-impl AnyVectors<'_> {
+impl AnyMatrixView<'_> {
     /// Number of vectors.
     pub fn len(&self) -> usize {
-        any!(AnyVectors(self), vectors => vectors.len())
+        any!(AnyMatrixView(self), vectors => vectors.len())
     }
 
     /// Whether there are no vectors.
@@ -252,23 +252,23 @@ forward! {
 }
 
 forward! {
-    fn search_batch(queries: AnyVectors; params: SearchParams<'_>) -> Result<Matches, SearchError>;
+    fn search_batch(queries: AnyMatrixView; params: SearchParams<'_>) -> Result<Matches, SearchError>;
     fn search_batch_into(
-        queries: AnyVectors; params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
+        queries: AnyMatrixView; params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
     ) -> Result<SearchReport, SearchError>;
-    fn profile(queries: AnyVectors; params: SearchParams<'_>) -> Result<Profile, SearchError>;
-    fn device_time(queries: AnyVectors; params: SearchParams<'_>) -> Result<Option<Duration>, SearchError>;
-    fn insert(vectors: AnySource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    fn profile(queries: AnyMatrixView; params: SearchParams<'_>) -> Result<Profile, SearchError>;
+    fn device_time(queries: AnyMatrixView; params: SearchParams<'_>) -> Result<Option<Duration>, SearchError>;
+    fn insert(vectors: AnyVectorSource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
     fn insert_with_progress(
-        vectors: AnySource; keys: &[Key], progress: &mut ProgressFn<'_>
+        vectors: AnyVectorSource; keys: &[Key], progress: &mut ProgressFn<'_>
     ) -> Result<InsertReport, UpdateError>;
-    fn insert_auto(vectors: AnySource;) -> Result<(Key, InsertReport), UpdateError>;
+    fn insert_auto(vectors: AnyVectorSource;) -> Result<(Key, InsertReport), UpdateError>;
     fn insert_auto_with_progress(
-        vectors: AnySource; progress: &mut ProgressFn<'_>
+        vectors: AnyVectorSource; progress: &mut ProgressFn<'_>
     ) -> Result<(Key, InsertReport), UpdateError>;
-    fn upsert(vectors: AnySource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    fn upsert(vectors: AnyVectorSource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
     fn upsert_with_progress(
-        vectors: AnySource; keys: &[Key], progress: &mut ProgressFn<'_>
+        vectors: AnyVectorSource; keys: &[Key], progress: &mut ProgressFn<'_>
     ) -> Result<InsertReport, UpdateError>;
 }
 
@@ -344,7 +344,7 @@ impl IndexBuilder<'_> {
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn build_any(self, vectors: AnySource<'_>) -> Result<AnyIndex, BuildError> {
+    pub fn build_any(self, vectors: AnyVectorSource<'_>) -> Result<AnyIndex, BuildError> {
         self.build_any_with_report(vectors).map(|(index, _)| index)
     }
 
@@ -354,7 +354,7 @@ impl IndexBuilder<'_> {
     /// [`BuildError`].
     pub fn build_any_with_report(
         self,
-        vectors: AnySource<'_>,
+        vectors: AnyVectorSource<'_>,
     ) -> Result<(AnyIndex, BuildReport), BuildError> {
         self.build_any_with_progress(vectors, &mut no_progress)
     }
@@ -365,10 +365,10 @@ impl IndexBuilder<'_> {
     /// Returns [`BuildError`].
     pub fn build_any_with_progress(
         self,
-        vectors: AnySource<'_>,
+        vectors: AnyVectorSource<'_>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(AnyIndex, BuildReport), BuildError> {
-        any!(AnySource(vectors), vectors => {
+        any!(AnyVectorSource(vectors), vectors => {
             let (index, report) = self.build_with_progress(vectors, progress)?;
             Ok((index.into(), report))
         })
@@ -440,7 +440,7 @@ impl AnyIndex {
     pub fn tune(
         &self,
         goal: Goal,
-        queries: TuneQueries<'_, AnyVectors<'_>>,
+        queries: TuneQueries<'_, AnyMatrixView<'_>>,
     ) -> Result<TuneReport, TuneError> {
         self.tune_with_progress(goal, queries, &mut no_progress)
     }
@@ -452,7 +452,7 @@ impl AnyIndex {
     pub fn tune_with_progress(
         &self,
         goal: Goal,
-        queries: TuneQueries<'_, AnyVectors<'_>>,
+        queries: TuneQueries<'_, AnyMatrixView<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport, TuneError> {
         match queries {
@@ -460,7 +460,7 @@ impl AnyIndex {
                 any!(AnyIndex(self), index => index.tune_with_progress(goal, TuneQueries::Sampled { count, seed }, progress))
             }
             TuneQueries::Given { queries, truth } => {
-                any!(AnyIndex(self), AnyVectors(queries), (index, queries) => {
+                any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => {
                     index.tune_with_progress(goal, TuneQueries::Given { queries, truth }, progress)
                 })
             }

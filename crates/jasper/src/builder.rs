@@ -12,7 +12,7 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildShape, Bytes, CheckpointError, Checkpoints, CpuExecutor, Ingested, InsertReport, LinkInput, Linked,
+    BuildSpec, Bytes, CheckpointError, Checkpoints, CpuExecutor, Ingested, InsertReport, LinkInput, Linked,
     MemoryPlan, MemorySpace, PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory,
     ingest, link_on_host,
 };
@@ -86,7 +86,7 @@ pub struct BuildReport {
     /// Keys in the index.
     pub keys: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
-    pub identical: usize,
+    pub duplicates: usize,
     /// Vertices that could not be reached, and were given an edge.
     pub reconnected: usize,
     /// Whether vectors rounded to 8 bits were linked: see [`IndexBuilder::exact_linking`].
@@ -358,12 +358,12 @@ impl<'a> IndexBuilder<'a> {
                 linking.run(ingested, progress)?
             }
         };
-        let (graph, InsertReport { keys, identical, reconnected, cost, .. }) = linked.finish();
+        let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
             device: linking.cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
             device_name: linking.cuda.map_or_else(cpu_name, BuildDevice::device_name),
             keys,
-            identical,
+            duplicates,
             reconnected,
             quantized_linking,
             cost,
@@ -387,7 +387,7 @@ impl<'a> IndexBuilder<'a> {
     /// the CPU, if the device was to be chosen automatically.
     fn device_with_room<'c, T: Element>(
         &self,
-        shape: &BuildShape,
+        shape: &BuildSpec,
         cuda: Option<&'c BuildDevice>,
     ) -> Result<Option<&'c BuildDevice>, BuildError> {
         let Some(device) = cuda else { return Ok(None) };
@@ -446,14 +446,14 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    fn shape(&self, rows: usize, dimension: usize) -> Result<BuildShape, ParamError> {
-        Ok(BuildShape { rows, dimension, metric: self.metric, params: self.params.build()? })
+    fn shape(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
+        Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
     /// The CUDA device to build on, or `None` for the CPU, and the memory that the build takes there.
     fn choose_device<T: Element>(
         &self,
-        shape: &BuildShape,
+        shape: &BuildSpec,
     ) -> Result<(Option<BuildDevice>, MemoryPlan), BuildError> {
         let cuda = match self.device {
             Device::Cpu => None,
@@ -475,7 +475,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Memory of a build on a CUDA device, or on the CPU.
-    fn plan<T: Element>(&self, shape: &BuildShape, cuda: Option<usize>) -> Result<MemoryPlan, BuildError> {
+    fn plan<T: Element>(&self, shape: &BuildSpec, cuda: Option<usize>) -> Result<MemoryPlan, BuildError> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
@@ -498,7 +498,7 @@ impl<'a> IndexBuilder<'a> {
 }
 
 /// Memory of linking.
-fn link_plan<T: Element>(shape: &BuildShape, cuda: Option<usize>) -> Result<MemoryPlan, DeviceError> {
+fn link_plan<T: Element>(shape: &BuildSpec, cuda: Option<usize>) -> Result<MemoryPlan, DeviceError> {
     cuda.map_or_else(|| Ok(shape.plan_on_host::<T>()), |ordinal| plan_build::<T>(shape, ordinal))
 }
 
@@ -522,9 +522,9 @@ struct LinkStage<'a> {
 impl LinkStage<'_> {
     /// Checks that a checkpoint is of this build, before vectors are read. If the build `may_round` vectors, the
     /// checkpoint may be of bytes or of the vectors themselves.
-    fn check_checkpoint<T: Element>(&self, shape: &BuildShape, may_round: bool) -> Result<(), UpdateError> {
+    fn check_checkpoint<T: Element>(&self, shape: &BuildSpec, may_round: bool) -> Result<(), UpdateError> {
         let Some(checkpoints) = self.checkpoints else { return Ok(()) };
-        let BuildShape { metric, dimension, params, .. } = shape;
+        let BuildSpec { metric, dimension, params, .. } = shape;
         let checked = match checkpoints.check::<T>(*metric, *dimension, params) {
             Err(CheckpointError::Parameter { name: "element", .. }) if may_round => {
                 checkpoints.check::<i8>(shape.quantized().metric, *dimension, params)
@@ -535,7 +535,7 @@ impl LinkStage<'_> {
     }
 
     /// Begins to compile kernels.
-    fn prepare<T: Element>(&self, shape: &BuildShape) -> Option<impl Sized + use<T>> {
+    fn prepare<T: Element>(&self, shape: &BuildSpec) -> Option<impl Sized + use<T>> {
         self.cuda.map(|cuda| cuda.prepare::<T>(shape))
     }
 

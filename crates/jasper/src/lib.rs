@@ -115,7 +115,7 @@ mod index;
 mod stats;
 pub mod tune;
 
-pub use any::{AnyIndex, AnyRows, AnySource, AnyVectors};
+pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use builder::IndexBuilder;
 pub use callers::SearchFuture;
 pub use device::Device;
@@ -155,7 +155,7 @@ pub mod data {
 
 /// The graph of an index, to [read](crate::Index::read_graph) and to exchange with other libraries.
 pub mod graph {
-    pub use jasper_core::VectorId;
+    pub use jasper_core::Slot;
     pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, Vectors, interop};
 }
 

@@ -13,7 +13,7 @@ pub struct IndexStats {
     /// Keys in the index.
     pub keys: usize,
     /// Vertices of the graph; fewer than keys if vectors are identical.
-    pub vertices: usize,
+    pub live_vertices: usize,
     /// Deleted keys that can be restored.
     pub deleted_keys: usize,
     /// Deleted vertices that searches still traverse; [`crate::Index::consolidate`] removes them.
@@ -50,7 +50,7 @@ impl IndexStats {
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         Self {
             keys: graph.keys().len(),
-            vertices: graph.keys().live(),
+            live_vertices: graph.keys().live(),
             deleted_keys: graph.keys().deleted().len(),
             deleted_vertices: graph.keys().tombstones(),
             free_slots: graph.keys().free(),

@@ -39,7 +39,7 @@ use crate::codes::{CodeShape, QueryTerms};
 use crate::residuals::RowSelectionArgs;
 use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Launch, launch::kernels};
+use crate::{LaunchConfig, launch::kernels};
 
 /// Arguments of both encoders.
 #[repr(C)]
@@ -160,8 +160,8 @@ const fn shared_level_bytes(shape: &CodeShape) -> u32 {
 #[cfg(not(target_arch = "nvptx64"))]
 impl EncodeArgs {
     /// The launch: one warp per row, with shared memory for the row's levels.
-    fn launch(&self) -> Launch {
-        Launch::warp_per_row_with_shared(self.selection.len, shared_level_bytes(&self.shape))
+    fn launch(&self) -> LaunchConfig {
+        LaunchConfig::warp_per_row_with_shared(self.selection.len, shared_level_bytes(&self.shape))
     }
 }
 
@@ -172,5 +172,5 @@ kernels! {
     /// The encoder of mixed codes.
     EncodeMixed(MixedArgs) = mixed::encode_mixed, |args| args.rows.launch();
     /// The encoder of queries.
-    EncodeQueries(EncodeQueriesArgs) = query::encode_queries, |args| Launch::warp_per_row(args.queries);
+    EncodeQueries(EncodeQueriesArgs) = query::encode_queries, |args| LaunchConfig::warp_per_row(args.queries);
 }

@@ -7,7 +7,7 @@ use jasper_core::{ElementKind, Metric};
 #[cfg(feature = "kernels")]
 use super::candidates;
 use super::{CandidateArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS};
-use crate::{Kernel, Launch, launch};
+use crate::{Kernel, LaunchConfig, launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other
 /// is filled; squared lengths, also two; pending entries, worst entries and counts.
@@ -35,7 +35,7 @@ macro_rules! kernels {
                 format!("knn_{}_{}_{}", stringify!($step), self.element, self.metric).into()
             }
 
-            fn launch(&self, $args: &$Args) -> Launch {
+            fn launch_config(&self, $args: &$Args) -> LaunchConfig {
                 $launch
             }
 
@@ -48,20 +48,20 @@ macro_rules! kernels {
 }
 kernels! {
     /// The best of each segment of the rows, for each query. Arguments: [`ScanArgs`].
-    Scan(ScanArgs), scan 0, |args| Launch {
+    Scan(ScanArgs), scan 0, |args| LaunchConfig {
         grid: (args.queries_len.div_ceil(TILE), args.rows_len.div_ceil(args.segment_rows)),
         block: SCAN_THREADS,
         shared: SCAN_SHARED,
     };
     /// The best of the lists of each query, in exact order. Arguments: [`RankArgs`].
     Rank(RankArgs), rank 1, |args| {
-        Launch::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * RANK_SHARED_PER_ENTRY)
+        LaunchConfig::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * RANK_SHARED_PER_ENTRY)
     };
 }
 
 launch::kernels! {
     /// The slots of the best rows of all lists of each query.
     ListCandidates(CandidateArgs) = candidates::knn_candidates, |args| {
-        Launch::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * size_of::<u64>() as u32)
+        LaunchConfig::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * size_of::<u64>() as u32)
     };
 }

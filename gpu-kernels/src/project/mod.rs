@@ -9,7 +9,7 @@ mod kernel;
 
 use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Launch, launch::kernels};
+use crate::{LaunchConfig, launch::kernels};
 
 /// Arguments of [`Project`].
 #[repr(C)]
@@ -53,6 +53,6 @@ kernels! {
             assert!(stride.is_multiple_of(TILE), "rows of {stride} floats must be a multiple of {TILE}");
         }
         let grid = (args.rows_len.div_ceil(TILE), args.out_stride / TILE);
-        Launch { grid, block: THREADS, shared: 2 * DEPTH * TILE * size_of::<f32>() as u32 }
+        LaunchConfig { grid, block: THREADS, shared: 2 * DEPTH * TILE * size_of::<f32>() as u32 }
     };
 }

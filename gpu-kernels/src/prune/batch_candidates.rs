@@ -50,7 +50,7 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
         let mut nearest =
             Nearest { vertex, bound, limit, len: 0, entries: memory.entries, count: memory.count };
         let distances = S::new(&args.prune.graph, args.prune.form);
-        let rounds = Rounds { every: args.every, second: args.every.min(1 + args.more), len };
+        let rounds = Rounds { stride: args.stride, second: args.stride.min(1 + args.second_round), len };
         let (mut round, mut compared) = (0, 0);
         while round < Rounds::COUNT && nearest.len >= round.min(limit) {
             let turns = rounds.turns(round);
@@ -74,7 +74,7 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
 /// `second`, and the third the rest. With `every` = 32 and `second` = 4, these are 1, 3 and 28 vertices of each run.
 #[derive(Clone, Copy)]
 struct Rounds {
-    every: u32,
+    stride: u32,
     second: u32,
     len: u32,
 }
@@ -88,15 +88,15 @@ impl Rounds {
         match round {
             0 => (0, 1),
             1 => (1, self.second),
-            _ => (self.second, self.every),
+            _ => (self.second, self.stride),
         }
     }
 
     /// The number of vertices of the group that have these turns.
     #[inline(always)]
     fn peers(self, (from, to): (u32, u32)) -> u32 {
-        let rest = self.len % self.every;
-        self.len / self.every * (to - from) + rest.min(to) - rest.min(from)
+        let rest = self.len % self.stride;
+        self.len / self.stride * (to - from) + rest.min(to) - rest.min(from)
     }
 
     /// The place of the `i`-th of them in the group.
@@ -110,15 +110,15 @@ impl Rounds {
     /// The turn of a place.
     #[inline(always)]
     fn turn(self, place: u32) -> u32 {
-        let (first, len, start) = self.run(place / self.every);
+        let (first, len, start) = self.run(place / self.stride);
         (place - first + len - start) % len
     }
 
     /// The first place of a run, its length, and which of its places has turn 0.
     #[inline(always)]
     fn run(self, number: u32) -> (u32, u32, u32) {
-        let first = number * self.every;
-        let len = self.every.min(self.len - first);
+        let first = number * self.stride;
+        let len = self.stride.min(self.len - first);
         (first, len, sampled(number) % len)
     }
 }

@@ -100,7 +100,7 @@ pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Launch, launch::kernels};
+use crate::{LaunchConfig, launch::kernels};
 
 /// Threads per block of the kernels whose threads share nothing.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -260,13 +260,13 @@ pub struct PublishArgs {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector.
-    FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| Launch::warp_per_row(args.vertices_len);
+    FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = rows::reverse_edges, |args| {
-        Launch::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
+        LaunchConfig::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
     };
     /// Writes rows into the graph.
-    Publish(PublishArgs) = rows::publish_rows, |args| {
-        Launch::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
+    Publish(PublishArgs) = rows::publish_lists, |args| {
+        LaunchConfig::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
     };
 }

@@ -6,7 +6,7 @@ use crate::DevicePtr;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
-use crate::tile::{OwnUnits, Tile, load_unit};
+use crate::tile::{QueryUnits, RowReader, load_unit};
 
 /// The distances between vertices.
 pub(super) trait PairDistances: Sized {
@@ -41,7 +41,7 @@ const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
 pub(super) struct Rows<E, T> {
-    tile: Tile<E, T, LOADS>,
+    tile: RowReader<E, T, LOADS>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
     squared_norms: DevicePtr<f32>,
@@ -51,7 +51,7 @@ pub(super) struct Rows<E, T> {
 pub(super) struct Row {
     row: DevicePtr<u8>,
     /// This lane's units, if they are few.
-    own: OwnUnits,
+    own: QueryUnits,
     squared_norm: f32,
 }
 
@@ -85,13 +85,13 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
 
     #[inline(always)]
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
-        Self { tile: Tile::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
+        Self { tile: RowReader::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 
     /// Lane `r` of a tile has row `r` of the tile.
     #[inline(always)]
     fn lane_vertex(&self) -> u32 {
-        let ((tile, lane), rows) = (self.tile.place(), self.tile.shape.rows);
+        let ((tile, lane), rows) = (self.tile.tile_and_lane(), self.tile.shape.rows);
         if lane < rows { tile * rows + lane } else { self.per_warp() }
     }
 
@@ -106,7 +106,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
     unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32 {
         let unit = |step: u32| {
             if self.tile.shape.keeps_query() {
-                return Tile::<E, T, LOADS>::own_unit(&reference.own, step);
+                return RowReader::<E, T, LOADS>::query_unit(&reference.own, step);
             }
             // SAFETY: the address is within the row.
             self.tile
@@ -114,7 +114,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
         };
         // SAFETY: the caller's promises; the lanes of a tile begin with those that have its vertices.
         unsafe {
-            let first_lane = self.tile.place().0 << self.tile.shape.log2_width;
+            let first_lane = self.tile.tile_and_lane().0 << self.tile.shape.log2_width;
             let row = |r: u32| {
                 let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, first_lane + r, warp::WARP_SIZE);
                 self.row(id)

@@ -8,8 +8,8 @@ use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capac
 use super::tables::pruned_rows;
 use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
 use crate::graph::DistanceForm;
-use crate::row_kind::{RowKind, RowTable, row_kinds};
-use crate::{Kernel, Launch, Specialization, WARP_SIZE};
+use crate::row_kind::{RowKernel, RowTable, row_kinds};
+use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
 /// Warps per block, which share the candidates. Two suffice for short rows: they score all candidates that remain after
 /// some steps at once, and more resident blocks hide more barriers. Of long rows, each takes a warp several loads.
@@ -22,14 +22,14 @@ const ROWS: &RowTable = &pruned_rows!(row_kinds);
 
 /// # Panics
 /// Panics if no graph is built with `form` on rows of `element`.
-fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
+fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKernel {
     let sound = form != DistanceForm::Cosine || element.is_integer();
     assert!(sound, "no graph of {element} rows is built by {form:?}");
-    RowKind::find(ROWS, element, form.measure(), row_bytes)
+    RowKernel::find(ROWS, element, form.measure(), row_bytes)
 }
 
 /// One block per vertex or row, with room for `capacity` candidates.
-fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch {
+fn launch(rows: RowKernel, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
     let PruneArgs { max_degree, graph, .. } = args;
     let stride = graph.edges_stride;
     rows.check(graph.shape);
@@ -39,12 +39,12 @@ fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch
     assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
     assert!(capacity <= DEFERRED, "{capacity} candidates are more than the {DEFERRED} of a block");
     let shared = Layout::new(capacity, *max_degree, stride, warps).end;
-    Launch::linear(blocks, warps * WARP_SIZE).with_shared(shared)
+    LaunchConfig::linear(blocks, warps * WARP_SIZE).with_shared(shared)
 }
 
 /// The launch bound, in resident blocks per multiprocessor, at which `ptxas` does not spill: `blocks`, or fewer for
 /// many loads of halves, which are converted, and for rounds, which `ptxas` unrolls.
-const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
+const fn min_blocks(rows: RowKernel, blocks: u32) -> u32 {
     let shape = rows.shape;
     if !shape.is_one_round() {
         let fewer = shape.total_steps() / 8;
@@ -60,7 +60,7 @@ macro_rules! families {
     ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, $blocks:literal blocks, |$args:ident| $sizes:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub struct $Family(RowKind);
+        pub struct $Family(RowKernel);
 
         impl $Family {
             /// The kernel for rows of `row_bytes` bytes and distances of `form`.
@@ -81,7 +81,7 @@ macro_rules! families {
 
             /// # Panics
             /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
-            fn launch(&self, $args: &$Args) -> Launch {
+            fn launch_config(&self, $args: &$Args) -> LaunchConfig {
                 let (blocks, capacity) = $sizes;
                 launch(self.0, &$args.prune, blocks, capacity)
             }
@@ -107,7 +107,7 @@ pub(crate) fn specializations(
         (kernel.entry(), kernel.specialization())
     }
     let families = |rows| [of(Link(rows)), of(Merge(rows)), of(BatchCandidates(rows)), of(Repair(rows))];
-    RowKind::all(ROWS, row_bytes).flat_map(families)
+    RowKernel::all(ROWS, row_bytes).flat_map(families)
 }
 
 families! {

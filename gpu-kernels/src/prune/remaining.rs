@@ -12,7 +12,7 @@ use crate::neighbor;
 pub(super) const NO_HEAD: u32 = u32::MAX;
 
 /// Indices of candidates among the sorted entries, ascending. [`DEFERRED`] marks those of the second round.
-struct List {
+struct IndexList {
     indices: Shared<u16>,
     begin: u32,
     end: u32,
@@ -21,8 +21,8 @@ struct List {
 /// One warp's share of the remaining candidates. The already pruned ones have a list of their own, because they are not
 /// compared with each other.
 pub(super) struct Remaining {
-    new: List,
-    already_pruned: List,
+    new: IndexList,
+    already_pruned: IndexList,
 }
 
 /// The items of the old row that an earlier prune kept in its second round.
@@ -55,7 +55,7 @@ impl SecondRound {
     }
 }
 
-impl List {
+impl IndexList {
     #[inline(always)]
     fn len(&self) -> u32 {
         self.end - self.begin
@@ -153,7 +153,7 @@ impl Remaining {
         already_pruned: Shared<u16>,
         deferred: &SecondRound,
     ) -> Self {
-        let list = |indices| List { indices, begin: 0, end: 0 };
+        let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let (mut new, mut already_pruned) = (list(new), list(already_pruned));
         let mut first = warp;
         while first < count {

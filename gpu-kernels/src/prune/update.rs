@@ -49,10 +49,10 @@ pub struct BatchCandidatesArgs {
     /// Vertices per group: consecutive vertices of the batch.
     pub group: u32,
     /// The first round compares a vertex with one of `every` vertices of its group.
-    pub every: u32,
+    pub stride: u32,
     /// The second round, which runs if the first found a candidate, compares it with `more` of every `every`; the
     /// third, which runs if there are two by then, with the others.
-    pub more: u32,
+    pub second_round: u32,
     /// Vertices compared between selections of the nearest.
     pub chunk_len: u32,
     /// Maximum number of candidates per vertex.

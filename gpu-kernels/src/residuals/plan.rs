@@ -6,7 +6,7 @@ use jasper_core::ElementKind;
 
 use super::{ResidualArgs, RotateArgs};
 use crate::launch::MAX_SHARED_BYTES;
-use crate::{Kernel, Launch};
+use crate::{Kernel, LaunchConfig};
 
 /// Residuals of rows. Arguments: [`ResidualArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,8 +22,8 @@ impl Kernel for Residuals {
         format!("residuals_{}", self.element).into()
     }
 
-    fn launch(&self, args: &ResidualArgs) -> Launch {
-        Launch::warp_per_row(args.selection.len)
+    fn launch_config(&self, args: &ResidualArgs) -> LaunchConfig {
+        LaunchConfig::warp_per_row(args.selection.len)
     }
 
     #[cfg(feature = "kernels")]
@@ -64,11 +64,11 @@ impl Kernel for Rotate {
 
     /// # Panics
     /// Panics if the dimension is not a multiple of 64, or a row that is rotated in shared memory does not fit there.
-    fn launch(&self, args: &RotateArgs) -> Launch {
+    fn launch_config(&self, args: &RotateArgs) -> LaunchConfig {
         assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
         match self.0 {
-            RotateIn::Shared => Launch::warp_per_row_with_shared(args.rows, args.dimension * 4),
-            RotateIn::Global => Launch::warp_per_row(args.rows),
+            RotateIn::Shared => LaunchConfig::warp_per_row_with_shared(args.rows, args.dimension * 4),
+            RotateIn::Global => LaunchConfig::warp_per_row(args.rows),
         }
     }
 

@@ -13,7 +13,7 @@ use jasper_core::ElementKind;
 
 use crate::{DevicePtr, DevicePtrMut};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Kernel, Launch, launch::kernels};
+use crate::{Kernel, LaunchConfig, launch::kernels};
 
 /// Arguments of [`CopyRows`].
 #[repr(C)]
@@ -89,11 +89,11 @@ impl Kernel for RoundRows {
 
     /// # Panics
     /// If the elements are no floats, or a rounded row has no room for the coordinates of a vector.
-    fn launch(&self, args: &RoundArgs) -> Launch {
+    fn launch_config(&self, args: &RoundArgs) -> LaunchConfig {
         assert!(!self.element.is_integer(), "{} vectors are not rounded", self.element);
         let coordinates = args.row_bytes as usize / self.element.size();
         assert!(args.row_words as usize * 4 >= coordinates, "{} words for {coordinates}", args.row_words);
-        Launch::warp_per_row(args.rows)
+        LaunchConfig::warp_per_row(args.rows)
     }
 
     #[cfg(feature = "kernels")]
@@ -105,7 +105,7 @@ impl Kernel for RoundRows {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// Copies rows of a table.
-    CopyRows(CopyArgs) = kernel::copy_rows, |args| Launch::warp_per_row(args.rows);
+    CopyRows(CopyArgs) = kernel::copy_rows, |args| LaunchConfig::warp_per_row(args.rows);
     /// Renames neighbors after vertices were moved.
-    RenameEdges(RenameArgs) = kernel::rename_edges, |args| Launch::warp_per_row(args.kept);
+    RenameEdges(RenameArgs) = kernel::rename_edges, |args| LaunchConfig::warp_per_row(args.kept);
 }

@@ -13,7 +13,7 @@
 
 use crate::DevicePtrMut;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Launch, WARP_SIZE};
+use crate::{LaunchConfig, WARP_SIZE};
 
 #[cfg(feature = "kernels")]
 pub(crate) mod block;
@@ -58,9 +58,9 @@ pub struct LookBack {
 impl LookBack {
     /// The launch of a selection with these tiles. A block has shared memory for the index of its tile, the sum before
     /// it, and the sum of each warp.
-    pub(crate) fn select_launch(&self) -> Launch {
+    pub(crate) fn select_launch(&self) -> LaunchConfig {
         let words = 2 + SELECT_THREADS / WARP_SIZE;
-        Launch::linear(self.tiles, SELECT_THREADS).with_shared(words * size_of::<u32>() as u32)
+        LaunchConfig::linear(self.tiles, SELECT_THREADS).with_shared(words * size_of::<u32>() as u32)
     }
 }
 

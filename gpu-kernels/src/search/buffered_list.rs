@@ -18,7 +18,7 @@
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_same_vertex, sorted};
-use super::list::List;
+use super::list::SortedList;
 use super::shared_layout::BUFFER_LEN;
 use crate::WARP_SIZE;
 use crate::collectives::{rank_in, warp_min};
@@ -29,7 +29,7 @@ const _: () = assert!(BUFFER_LEN == WARP_SIZE);
 
 /// A frontier of any width.
 pub(super) struct BufferedList {
-    list: List,
+    list: SortedList,
     /// `[BUFFER_LEN]`: the buffer, whose first `buffered` entries are in use.
     buffer: Shared<u64>,
     buffered: u32,
@@ -43,7 +43,7 @@ impl Frontier for BufferedList {
     #[inline(always)]
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
         // SAFETY: the caller's promise.
-        let list = unsafe { List::new(width, memory) };
+        let list = unsafe { SortedList::new(width, memory) };
         Self { list, buffer: memory.add(width), buffered: 0, expanded_count: 0 }
     }
 

@@ -11,7 +11,7 @@ use crate::collectives::rank_in;
 use crate::neighbor::UNEXPANDED;
 
 /// A frontier of any width, owned by one warp.
-pub(super) struct List {
+pub(super) struct SortedList {
     /// `[width]`: entries, the first `len` of them.
     entries: Shared<u64>,
     width: u32,
@@ -21,7 +21,7 @@ pub(super) struct List {
     bound: u64,
 }
 
-impl Frontier for List {
+impl Frontier for SortedList {
     const IN_SHARED_MEMORY: bool = true;
 
     #[inline(always)]
@@ -69,7 +69,7 @@ impl Frontier for List {
     }
 }
 
-impl List {
+impl SortedList {
     /// The last entry of a full list. Entries that are not below it are dropped.
     #[inline(always)]
     pub(super) fn bound(&self) -> u64 {

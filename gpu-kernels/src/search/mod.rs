@@ -105,7 +105,7 @@ pub struct SearchArgs {
     /// Vertices expanded per step, at least 1; for a team, the number of work slots.
     pub expansions: u32,
     /// Slots of the visited cache: a power of two that is at least 32, or 0 for no cache.
-    pub visited_slots: u32,
+    pub visited_capacity: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`](crate::graph::NO_SLOT).
     pub start_points_stride: u32,

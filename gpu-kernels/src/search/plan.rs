@@ -10,8 +10,8 @@ use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
 use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
 use crate::graph::Measure;
-use crate::row_kind::{RowKind, RowTable, row_kinds};
-use crate::{Kernel, Launch, RowShape, Specialization};
+use crate::row_kind::{RowKernel, RowTable, row_kinds};
+use crate::{Kernel, LaunchConfig, RowShape, Specialization};
 
 /// The rows that searches by exact distances are compiled for.
 const ROWS: &RowTable = &exact_searches!(row_kinds);
@@ -35,7 +35,7 @@ const fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> 
 /// A search by exact distances. Arguments: [`SearchArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Search {
-    rows: RowKind,
+    rows: RowKernel,
     variant: Variant,
 }
 
@@ -52,14 +52,14 @@ impl Search {
         beam_width: u32,
         warps: u32,
     ) -> Self {
-        let rows = RowKind::find(ROWS, element, measure, row_bytes);
+        let rows = RowKernel::find(ROWS, element, measure, row_bytes);
         Self { rows, variant: Variant::for_beam(beam_width, warps, MAX_ROW_TEAM) }
     }
 
     /// Every kernel of the family, for rows of `row_bytes`.
     pub fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
         let of_rows = |rows| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { rows, variant });
-        RowKind::all(ROWS, row_bytes).flat_map(of_rows)
+        RowKernel::all(ROWS, row_bytes).flat_map(of_rows)
     }
 
     /// Bytes per row.
@@ -97,9 +97,9 @@ impl Kernel for Search {
 
     /// # Panics
     /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
-    fn launch(&self, args: &SearchArgs) -> Launch {
+    fn launch_config(&self, args: &SearchArgs) -> LaunchConfig {
         self.rows.check(args.graph.shape);
-        self.variant.launch(args, args.graph.shape.query_bytes())
+        self.variant.launch_config(args, args.graph.shape.query_bytes())
     }
 
     fn specialization(&self) -> Option<Specialization> {
@@ -205,14 +205,14 @@ impl Kernel for QuantizedSearch {
 
     /// # Panics
     /// Panics if an argument is out of bounds, or this kernel is not for codes of this shape.
-    fn launch(&self, args: &QuantizedSearchArgs) -> Launch {
+    fn launch_config(&self, args: &QuantizedSearchArgs) -> LaunchConfig {
         let codes = &args.codes;
         assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry(), codes.shape);
         let query = match self.mode {
             ReadMode::LanePerRow(_) => lane_per_row_query_bytes(codes),
             ReadMode::TilePerRow(_) => tile_per_row_query_bytes(codes),
         };
-        self.variant.launch(&args.search, query)
+        self.variant.launch_config(&args.search, query)
     }
 
     #[cfg(feature = "kernels")]

@@ -145,7 +145,7 @@ impl SearchArgs {
             // Where all may be results, no more than these are wanted.
             beam_width: if self.allowed.is_null() { self.k } else { self.k.max(len) },
             max_hops: 0,
-            visited_slots: 0,
+            visited_capacity: 0,
             start_points_stride: len,
             ..self
         }

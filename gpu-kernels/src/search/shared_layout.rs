@@ -46,7 +46,7 @@ pub(super) struct Layout {
     pub(super) done: u32,
     /// Teams: the number of neighbors that each worker has scored for the last request.
     pub(super) scored: u32,
-    /// `[visited_slots]` ids: the visited cache.
+    /// `[visited_capacity]` ids: the visited cache.
     pub(super) visited: u32,
     /// Bytes of all parts, a multiple of 16.
     pub(super) end: u32,
@@ -67,7 +67,7 @@ impl Layout {
         let done = ids + neighbors * ID;
         let scored = done + if params.is_team { args.expansions * ID } else { 0 };
         let visited = scored + if params.is_team { MAX_WARPS * ID } else { 0 };
-        let end = (visited + args.visited_slots * ID).next_multiple_of(16);
+        let end = (visited + args.visited_capacity * ID).next_multiple_of(16);
         Self { query, list, entries, near, requests, wanted, ids, done, scored, visited, end }
     }
 }

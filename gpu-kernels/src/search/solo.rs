@@ -73,7 +73,7 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
     unsafe {
         let lane = warp::lane_id();
         let scorer = S::new(kernel_args, query, part(layout.query), lane, WARP_SIZE);
-        let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_slots, lane, WARP_SIZE);
+        let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, lane, WARP_SIZE);
         let mut frontier = F::new(args.beam_width, part(layout.list).cast());
         warp::sync_warp(warp::FULL_MASK);
 

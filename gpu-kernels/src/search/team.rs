@@ -65,7 +65,7 @@ pub(super) unsafe fn search<S: Scorer>(kernel_args: S::Args) {
     // SAFETY: the plan gave the block the memory of its layout; each warp takes one of the branches as a whole.
     unsafe {
         let scorer = S::new(&kernel_args, query, part(layout.query), thread, threads);
-        let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_slots, thread, threads);
+        let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, thread, threads);
         let slots = WorkSlots::new(args, &layout, threads / WARP_SIZE - 1);
         slots.clear(thread);
         thread::sync_threads();

@@ -5,12 +5,12 @@ use std::sync::Mutex;
 
 use cuda_std::emulator::Emulator;
 use cuda_std::prelude::*;
-use jasper_core::{Neighbor, VectorId, synthetic};
+use jasper_core::{Neighbor, Slot, synthetic};
 use rand::{Rng, RngExt};
 
 use super::buffered_list::BufferedList;
 use super::frontier::{Frontier, NO_ENTRY};
-use super::list::List;
+use super::list::SortedList;
 use super::registers::Registers;
 use crate::WARP_SIZE;
 
@@ -92,7 +92,7 @@ fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
 /// Steps like those of a search: neighbors repeat, come from far to near, and many have equal distances. One lane in
 /// `fill` offers an entry; one vertex or several are expanded at a time.
 fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> {
-    let entry = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, VectorId::new(id ^ 3)).to_bits();
+    let entry = |id: u32| Neighbor::new((id / 4) as f32 - 10.0, Slot::new(id ^ 3)).to_bits();
     let mut all = Vec::new();
     for at in 0..len {
         let nearest = vertices - vertices * at as u32 / len as u32;
@@ -137,5 +137,5 @@ fn registers_hold_the_nearest_of_all() {
 fn shared_memory_holds_the_nearest_of_all() {
     let widths = [1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024];
     agrees::<BufferedList>(&widths);
-    agrees::<List>(&widths);
+    agrees::<SortedList>(&widths);
 }

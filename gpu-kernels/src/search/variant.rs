@@ -2,7 +2,7 @@
 
 use super::shared_layout::{Layout, LayoutParams, MAX_WARPS};
 use super::{MAX_BEAM_WIDTH, SearchArgs};
-use crate::{Launch, WARP_SIZE};
+use crate::{LaunchConfig, WARP_SIZE};
 
 /// Warps of the smallest team: a search by several warps has at least these.
 pub const MIN_TEAM_WARPS: u32 = 8;
@@ -70,7 +70,7 @@ impl Variant {
     ///
     /// # Panics
     /// Panics if an argument is out of bounds.
-    pub(super) fn launch(self, args: &SearchArgs, query_bytes: u32) -> Launch {
+    pub(super) fn launch_config(self, args: &SearchArgs, query_bytes: u32) -> LaunchConfig {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");
         };
@@ -78,7 +78,7 @@ impl Variant {
         check("k", args.k, 0, args.beam_width);
         check("candidates_len", args.candidates_len, 0, args.beam_width);
         check("expansions", args.expansions, 1, if self.warps > 1 { self.warps } else { u32::MAX });
-        let (stride, slots) = (args.graph.edges_stride, args.visited_slots);
+        let (stride, slots) = (args.graph.edges_stride, args.visited_capacity);
         assert!(
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
             "edges_stride ({stride}) must be a multiple of 32"
@@ -96,10 +96,10 @@ impl Variant {
         );
         assert!(
             slots == 0 || slots >= WARP_SIZE && slots.is_power_of_two(),
-            "visited_slots ({slots}) must be 0 or a power of two from 32 on"
+            "visited_capacity ({slots}) must be 0 or a power of two from 32 on"
         );
         let params = LayoutParams { query_bytes, has_list: self.registers == 0, is_team: self.warps > 1 };
         let shared = Layout::new(args, params).end;
-        Launch::linear(args.queries_len, self.warps * WARP_SIZE).with_shared(shared)
+        LaunchConfig::linear(args.queries_len, self.warps * WARP_SIZE).with_shared(shared)
     }
 }

@@ -47,7 +47,7 @@ pub use pairs::{Pairs, SortScratch, sort_pairs};
 use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Launch, launch::kernels};
+use crate::{LaunchConfig, launch::kernels};
 
 /// Number of values of a digit. One thread of a block owns each value.
 pub(crate) const RADIX: u32 = 1 << bits::DIGIT_BITS;
@@ -139,14 +139,14 @@ kernels! {
     /// Counts the digits of all passes.
     Count(CountArgs) = count::sort_count, |args| {
         let shared = args.bits.passes() * RADIX * size_of::<u32>() as u32;
-        Launch::linear(args.len.div_ceil(COUNT_TILE), COUNT_THREADS).with_shared(shared)
+        LaunchConfig::linear(args.len.div_ceil(COUNT_TILE), COUNT_THREADS).with_shared(shared)
     };
     /// Sums the counts of each pass.
     Begins(BeginsArgs) = begins::sort_begins, |args| {
-        Launch::linear(args.passes, RADIX).with_shared(WARPS * size_of::<u32>() as u32)
+        LaunchConfig::linear(args.passes, RADIX).with_shared(WARPS * size_of::<u32>() as u32)
     };
     /// Sorts by one digit.
     Pass(PassArgs) = pass::sort_pass, |args| {
-        Launch::linear(args.look_back.tiles, RADIX).with_shared(SharedLayout::BYTES)
+        LaunchConfig::linear(args.look_back.tiles, RADIX).with_shared(SharedLayout::BYTES)
     };
 }

@@ -6,7 +6,7 @@ use jasper_core::synthetic;
 use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
-use crate::edges::{FindFreeRow, FindRowsToRepair, FreeRowArgs, ReachableSet, RowsToRepairArgs};
+use crate::edges::{FindFreeRow, FindListsToRepair, FreeRowArgs, ListsToRepairArgs, ReachableSet};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 use crate::{Buffer, Stream};
@@ -82,15 +82,15 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
         let on_device = stream.upload(&edges.places()).unwrap();
         let live = stream.upload(&words(&live, slots)).unwrap();
         let mut to_repair = stream.allocate(live.len()).unwrap();
-        let args = RowsToRepairArgs {
+        let args = ListsToRepairArgs {
             edges: on_device.input(),
             live: live.input(),
-            rows_to_repair: to_repair.output(),
+            lists_to_repair: to_repair.output(),
             slots,
             edges_stride: edges.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-        unsafe { stream.launch(&FindRowsToRepair, args).unwrap() };
+        unsafe { stream.launch(&FindListsToRepair, args).unwrap() };
         assert_eq!(stream.download(&to_repair).unwrap(), words(&expected, slots), "{slots} slots");
     }
 }

@@ -39,7 +39,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         beam_width: 1,
         max_hops: 0,
         expansions: 1,
-        visited_slots: 0,
+        visited_capacity: 0,
         start_points_stride: 0,
         parts: 1,
         candidates_len: 0,

@@ -96,7 +96,7 @@ fn specialized(text: &str, row_bytes: u32, capability: (u32, u32)) -> String {
     let mut ptx = head.to_owned();
     for (entry, kernel) in kernels {
         match specializations.iter().find(|(specialized, _)| specialized == entry) {
-            Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks(capability)),
+            Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks_on(capability)),
             None if row_bytes == ROW_BYTES[0] => ptx += kernel,
             None => {}
         }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use jasper::Element;
-use jasper::tune::TunedLaunch;
+use jasper::tune::SearchConfig;
 
 use super::front::{fastest_at, front, rate_at};
 use super::measure::{Bench, MAX_QUERIES, Point, SOLO, Setting};
@@ -37,13 +37,13 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
             println!("{}", bench.line(what, point.fields(bench.copy)));
             Ok(point)
         };
-        let visited_slots: &[u32] = match (exact, k) {
+        let visited_capacity: &[u32] = match (exact, k) {
             (true, 10) => &[0, 256, 512, 1024, 2048],
-            (true, _) => &[SOLO.visited_slots],
+            (true, _) => &[SOLO.visited_capacity],
             (false, _) => &[512, 1024, 2048],
         };
         let points =
-            measure_curve(k, &launches(visited_slots), &mut |setting| measure("point", setting, QUERIES))?;
+            measure_curve(k, &launches(visited_capacity), &mut |setting| measure("point", setting, QUERIES))?;
         for (what, fields) in
             (Report { set: &bench.set.name, k, points: &points, copy: bench.copy }).lines()?
         {
@@ -59,9 +59,13 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
 }
 
 /// The launches of one warp per query.
-fn launches(visited_slots: &[u32]) -> Vec<TunedLaunch> {
+fn launches(visited_capacity: &[u32]) -> Vec<SearchConfig> {
     let with = |expansions| {
-        visited_slots.iter().map(move |&visited_slots| TunedLaunch { expansions, visited_slots, ..SOLO })
+        visited_capacity.iter().map(move |&visited_capacity| SearchConfig {
+            expansions,
+            visited_capacity,
+            ..SOLO
+        })
     };
     [1, 2, 4].into_iter().flat_map(with).collect()
 }
@@ -70,7 +74,7 @@ fn launches(visited_slots: &[u32]) -> Vec<TunedLaunch> {
 /// and the fastest of them in finer steps. Returns all points, in the order of measuring.
 fn measure_curve<E>(
     k: usize,
-    launches: &[TunedLaunch],
+    launches: &[SearchConfig],
     measure: &mut dyn FnMut(Setting) -> Result<Point, E>,
 ) -> Result<Vec<Point>, E> {
     let mut known: Vec<Point> = Vec::new();
@@ -114,7 +118,7 @@ fn measure_curve<E>(
     Ok(known)
 }
 
-fn with_launch(points: &[Point], launch: TunedLaunch) -> Vec<Point> {
+fn with_launch(points: &[Point], launch: SearchConfig) -> Vec<Point> {
     points.iter().filter(|point| point.setting.launch == launch).copied().collect()
 }
 
@@ -128,7 +132,7 @@ mod tests {
     fn model(setting: Setting, slowness: f64) -> Point {
         let Setting { beam_width, launch, .. } = setting;
         let width = beam_width as f64 + 2.0 * f64::from(launch.expansions - 1);
-        let better = if (launch.expansions, launch.visited_slots) == (2, 256) { 1.2 } else { 1.0 };
+        let better = if (launch.expansions, launch.visited_capacity) == (2, 256) { 1.2 } else { 1.0 };
         Point {
             setting,
             queries: 10_000,

@@ -1,7 +1,7 @@
 //! One setting of a search on a device, and its measurement.
 
 use anyhow::{Context as _, Result};
-use jasper::tune::TunedLaunch;
+use jasper::tune::SearchConfig;
 use jasper::{Distances, Element, Index, Matches, MatrixView, SearchParams};
 use jasper_core::padded_len;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::set::Set;
 /// Queries of the largest batch.
 pub const MAX_QUERIES: usize = 100_000;
 /// What the library uses for large batches: one warp per query.
-pub const SOLO: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, visited_slots: 1024 };
+pub const SOLO: SearchConfig = SearchConfig { warps: 1, expansions: 1, visited_capacity: 1024 };
 
 /// How a batch is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Setting {
     /// Entries of the frontier.
     pub beam_width: usize,
     /// Launch parameters.
-    pub launch: TunedLaunch,
+    pub launch: SearchConfig,
 }
 
 /// The measurement of a setting.
@@ -75,7 +75,7 @@ impl<'a, T: Element> Bench<'a, T> {
     /// Parameters of a setting.
     pub fn params(&self, setting: Setting) -> SearchParams<'static> {
         let Setting { k, beam_width, launch } = setting;
-        SearchParams::new(k).beam_width(beam_width).launch(launch).distances(self.distances)
+        SearchParams::new(k).beam_width(beam_width).config(launch).distances(self.distances)
     }
 
     /// Measures a setting with a batch of `count` queries.
@@ -114,7 +114,7 @@ impl<'a, T: Element> Bench<'a, T> {
             Distances::Quantized { rerank } => rerank.min(beam_width),
             Distances::Auto | Distances::Exact => beam_width,
         };
-        distances * (stats.code_bytes / (stats.vertices + stats.free_slots)) as f64
+        distances * (stats.code_bytes / (stats.live_vertices + stats.free_slots)) as f64
             + reranked as f64 * vector_bytes
     }
 
@@ -161,8 +161,8 @@ impl Setting {
 }
 
 /// Launch parameters as fields of a line.
-pub fn launch_fields(TunedLaunch { warps, expansions, visited_slots }: TunedLaunch) -> Value {
-    json!({"warps": warps, "expansions": expansions, "visited_slots": visited_slots})
+pub fn launch_fields(SearchConfig { warps, expansions, visited_capacity }: SearchConfig) -> Value {
+    json!({"warps": warps, "expansions": expansions, "visited_capacity": visited_capacity})
 }
 
 /// Adds the fields of one object to another.

@@ -9,7 +9,7 @@ use jasper::bench::recall::mean_recall;
 use jasper::data::{GroundTruth, Rows, VectorFile};
 use jasper::graph::Graph;
 use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric, no_progress};
-use jasper_core::VectorId;
+use jasper_core::Slot;
 use serde_json::json;
 
 /// Vectors with queries and their true neighbors: `sift-1m.base.u8bin`, `sift-1m.query.u8bin`, `sift-1m.gt.ibin`.
@@ -87,9 +87,9 @@ impl Set {
 /// The same graph with vectors of another element: coordinates are rounded, edges stay. For graphs without deletes.
 pub fn convert<T: Element>(index: &Index<f32>) -> Result<Index<T>> {
     let other = index.read_graph(|graph| -> Result<_> {
-        let order: Vec<VectorId> = graph.keys().live_slots().collect();
+        let order: Vec<Slot> = graph.keys().live_slots().collect();
         let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
-        let (mut row, mut slots) = (Vec::new(), vec![VectorId::new(0); graph.slots()]);
+        let (mut row, mut slots) = (Vec::new(), vec![Slot::new(0); graph.slots()]);
         for (number, &slot) in order.iter().enumerate() {
             let vector: Vec<T> = graph.vectors().get(slot).iter().map(|&value| T::from_f32(value)).collect();
             let squared_norm = other.vectors().prepare(number, &vector, &mut row)?;
@@ -97,7 +97,7 @@ pub fn convert<T: Element>(index: &Index<f32>) -> Result<Index<T>> {
             graph.keys().keys_of(slot).for_each(|key| other.keys_mut().assign_unused(key, new));
             slots[slot.index()] = new;
         }
-        let renamed = |old: &[VectorId]| old.iter().map(|slot| slots[slot.index()]).collect::<Vec<_>>();
+        let renamed = |old: &[Slot]| old.iter().map(|slot| slots[slot.index()]).collect::<Vec<_>>();
         for slot in order {
             let neighbors = renamed(graph.adjacency().neighbors(slot));
             other.adjacency_mut().set_neighbors(slots[slot.index()], &neighbors);

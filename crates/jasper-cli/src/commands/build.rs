@@ -146,7 +146,7 @@ impl Args {
             // Vertices linked already in the checkpoint.
             "resumed": resumed,
             // Vectors that share the vertex of an identical one.
-            "identical": report.identical,
+            "duplicates": report.duplicates,
             // Unreachable vertices that were given an edge.
             "reconnected": report.reconnected,
             // Whether 8-bit copies of the vectors were linked.
@@ -176,11 +176,8 @@ impl Args {
         if resumed > 0 {
             writeln!(text, "resumed  from {} linked vertices", units::count(resumed))?;
         }
-        let identical = units::count(report.identical);
-        writeln!(
-            text,
-            "graph    {mean_degree:.1} edges per vertex, {identical} vectors identical to others"
-        )?;
+        let duplicates = units::count(report.duplicates);
+        writeln!(text, "graph    {mean_degree:.1} edges per vertex, {duplicates} duplicate vectors")?;
         match quantized {
             Some(Ok((codes, about))) => {
                 json = merge(json, &codes)?;

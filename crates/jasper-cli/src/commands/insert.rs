@@ -54,7 +54,7 @@ impl Args {
             // The first of the keys assigned by the index; the others follow it.
             "first_key": first_key,
             // Vectors that share the vertex of an identical one.
-            "identical": report.identical,
+            "duplicates": report.duplicates,
             "vectors_per_second": rate,
         });
         let keys = first_key.map_or_else(String::new, |key| format!(", with keys from {key}"));

@@ -88,7 +88,7 @@ fn build_tells_what_it_built() {
         ("max_degree", json!(24)),
         ("build_beam_width", json!(48)),
         ("seed", json!(5)),
-        ("identical", json!(0)),
+        ("duplicates", json!(0)),
         ("threads", json!(1)),
         ("bytes", json!(sandbox.read("other.jasper").len())),
     ] {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
-use gpu_kernels::edges::{FindFreeRow, FindRowsToRepair, FreeRowArgs, ReachableSet, RowsToRepairArgs};
+use gpu_kernels::edges::{FindFreeRow, FindListsToRepair, FreeRowArgs, ListsToRepairArgs, ReachableSet};
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
@@ -15,13 +15,13 @@ use gpu_kernels::prune::{
 use gpu_kernels::search::{DeviceHit, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
-use jasper_core::{BuildParams, Element, Neighbor, VectorId, defaults};
+use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
-use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, GraphLock, PeerSampling, Reached, SearchCost};
+use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Reached, SearchCost};
 
 use super::parts::{BackEdges, Candidates, Edges, Updates};
-use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MutableDeviceGraph};
-use crate::search::config::default_launch;
+use crate::graph::{DeviceGraph, EdgeLists, GraphId, GraphInput, MirroredGraph};
+use crate::search::config::default_config;
 use crate::search::launch::{search_args, search_kernel};
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
@@ -88,7 +88,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// Waits until the new rows are computed, so that publishing them takes little time.
     fn updates(
         &self,
-        rows: EdgeRows<S>,
+        rows: EdgeLists<S>,
         counters: &S::Buffer<u64>,
         graph: GraphId,
     ) -> Result<Updates<S>, S::Error> {
@@ -110,7 +110,7 @@ fn cost_of(counters: &[u64]) -> SearchCost {
 }
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
-    type Graph = MutableDeviceGraph<T, S>;
+    type Graph = MirroredGraph<T, S>;
     type Error = S::Error;
     type Candidates = Candidates<S>;
     type Edges = Edges<S>;
@@ -125,27 +125,23 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn prepare(
         &self,
-        graph: &mut impl GraphLock<MutableDeviceGraph<T, S>>,
-        new: &[VectorId],
+        graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
+        new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
         if self.exact_linking {
             return Ok(());
         }
-        MutableDeviceGraph::round(graph, self.cpu.pool(), new, distances)
+        MirroredGraph::round(graph, self.cpu.pool(), new, distances)
     }
 
-    fn search(
-        &self,
-        graph: &MutableDeviceGraph<T, S>,
-        chunk: &[VectorId],
-    ) -> Result<Candidates<S>, S::Error> {
+    fn search(&self, graph: &MirroredGraph<T, S>, chunk: &[Slot]) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
         let max_candidates = self.params.max_hops() as u32;
-        let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
+        let launch = default_config(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
@@ -181,7 +177,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn find_duplicates(
         &self,
-        graph: &MutableDeviceGraph<T, S>,
+        graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
@@ -203,7 +199,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn batch_candidates(
         &self,
-        graph: &MutableDeviceGraph<T, S>,
+        graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
         peers: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
@@ -221,8 +217,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             batch_candidates: batch_candidates.output(),
             vertices_len,
             group: peers.group as u32,
-            every: peers.every as u32,
-            more: peers.more as u32,
+            stride: peers.stride as u32,
+            second_round: peers.second_round as u32,
             chunk_len: PEER_CHUNK,
             candidates_stride: candidates.max_candidates,
         };
@@ -234,7 +230,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn prune(
         &self,
-        graph: &MutableDeviceGraph<T, S>,
+        graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = graph.on_device();
@@ -242,7 +238,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.args().edges_stride;
-        let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
+        let mut rows = EdgeLists::allocate(stream, vertices_len, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
@@ -269,22 +265,18 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             let others = stream.download(&candidates.duplicate_of)?;
             let pairs = stream.download(&candidates.batch)?.into_iter().zip(others);
             let pairs = pairs.filter(|&(_, other)| other != NO_SLOT);
-            duplicates.extend(pairs.map(|(vertex, other)| (VectorId::new(vertex), VectorId::new(other))));
+            duplicates.extend(pairs.map(|(vertex, other)| (Slot::new(vertex), Slot::new(other))));
         }
         let slot_bits = usize::BITS - graph.slots().leading_zeros();
         let edges = Edges { rows, distances, slot_bits, graph: graph.id };
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
-    fn publish_edges(
-        &self,
-        graph: &mut MutableDeviceGraph<T, S>,
-        chunks: &[Edges<S>],
-    ) -> Result<(), S::Error> {
+    fn publish_edges(&self, graph: &mut MirroredGraph<T, S>, chunks: &[Edges<S>]) -> Result<(), S::Error> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.check(graph, edges.graph);
-            graph.publish_rows(&self.stream, &edges.rows)
+            graph.publish_lists(&self.stream, &edges.rows)
         })
     }
 
@@ -321,7 +313,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn merge(
         &self,
-        graph: &MutableDeviceGraph<T, S>,
+        graph: &MirroredGraph<T, S>,
         back_edges: &mut BackEdges<S>,
     ) -> Result<Option<Updates<S>>, S::Error> {
         let graph = graph.on_device();
@@ -331,7 +323,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.check(graph, id);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeRows::allocate(&self.stream, len, graph.args().edges_stride)?;
+        let mut rows = EdgeLists::allocate(&self.stream, len, graph.args().edges_stride)?;
         let args = MergeArgs {
             prune: self.prune_args(&input, &mut counters),
             sort_keys: edges.keys.input(),
@@ -348,51 +340,43 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Some(self.updates(rows, &counters, id)?))
     }
 
-    fn publish(
-        &self,
-        graph: &mut MutableDeviceGraph<T, S>,
-        updates: Updates<S>,
-    ) -> Result<SearchCost, S::Error> {
+    fn publish(&self, graph: &mut MirroredGraph<T, S>, updates: Updates<S>) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
         self.check(graph, updates.graph);
-        graph.publish_rows(&self.stream, &updates.rows)?;
+        graph.publish_lists(&self.stream, &updates.rows)?;
         Ok(updates.cost)
     }
 
-    fn rows_to_repair(&self, graph: &MutableDeviceGraph<T, S>) -> Result<Vec<VectorId>, S::Error> {
+    fn lists_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
         let graph = graph.on_device();
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
-        let args = RowsToRepairArgs {
+        let args = ListsToRepairArgs {
             edges: graph.edges.input(),
             live: graph.live_bits().input(),
-            rows_to_repair: to_repair.output(),
+            lists_to_repair: to_repair.output(),
             slots,
             edges_stride: graph.args().edges_stride,
         };
         // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
-        unsafe { stream.launch(&FindRowsToRepair, args)? };
+        unsafe { stream.launch(&FindListsToRepair, args)? };
         let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
         let mut vertices = Vec::new();
         for first in (0..slots).step_by(LIST_CHUNK as usize) {
             let range = first..slots.min(first.saturating_add(LIST_CHUNK));
             let count = listed.list(stream, &to_repair, range)?;
             let slots = stream.download_range(&listed.slots, 0..count as usize)?;
-            vertices.extend(slots.into_iter().map(VectorId::new));
+            vertices.extend(slots.into_iter().map(Slot::new));
         }
         Ok(vertices)
     }
 
-    fn repair_rows(
-        &self,
-        graph: &MutableDeviceGraph<T, S>,
-        vertices: &[VectorId],
-    ) -> Result<Updates<S>, S::Error> {
+    fn repair_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Updates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(vertices);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeRows::for_vertices(&self.stream, vertices, graph.args().edges_stride)?;
+        let mut rows = EdgeLists::for_vertices(&self.stream, vertices, graph.args().edges_stride)?;
         let args = RepairArgs {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
@@ -406,7 +390,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.updates(rows, &counters, graph.id)
     }
 
-    fn reachable(&self, graph: &MutableDeviceGraph<T, S>, start: VectorId) -> Result<Reached, S::Error> {
+    fn reachable(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Reached, S::Error> {
         let graph = graph.on_device();
         let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
         reached.extend(&self.stream, &graph.edges, graph.args().edges_stride, &[start.get()])?;
@@ -415,10 +399,10 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn nearest_not_full(
         &self,
-        graph: &MutableDeviceGraph<T, S>,
+        graph: &MirroredGraph<T, S>,
         candidates: Candidates<S>,
         reached: &Reached,
-    ) -> Result<Vec<(VectorId, Neighbor)>, S::Error> {
+    ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
         let graph = graph.on_device();
         self.check(graph, candidates.graph);
         let stream = &self.stream;
@@ -445,28 +429,24 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         unsafe { stream.launch(&FindFreeRow, args)? };
         let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&nearest)?);
         let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
-        Ok(found.map(|(vertex, key)| (VectorId::new(vertex), Neighbor::from_bits(key))).collect())
+        Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
-    fn rows(
-        &self,
-        graph: &MutableDeviceGraph<T, S>,
-        vertices: &[VectorId],
-    ) -> Result<Vec<Vec<VectorId>>, S::Error> {
-        graph.on_device().download_rows(&self.stream, vertices)
+    fn rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+        graph.on_device().download_lists(&self.stream, vertices)
     }
 
-    fn row_updates(
+    fn edge_updates(
         &self,
-        graph: &MutableDeviceGraph<T, S>,
-        vertices: &[VectorId],
-        rows: &[Vec<VectorId>],
+        graph: &MirroredGraph<T, S>,
+        vertices: &[Slot],
+        rows: &[Vec<Slot>],
     ) -> Result<Updates<S>, S::Error> {
-        let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
+        let rows = graph.on_device().upload_lists(&self.stream, vertices, rows)?;
         Ok(Updates { rows, graph: graph.on_device().id, cost: SearchCost::default() })
     }
 
-    fn read_edges(&self, graph: &mut MutableDeviceGraph<T, S>) -> Result<(), S::Error> {
+    fn read_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {
         graph.read_edges(self.cpu.pool())
     }
 }

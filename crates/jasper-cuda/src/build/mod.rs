@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
-use jasper_vamana::{BuildShape, Checkpoints, CpuExecutor, Ingested, LinkProgress, Linked, UpdateError};
+use jasper_vamana::{BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, Linked, UpdateError};
 
 use crate::memory_pool::PoolRetention;
 use crate::search::launch::check_shared_memory;
-use crate::{Bytes, Context, DeviceGraph, Error, MemorySpace, MutableDeviceGraph, Stream};
+use crate::{Bytes, Context, DeviceGraph, Error, MemorySpace, MirroredGraph, Stream};
 
 pub use executor::DeviceExecutor;
 pub(crate) use executor::SEARCH_CHUNK;
@@ -49,18 +49,18 @@ pub fn link_on_device<T: Element>(
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     check_device_memory(context, &graph)?;
-    let resumed = cpu.pool().install(|| LinkProgress::resume(&mut graph, &order, checkpoints))?;
+    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
     let (stream, copy) = cpu.pool().install(|| upload(context, &graph))?;
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.clone());
-    resumed.run(&executor, MutableDeviceGraph::new(stream, graph, copy), progress)
+    resumed.run(&executor, MirroredGraph::new(stream, graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
 /// read, and they are in memory now.
 fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(), Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned = plan_build::<T>(&BuildShape::of(graph)).and_then(|plan| Ok(plan.check(free)?));
+    let planned = plan_build::<T>(&BuildSpec::of(graph)).and_then(|plan| Ok(plan.check(free)?));
     planned.map_err(|kind| context.fail(kind))
 }
 

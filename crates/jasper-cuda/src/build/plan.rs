@@ -5,7 +5,7 @@ use gpu_kernels::groups::Groups;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use gpu_kernels::sort::SortScratch;
 use jasper_core::{BuildParams, Element};
-use jasper_vamana::{BuildShape, largest_batch};
+use jasper_vamana::{BuildSpec, largest_batch};
 
 use super::executor::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::graph::edges_stride;
@@ -36,7 +36,7 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 ///
 /// # Errors
 /// [`ErrorKind::BuildParam`]: the beam width or the largest batch is more than kernels support.
-pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan, ErrorKind> {
+pub fn plan_build<T: Element>(shape: &BuildSpec) -> Result<MemoryPlan, ErrorKind> {
     let params = &shape.params;
     check_beam(params)?;
     let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));
@@ -53,7 +53,7 @@ pub fn plan_build<T: Element>(shape: &BuildShape) -> Result<MemoryPlan, ErrorKin
 }
 
 /// Device memory of a batch of `batch` vertices: that of its largest step.
-pub(crate) fn batch_bytes(batch: usize, shape: &BuildShape) -> u64 {
+pub(crate) fn batch_bytes(batch: usize, shape: &BuildSpec) -> u64 {
     let params = &shape.params;
     let searched = batch.min(SEARCH_CHUNK) as u64;
     let (batch, row) = (batch as u64, edges_stride(params) as u64);

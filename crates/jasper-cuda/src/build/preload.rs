@@ -7,12 +7,12 @@ use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::CopyRows;
 use gpu_kernels::search::Search;
 use jasper_core::{Element, padded_len};
-use jasper_vamana::BuildShape;
+use jasper_vamana::BuildSpec;
 
 use crate::Context;
 use crate::graph::form;
 use crate::kernels::KernelId;
-use crate::search::config::default_launch;
+use crate::search::config::default_config;
 
 /// Kernels that are being compiled, each by a thread of its own. JIT compilation takes a second or more in the first
 /// build on a machine, and some milliseconds later, when the driver takes the kernels from its cache. Dropping this
@@ -23,7 +23,7 @@ pub struct KernelPreload(Vec<JoinHandle<()>>);
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape.
     /// Errors are reported when the kernels are launched.
-    pub fn for_build<T: Element>(context: &Context, shape: &BuildShape) -> Self {
+    pub fn for_build<T: Element>(context: &Context, shape: &BuildSpec) -> Self {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());
         }
@@ -45,11 +45,11 @@ impl Drop for KernelPreload {
 }
 
 /// The kernels that take long to compile or are launched first.
-fn kernels<T: Element>(shape: &BuildShape, multiprocessors: u32) -> Vec<KernelId> {
+fn kernels<T: Element>(shape: &BuildSpec, multiprocessors: u32) -> Vec<KernelId> {
     let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
     let search = |batch| {
-        let warps = default_launch(batch, multiprocessors, row_bytes).warps;
+        let warps = default_config(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps))
     };
     let mut kernels = vec![
@@ -77,7 +77,7 @@ mod tests {
     fn are_there<T: Element>(dimension: usize) {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
-            let shape = BuildShape { rows: 1000, dimension, metric, params: BuildParams::default() };
+            let shape = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
             let kernels = kernels::<T>(&shape, 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
             for kernel in kernels {

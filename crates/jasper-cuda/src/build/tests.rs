@@ -7,17 +7,16 @@ use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
 use jasper_core::synthetic::rng;
 use jasper_core::{
-    BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Stage, VectorId, f16, no_progress,
+    BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, f16, no_progress,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Checkpoints, CpuExecutor, Ingested, InsertReport, LinkProgress, UpdateError, bulk_build,
-    ingest,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, InsertReport, UpdateError, bulk_build, ingest,
 };
 use rand::RngExt;
 
 use super::{DeviceExecutor, plan_build};
-use crate::{DeviceGraph, ErrorKind, MemorySpace, MutableDeviceGraph};
+use crate::{DeviceGraph, ErrorKind, MemorySpace, MirroredGraph};
 
 const DIMENSION: usize = 9;
 
@@ -49,11 +48,11 @@ fn built_with<T: Element>(
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
-    let linked = LinkProgress::resume(&mut graph, &order, checkpoints)?;
+    let linked = BulkLinker::resume(&mut graph, &order, checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    Ok(linked.run(&executor, MutableDeviceGraph::new(stream, graph, copy), progress)?.finish())
+    Ok(linked.run(&executor, MirroredGraph::new(stream, graph, copy), progress)?.finish())
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
@@ -137,8 +136,8 @@ fn a_build_can_be_cancelled() {
         let slot = graph.add_vector(&prepared, norm).unwrap();
         graph.keys_mut().assign(u64::from(slot.get()), slot).unwrap();
     }
-    graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
-    let order: Vec<VectorId> = (1..60).map(VectorId::new).collect();
+    graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
+    let order: Vec<Slot> = (1..60).map(Slot::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let cpu = CpuExecutor::new(1).unwrap();
@@ -147,8 +146,8 @@ fn a_build_can_be_cancelled() {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let linked = LinkProgress::resume(&mut graph, &order, None).unwrap();
-    let graph = MutableDeviceGraph::new(stream, graph, copy);
+    let linked = BulkLinker::resume(&mut graph, &order, None).unwrap();
+    let graph = MirroredGraph::new(stream, graph, copy);
     let error = linked.run(&executor, graph, &mut cancel).unwrap_err();
     assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
 }
@@ -184,7 +183,7 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
 #[test]
 fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
     let plan =
-        |rows, params| plan_build::<u8>(&BuildShape { rows, dimension: 128, metric: Metric::L2, params });
+        |rows, params| plan_build::<u8>(&BuildSpec { rows, dimension: 128, metric: Metric::L2, params });
     let small = plan(1000, params()).unwrap();
     let large = plan(1_000_000, params()).unwrap();
     let batch_bytes = 300_000 * 32 * (12 + 12);
@@ -206,7 +205,7 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
 /// Bytes of a plan beyond vectors and graph, as a share of these.
 fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
     let params = BuildParams::default();
-    let plan = plan_build::<T>(&BuildShape { rows, dimension, metric: Metric::L2, params }).unwrap();
+    let plan = plan_build::<T>(&BuildSpec { rows, dimension, metric: Metric::L2, params }).unwrap();
     let index = (rows * (dimension * size_of::<T>() + params.max_degree() * size_of::<u32>())) as f64;
     plan.total(MemorySpace::Device) as f64 / index - 1.0
 }
@@ -227,12 +226,12 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let view = MatrixView::new(&values, DIMENSION).unwrap();
     let ingested = ingest(&cpu, &view, None, metric, params(), &mut no_progress).unwrap();
     let Ingested { mut graph, order } = ingested;
-    let plan = plan_build::<T>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
+    let plan = plan_build::<T>(&BuildSpec::of(&graph)).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    let linked = LinkProgress::resume(&mut graph, &order, None).unwrap();
-    linked.run(&executor, MutableDeviceGraph::new(stream, graph, copy), &mut no_progress).unwrap();
+    let linked = BulkLinker::resume(&mut graph, &order, None).unwrap();
+    linked.run(&executor, MirroredGraph::new(stream, graph, copy), &mut no_progress).unwrap();
     let peak = executor.stream().emulator().peak_bytes() as u64;
     (peak, plan)
 }

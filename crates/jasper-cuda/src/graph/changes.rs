@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gpu_kernels::Stream;
-use jasper_core::{Element, VectorId, padded_len};
+use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{Changes, Graph};
 
-use super::edges::EdgeRows;
+use super::edges::EdgeLists;
 use super::{DeviceCodes, DeviceGraph, all_live, starts, write_rows};
 
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
@@ -113,15 +113,15 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Clears the rows of slots whose vectors changed. No edge leads to them.
-    fn clear_edges(&mut self, stream: &S, slots: &[VectorId]) -> Result<(), S::Error> {
-        let mut rows = EdgeRows::for_vertices(stream, slots, self.edges_stride as u32)?;
+    fn clear_edges(&mut self, stream: &S, slots: &[Slot]) -> Result<(), S::Error> {
+        let mut rows = EdgeLists::for_vertices(stream, slots, self.edges_stride as u32)?;
         stream.fill(&mut rows.ids, u8::MAX)?;
         self.write_rows(stream, &rows)
     }
 }
 
 /// The slots below `end`, sorted and without duplicates.
-fn sorted_slots(slots: Cow<'_, [VectorId]>, end: usize) -> Cow<'_, [VectorId]> {
+fn sorted_slots(slots: Cow<'_, [Slot]>, end: usize) -> Cow<'_, [Slot]> {
     if slots.is_sorted_by(|a, b| a < b) && slots.last().is_none_or(|last| last.index() < end) {
         return slots;
     }
@@ -132,7 +132,7 @@ fn sorted_slots(slots: Cow<'_, [VectorId]>, end: usize) -> Cow<'_, [VectorId]> {
     slots.into()
 }
 
-fn indices(slots: &[VectorId]) -> impl Iterator<Item = usize> {
+fn indices(slots: &[Slot]) -> impl Iterator<Item = usize> {
     slots.iter().map(|slot| slot.index())
 }
 
@@ -167,7 +167,7 @@ mod tests {
         for (given, expected) in
             [(vec![], vec![]), (vec![1, 4], vec![1, 4]), (vec![4, 9, 1, 4, 2], vec![1, 2, 4])]
         {
-            let [given, expected] = [given, expected].map(|slots| slots.into_iter().map(VectorId::new));
+            let [given, expected] = [given, expected].map(|slots| slots.into_iter().map(Slot::new));
             assert!(sorted_slots(given.collect(), 9).iter().copied().eq(expected));
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpu_kernels::codes::{CodeArgs, QueryTerms};
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 use jasper_graph::{Codes, Graph};
 use jasper_quant::Quantizer;
 
@@ -105,6 +105,6 @@ impl<S: Stream> fmt::Debug for DeviceCodes<S> {
 }
 
 /// Writes the code of a slot to `out`.
-fn copy(codes: &Codes, slot: VectorId, out: &mut [u32]) {
+fn copy(codes: &Codes, slot: Slot, out: &mut [u32]) {
     out.copy_from_slice(codes.table().row(slot.index()));
 }

@@ -2,7 +2,7 @@
 
 use gpu_kernels::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
-use jasper_core::{Element, Key, VectorId, padded_len};
+use jasper_core::{Element, Key, Slot, padded_len};
 
 use super::DeviceGraph;
 
@@ -30,7 +30,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(super) fn upload_moves(
         &self,
         stream: &S,
-        moves: &[(VectorId, VectorId)],
+        moves: &[(Slot, Slot)],
         kept: usize,
     ) -> Result<SlotMoves<S>, S::Error> {
         assert!(

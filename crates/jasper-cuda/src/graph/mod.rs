@@ -31,16 +31,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use bytemuck::Pod;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
-use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, VectorId, padded_len};
+use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Slot, padded_len};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
 pub(crate) use codes::DeviceCodes;
-pub(crate) use edges::EdgeRows;
+pub(crate) use edges::EdgeLists;
 use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
-pub use mutable::MutableDeviceGraph;
+pub use mutable::MirroredGraph;
 use rounding::RoundedRows;
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
@@ -169,7 +169,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Where its vectors are stored.
-    pub fn vectors(&self) -> MemorySpace {
+    pub fn vector_space(&self) -> MemorySpace {
         if self.rows.is_on_host() { MemorySpace::Host } else { MemorySpace::Device }
     }
 
@@ -199,7 +199,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// One bit per slot: whether it is live. Null if all are.
-    pub fn live(&self) -> DevicePtr<u32> {
+    pub fn live_or_null(&self) -> DevicePtr<u32> {
         if self.all_live { DevicePtr::null() } else { self.live.input() }
     }
 
@@ -278,7 +278,7 @@ fn edges<T: Element, S: gpu_kernels::Stream>(
     stride: usize,
 ) -> Result<S::Buffer<u32>, S::Error> {
     let slots = graph.slots();
-    let has_edges = |slot: usize| !graph.adjacency().neighbors(VectorId::from_index(slot)).is_empty();
+    let has_edges = |slot: usize| !graph.adjacency().neighbors(Slot::from_index(slot)).is_empty();
     if !(0..slots).into_par_iter().any(has_edges) {
         let mut edges = stream.allocate(slots * stride)?;
         stream.fill(&mut edges, u8::MAX)?;
@@ -297,7 +297,7 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     stream: &S,
     slots: usize,
     width: usize,
-    fill: impl Fn(VectorId, &mut [T]) + Sync,
+    fill: impl Fn(Slot, &mut [T]) + Sync,
 ) -> Result<S::Buffer<T>, S::Error> {
     let mut buffer = stream.allocate(slots * width)?;
     write_rows(stream, &mut buffer, 0..slots, width, fill)?;
@@ -310,14 +310,14 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
     buffer: &mut S::Buffer<T>,
     rows: Range<usize>,
     width: usize,
-    fill: impl Fn(VectorId, &mut [T]) + Sync,
+    fill: impl Fn(Slot, &mut [T]) + Sync,
 ) -> Result<(), S::Error> {
     stream.write_range(buffer, rows.start * width..rows.end * width, width, |piece, out| {
         let first = piece.start / width;
         let rows_per_task = (TASK_ELEMENTS / width).max(1);
         out.par_chunks_mut(rows_per_task * width).enumerate().for_each(|(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {
-                fill(VectorId::from_index(first + task * rows_per_task + row), out);
+                fill(Slot::from_index(first + task * rows_per_task + row), out);
             }
         });
         Ok(())
@@ -341,13 +341,12 @@ mod tests {
             let norm = host.vectors().prepare(0, &[key as i8 - 35, 1].repeat(9)[..17], &mut row).unwrap();
             let slot = host.add_vector(&row, norm).unwrap();
             host.keys_mut().assign(1000 + u64::from(key), slot).unwrap();
-            host.adjacency_mut()
-                .set_neighbors(slot, &[VectorId::new((key + 1) % 70), VectorId::new((key + 9) % 70)]);
+            host.adjacency_mut().set_neighbors(slot, &[Slot::new((key + 1) % 70), Slot::new((key + 9) % 70)]);
         }
-        host.adjacency_mut().set_start_points([40, 3, 40].map(VectorId::new).to_vec());
+        host.adjacency_mut().set_start_points([40, 3, 40].map(Slot::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        assert!(whole.live().is_null());
+        assert!(whole.live_or_null().is_null());
         assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
@@ -355,7 +354,7 @@ mod tests {
         let (rows, edges) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.edges).unwrap());
         let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
-        for slot in (0..70).map(VectorId::new) {
+        for slot in (0..70).map(Slot::new) {
             let at = slot.index();
             assert_eq!(rows[at * 32..][..32], *host.vectors().padded(slot));
             assert_eq!(edges[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
@@ -363,7 +362,7 @@ mod tests {
             assert_eq!(norms[at], host.vectors().squared_norms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
-        assert!(!copy.live().is_null());
+        assert!(!copy.live_or_null().is_null());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
         assert_eq!((args.shape.row_bytes(), args.edges_stride, args.start_points_len), (32, 64, 2));
@@ -373,7 +372,7 @@ mod tests {
         assert_eq!(plan.total(MemorySpace::Device), parts.iter().sum::<usize>() as u64);
 
         let apart = DeviceGraph::upload(&stream, &host, MemorySpace::Host).unwrap();
-        assert_eq!((copy.vectors(), apart.vectors()), (MemorySpace::Device, MemorySpace::Host));
+        assert_eq!((copy.vector_space(), apart.vector_space()), (MemorySpace::Device, MemorySpace::Host));
         assert_eq!(stream.download(&apart.rows).unwrap(), rows);
         assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);
     }

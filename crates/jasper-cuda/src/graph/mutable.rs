@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 use jasper_data::ThreadPool;
 use jasper_graph::{Changes, Graph};
-use jasper_vamana::{CompactReport, GraphLock, MutableGraph, moves};
+use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, moves};
 
 use super::DeviceGraph;
 use super::rounding::RoundingTrial;
@@ -18,7 +18,7 @@ use crate::{GraphView, Stream};
 ///
 /// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
 /// exclusively (`&mut`).
-pub struct MutableDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     device: DeviceCopy<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
@@ -37,7 +37,7 @@ struct DeviceCopy<T: Element, S: gpu_kernels::Stream> {
     stream: S,
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     /// Combines a graph with its device copy. Before launches in other streams read it, all work of `stream`, which
     /// uploaded the copy, must be complete.
     ///
@@ -80,9 +80,9 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// # Errors
     /// Those of the device.
     pub(crate) fn round(
-        graph: &mut impl GraphLock<Self>,
+        graph: &mut impl GraphAccess<Self>,
         pool: &ThreadPool,
-        new: &[VectorId],
+        new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
         let rounded = graph.read(|graph| {
@@ -130,7 +130,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// # Errors
     /// Returns the device's error.
     pub fn read_edges_while_searched(
-        graph: &mut impl GraphLock<Self>,
+        graph: &mut impl GraphAccess<Self>,
         pool: &ThreadPool,
     ) -> Result<(), S::Error> {
         graph.read(Self::check)?;
@@ -157,7 +157,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     /// Clears the rows of free slots, which are meaningless on the device.
     fn finish_reading(&mut self) {
         let slots = if self.host.keys().free() > 0 { self.host.slots() } else { 0 };
-        for slot in (0..slots).map(VectorId::from_index) {
+        for slot in (0..slots).map(Slot::from_index) {
             if self.host.keys().is_free(slot) {
                 self.host.adjacency_mut().set_neighbors(slot, &[]);
             }
@@ -185,7 +185,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
             self.host.compact(&moves, kept).expect("a table shrinks without allocating memory");
             self.pending.append(Changes {
                 vectors: Vec::new(),
-                keys: (0..kept).map(VectorId::from_index).collect(),
+                keys: (0..kept).map(Slot::from_index).collect(),
                 start_points: true,
             });
             let applied = self.apply_pending();
@@ -213,7 +213,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableDeviceGraph<T, S> 
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableDeviceGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MirroredGraph<T, S> {
     type Element = T;
     type Error = S::Error;
 
@@ -257,7 +257,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MutableD
     }
 }
 
-impl<T: Element> MutableDeviceGraph<T> {
+impl<T: Element> MirroredGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
@@ -288,8 +288,8 @@ impl<T: Element, S: gpu_kernels::Stream> Drop for DeviceCopy<T, S> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for MutableDeviceGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for MirroredGraph<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MutableDeviceGraph({} slots of {})", self.device.graph.slots(), T::KIND)
+        write!(f, "MirroredGraph({} slots of {})", self.device.graph.slots(), T::KIND)
     }
 }

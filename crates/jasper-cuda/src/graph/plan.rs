@@ -3,7 +3,7 @@
 use gpu_kernels::encode::DeviceQuantizer;
 use jasper_core::{Element, Key, padded_len};
 use jasper_graph::Graph;
-use jasper_vamana::BuildShape;
+use jasper_vamana::BuildSpec;
 
 use super::{DeviceGraph, edges_stride};
 use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream};
@@ -22,7 +22,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             MemorySpace::Host => "drop the vectors, build from f16 or bytes, or use the cpu",
         });
         let vectors = graph.has_vectors().then_some(vectors);
-        Self::plan_with(&BuildShape::of(graph), vectors, plan)
+        Self::plan_with(&BuildSpec::of(graph), vectors, plan)
             .part(MemorySpace::Device, "codes", (graph.slots() * code) as u64)
             .part(MemorySpace::Device, "quantizer", quantizer as u64)
     }
@@ -53,11 +53,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Adds a copy of a graph of this shape to `plan`, without codes and with its vectors, if any, stored as given.
-    pub(crate) fn plan_with(
-        shape: &BuildShape,
-        vectors: Option<MemorySpace>,
-        plan: MemoryPlan,
-    ) -> MemoryPlan {
+    pub(crate) fn plan_with(shape: &BuildSpec, vectors: Option<MemorySpace>, plan: MemoryPlan) -> MemoryPlan {
         let of = |bytes: usize| (shape.rows * bytes) as u64;
         let row_bytes = vectors.map_or(0, |_| padded_len::<T>(shape.dimension) * size_of::<T>());
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };

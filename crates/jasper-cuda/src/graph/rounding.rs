@@ -2,10 +2,10 @@
 
 use gpu_kernels::rows::{RoundArgs, RoundRows};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
-use jasper_core::{Element, VectorId, padded_len};
+use jasper_core::{Element, Slot, padded_len};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
-use jasper_vamana::{BuildShape, ByteRounding, quantized_metric};
+use jasper_vamana::{BuildSpec, ByteRounding, quantized_metric};
 
 use super::{DeviceGraph, GraphInput, form};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
@@ -39,7 +39,7 @@ impl RoundingTrial {
     }
 
     /// Whether the trial holds for the graph as it is: it has not grown by half, and the rounding suits its new vectors.
-    fn holds<T: Element>(&self, host: &Graph<T>, new: &[VectorId], pool: &ThreadPool) -> bool {
+    fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
         let suits = |rounding: &ByteRounding| pool.install(|| rounding.suits(host, new));
         host.slots() <= self.slots + self.slots / 2 && self.rounding.as_ref().is_none_or(suits)
     }
@@ -59,7 +59,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         (stream, pool): (&S, &ThreadPool),
         host: &Graph<T>,
         last: Option<&RoundingTrial>,
-        new: &[VectorId],
+        new: &[Slot],
         distances: u64,
     ) -> Result<Option<Rounded<S>>, S::Error> {
         let pays = distances / MIN_DISTANCES_PER_SLOT >= self.slots as u64;
@@ -97,7 +97,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Whether rounded vectors fit beside the undo log and the largest step of a change.
     fn has_room_to_round(&self, host: &Graph<T>, free: u64) -> bool {
-        let shape = BuildShape::of(host);
+        let shape = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
         let plan = MemoryPlan::new("a change by bytes")
             .part(

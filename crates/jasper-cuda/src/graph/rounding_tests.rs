@@ -5,16 +5,16 @@ use std::sync::Arc;
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{
-    BuildParams, Element, Key, MatrixView, Metric, Neighbor, VectorId, f16, no_progress, padded_len,
+    BuildParams, Element, Key, MatrixView, Metric, Neighbor, Slot, f16, no_progress, padded_len,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Executor as _, Existing, MutableGraph as _, SearchParams, UpdateError,
+    CpuExecutor, Exclusive, Executor as _, MutableGraph as _, OnConflict, SearchParams, UpdateError,
     bulk_build, consolidate, insert,
 };
 
 use super::update_tests::Faulty;
-use super::{DeviceGraph, MutableDeviceGraph};
+use super::{DeviceGraph, MirroredGraph};
 use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 12;
@@ -26,7 +26,7 @@ struct Subject<T: Element> {
     cpu: Arc<CpuExecutor>,
     stream: Faulty,
     executor: DeviceExecutor<T, Faulty>,
-    graph: MutableDeviceGraph<T, Faulty>,
+    graph: MirroredGraph<T, Faulty>,
 }
 
 impl<T: Element> Subject<T> {
@@ -36,7 +36,7 @@ impl<T: Element> Subject<T> {
         let (host, _) = bulk_build(&cpu, &view(vectors), None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        let graph = MutableDeviceGraph::new(stream.clone(), host, copy);
+        let graph = MirroredGraph::new(stream.clone(), host, copy);
         Self { cpu, stream, executor, graph }
     }
 
@@ -44,7 +44,7 @@ impl<T: Element> Subject<T> {
         let keys: Vec<Key> = (first..).take(vectors.len() / DIMENSION).collect();
         let graph = &mut Exclusive(&mut self.graph);
         let vectors = view(vectors);
-        insert(&self.executor, graph, &vectors, &keys, Existing::Refuse, &mut no_progress).map(drop)
+        insert(&self.executor, graph, &vectors, &keys, OnConflict::Refuse, &mut no_progress).map(drop)
     }
 
     fn try_consolidate(&mut self) -> Result<(), UpdateError> {
@@ -63,14 +63,12 @@ impl<T: Element> Subject<T> {
     }
 
     /// The edges of every vertex, once no transaction is open.
-    fn edges(&mut self) -> Vec<Vec<VectorId>> {
+    fn edges(&mut self) -> Vec<Vec<Slot>> {
         assert!(self.graph.on_device().rounded.is_none(), "rounded vectors are freed with the transaction");
         self.graph.read_edges(self.cpu.pool()).unwrap();
         let host = self.graph.host();
         assert!(host.check_structure().is_sound());
-        (0..host.slots())
-            .map(|slot| host.adjacency().neighbors(VectorId::from_index(slot)).to_vec())
-            .collect()
+        (0..host.slots()).map(|slot| host.adjacency().neighbors(Slot::from_index(slot)).to_vec()).collect()
     }
 
     /// Recall@10 of its own vectors as queries.

@@ -11,18 +11,17 @@ use gpu_kernels::emulated::{EmulatedBuffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::{Kernel, Stream};
 use jasper_core::synthetic::rng;
 use jasper_core::{
-    BuildParams, DeviceError, Element, Key, MatrixView, Metric, Progress, ProgressFn, VectorId, f16,
-    no_progress,
+    BuildParams, DeviceError, Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, f16, no_progress,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Existing, GraphLock, InsertReport, MutableGraph, UpdateError, bulk_build,
+    CpuExecutor, Exclusive, GraphAccess, InsertReport, MutableGraph, OnConflict, UpdateError, bulk_build,
     compact, consolidate, insert, quantize, transaction,
 };
 use rand::RngExt;
 
-use super::{DeviceGraph, MutableDeviceGraph};
+use super::{DeviceGraph, MirroredGraph};
 use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 5;
@@ -146,7 +145,7 @@ struct Twins<T: Element> {
     host: Graph<T>,
     stream: Faulty,
     executor: DeviceExecutor<T, Faulty>,
-    resident: MutableDeviceGraph<T, Faulty>,
+    resident: MirroredGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
     /// Seed of the next rows.
@@ -171,7 +170,7 @@ impl<T: Element> Twins<T> {
         let stream = Faulty::new(seed);
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(true);
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = MutableDeviceGraph::new(stream.clone(), other, copy);
+        let resident = MirroredGraph::new(stream.clone(), other, copy);
         Self { cpu, host, stream, executor, resident, vectors, seed }
     }
 
@@ -188,17 +187,17 @@ impl<T: Element> Twins<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
-        insert(&self.executor, &mut Exclusive(&mut self.resident), &view, keys, Existing::Replace, progress)
+        insert(&self.executor, &mut Exclusive(&mut self.resident), &view, keys, OnConflict::Replace, progress)
     }
 
     fn insert(&mut self, rows: &[T], keys: &[Key]) {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let graph = &mut Exclusive(&mut self.host);
-        let expected = insert(&*self.cpu, graph, &view, keys, Existing::Replace, &mut no_progress).unwrap();
+        let expected = insert(&*self.cpu, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
         let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
-            (found.identical, found.reconnected, found.cost.hops),
-            (expected.identical, expected.reconnected, expected.cost.hops)
+            (found.duplicates, found.reconnected, found.cost.hops),
+            (expected.duplicates, expected.reconnected, expected.cost.hops)
         );
         self.compare();
     }
@@ -256,7 +255,7 @@ impl<T: Element> Twins<T> {
             .codes
             .as_ref()
             .map(|codes| stream.download_range(&codes.table, 0..slots * codes.words()).unwrap());
-        for slot in (0..slots).map(VectorId::from_index) {
+        for slot in (0..slots).map(Slot::from_index) {
             let is_live = live[slot.index() / 32] >> (slot.index() % 32) & 1 == 1;
             assert_eq!(is_live, expected.keys().is_live(slot), "liveness of {slot}");
         }
@@ -283,8 +282,8 @@ impl<T: Element> Twins<T> {
                 assert_eq!(keys[at], expected.keys().first_key(slot));
             }
         }
-        assert_eq!((copy.slots(), copy.vectors()), (slots, self.vectors));
-        assert_eq!(copy.live().is_null(), expected.keys().live() == slots);
+        assert_eq!((copy.slots(), copy.vector_space()), (slots, self.vectors));
+        assert_eq!(copy.live_or_null().is_null(), expected.keys().live() == slots);
         assert_eq!(copy.largest_squared_norm, expected.vectors().largest_squared_norm());
         assert_eq!(stream.download(&copy.starts).unwrap(), super::starts(expected));
         assert!(found.check_structure().is_sound() && self.resident.check().is_ok());
@@ -388,7 +387,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
         }
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let graph = &mut Exclusive(&mut twins.host);
-        insert(&*twins.cpu, graph, &view, keys, Existing::Replace, &mut no_progress).unwrap();
+        insert(&*twins.cpu, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
         twins.compare();
     };
     insert_with_failures(&mut twins, &rows, &keys);

@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{BitSet, Element, NO_KEY, VectorId};
+use jasper_core::{BitSet, Element, NO_KEY, Slot};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::hit_from_device;
-use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
+use super::launch::{DeviceSearch, QueryQuantizer, SlotArray};
 use crate::DeviceGraph;
 
 /// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it
@@ -41,7 +41,7 @@ const PART_BYTES: usize = 32 << 10;
 const PARTS_ALONE: usize = 8;
 
 /// A query, and where its results go.
-pub(crate) struct Task<'a, T> {
+pub(crate) struct PendingQuery<'a, T> {
     row: usize,
     vector: &'a [T],
     out: MatchesMut<'a>,
@@ -49,7 +49,7 @@ pub(crate) struct Task<'a, T> {
     filled: usize,
 }
 
-impl<'a, T: Element> Task<'a, T> {
+impl<'a, T: Element> PendingQuery<'a, T> {
     pub(crate) fn new(row: usize, vector: &'a [T], out: MatchesMut<'a>) -> Self {
         Self { row, vector, out, filled: 0 }
     }
@@ -59,7 +59,7 @@ impl<'a, T: Element> Task<'a, T> {
     fn take(&mut self, plan: &SearchPlan<'_, T>, shared_keys: bool, results: &[DeviceHit]) {
         if shared_keys {
             let slots = results.iter().take_while(|hit| hit[3] != u32::MAX);
-            let found = slots.map(|&[.., distance, slot]| (VectorId::new(slot), f32::from_bits(distance)));
+            let found = slots.map(|&[.., distance, slot]| (Slot::new(slot), f32::from_bits(distance)));
             self.filled = plan.fill(found, &mut self.out);
             return;
         }
@@ -69,7 +69,7 @@ impl<'a, T: Element> Task<'a, T> {
 }
 
 /// A search plan, and where it is executed.
-pub(crate) struct Batch<'a, 'r, T: Element, C: SearchContext<T>> {
+pub(crate) struct BatchSearch<'a, 'r, T: Element, C: SearchContext<T>> {
     pub(crate) plan: &'a SearchPlan<'r, T>,
     /// The device copy of the plan's graph.
     pub(crate) graph: &'a DeviceGraph<T, C::Stream>,
@@ -77,13 +77,13 @@ pub(crate) struct Batch<'a, 'r, T: Element, C: SearchContext<T>> {
     pub(crate) pool: &'a ThreadPool,
 }
 
-impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
+impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     /// Searches for every task. `contexts` holds at least one context; `add` creates another.
     ///
     /// After an error some contexts may have chunks in flight: synchronize them before using them again.
     pub(crate) fn search(
         &self,
-        mut tasks: Vec<Task<'_, T>>,
+        mut tasks: Vec<PendingQuery<'_, T>>,
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
     ) -> Result<SearchReport, SearchError> {
@@ -92,7 +92,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         let known = OnceCell::new();
         let allowed =
             || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, self.pool)));
-        let launch = SearchLaunch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
+        let launch = DeviceSearch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
         self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         if plan.strategy == Strategy::Scan {
             // With nothing to find, the scan of no slots only checked the queries.
@@ -102,7 +102,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         tasks.retain(|task| plan.wants_scan(task.filled));
         report.scanned = tasks.len();
         if !tasks.is_empty() {
-            let launch = SearchLaunch::scan(plan, self.graph, allowed(), multiprocessors, tasks.len());
+            let launch = DeviceSearch::scan(plan, self.graph, allowed(), multiprocessors, tasks.len());
             self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         }
         Ok(report)
@@ -111,8 +111,8 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     /// Runs one launch per chunk of the tasks, using the contexts in turn.
     fn run(
         &self,
-        launch: &SearchLaunch<'_, T, C::Stream>,
-        tasks: &mut [Task<'_, T>],
+        launch: &DeviceSearch<'_, T, C::Stream>,
+        tasks: &mut [PendingQuery<'_, T>],
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
         report: &mut SearchReport,
@@ -126,30 +126,30 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         let slot_arrays: Result<Vec<_>, _> =
             contexts.iter().map(|context| launch.slots(context.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
-        let mut in_flight: [Option<&mut [Task<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
+        let mut in_flight: [Option<&mut [PendingQuery<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
         for (number, chunk) in tasks.chunks_mut(chunk_len).enumerate() {
             let at = number % contexts.len();
             if let Some(complete) = in_flight[at].take() {
-                self.take(launch, &mut contexts[at], complete, report)?;
+                self.collect_chunk(launch, &mut contexts[at], complete, report)?;
             }
-            self.send(launch, &mut contexts[at], &slot_arrays[at], chunk)?;
+            self.submit_chunk(launch, &mut contexts[at], &slot_arrays[at], chunk)?;
             in_flight[at] = Some(chunk);
         }
         for (context, complete) in contexts.iter_mut().zip(in_flight) {
             if let Some(complete) = complete {
-                self.take(launch, context, complete, report)?;
+                self.collect_chunk(launch, context, complete, report)?;
             }
         }
         Ok(())
     }
 
     /// Prepares the queries of a chunk and launches its search.
-    fn send(
+    fn submit_chunk(
         &self,
-        launch: &SearchLaunch<'_, T, C::Stream>,
+        launch: &DeviceSearch<'_, T, C::Stream>,
         context: &mut C,
         slot_array: &SlotArray<C::Stream>,
-        chunk: &[Task<'_, T>],
+        chunk: &[PendingQuery<'_, T>],
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let buffers = context.query_buffers(&sizes).map_err(SearchError::device)?;
@@ -170,11 +170,11 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
     }
 
     /// Waits for the search of a chunk and takes in its results.
-    fn take(
+    fn collect_chunk(
         &self,
-        launch: &SearchLaunch<'_, T, C::Stream>,
+        launch: &DeviceSearch<'_, T, C::Stream>,
         context: &mut C,
-        chunk: &mut [Task<'_, T>],
+        chunk: &mut [PendingQuery<'_, T>],
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
         let Results { results, costs } = context.wait_results().map_err(SearchError::device)?;
@@ -185,7 +185,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
         }
         let (plan, k) = (self.plan, launch.k());
         let shared_keys = plan.graph.keys().shared() > 0;
-        let take = |(chunk, results): (&mut [Task<'_, T>], &[DeviceHit])| {
+        let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
             for (task, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
                 task.take(plan, shared_keys, results);
             }
@@ -204,7 +204,7 @@ impl<T: Element, C: SearchContext<T>> Batch<'_, '_, T, C> {
 /// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks.
 fn chunk_len<T: Element>(
     queries: usize,
-    launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
+    launch: &DeviceSearch<'_, T, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
     let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<DeviceHit>());
@@ -218,12 +218,12 @@ fn chunk_len<T: Element>(
 /// [`VectorError`] for the first invalid query.
 fn prepare<T: Element>(
     graph: &Graph<T>,
-    chunk: &[Task<'_, T>],
+    chunk: &[PendingQuery<'_, T>],
     out: &mut [T],
     row_len: usize,
     pool: &ThreadPool,
 ) -> Result<(), VectorError> {
-    let prepare = |(chunk, out): (&[Task<'_, T>], &mut [T])| {
+    let prepare = |(chunk, out): (&[PendingQuery<'_, T>], &mut [T])| {
         let mut prepared = Vec::new();
         chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {
             graph.vectors().prepare(task.row, task.vector, &mut prepared)?;
@@ -261,7 +261,7 @@ pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -
     let slots = plan.graph.slots();
     let word = |word: usize| {
         let slots = word * 32..slots.min(word * 32 + 32);
-        slots.fold(0, |bits, slot| bits | u32::from(plan.allows(VectorId::from_index(slot))) << (slot % 32))
+        slots.fold(0, |bits, slot| bits | u32::from(plan.allows(Slot::from_index(slot))) << (slot % 32))
     };
     let words = pool.install(|| (0..slots.div_ceil(32)).into_par_iter().with_min_len(64).map(word).collect());
     BitSet::from_words(words)

@@ -3,7 +3,7 @@
 
 use gpu_kernels::knn::MAX_K;
 use gpu_kernels::search::{MAX_BEAM_WIDTH, MIN_TEAM_WARPS};
-use jasper_vamana::{DistanceCost, MemorySpace, Platform, ProductCost, SearchError, TunedLaunch};
+use jasper_vamana::{DistanceCost, MemorySpace, Platform, ProductCost, SearchConfig, SearchError};
 
 /// Warps of a team on short rows: a leader, and two workers for each of three work slots. The seventh worker is left
 /// over.
@@ -22,19 +22,19 @@ const LONG_AHEAD: u32 = 2;
 const LONG_ROW: u32 = 1 << 10;
 /// Slots of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
 /// would forget too many ids (docs/src/search-ablations.md).
-const VISITED_SLOTS: u32 = 1024;
+const VISITED_CAPACITY: u32 = 1024;
 /// Slots of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and a
 /// repeated distance costs more.
-const LONG_VISITED_SLOTS: u32 = 2048;
+const LONG_VISITED_CAPACITY: u32 = 2048;
 const LONG_VISITED_ROW: u32 = 192;
 /// Slots of the visited cache for quantized searches: up to a beam width of `CODE_VISITED_WIDTH`, and above.
-const CODE_VISITED_SLOTS: u32 = 512;
-const WIDE_CODE_VISITED_SLOTS: u32 = 1024;
+const CODE_VISITED_CAPACITY: u32 = 512;
+const WIDE_CODE_VISITED_CAPACITY: u32 = 1024;
 const CODE_VISITED_WIDTH: usize = 64;
 /// Slots of the visited cache for a team, which has more shared memory to itself.
-const TEAM_VISITED_SLOTS: u32 = 4096;
+const TEAM_VISITED_CAPACITY: u32 = 4096;
 /// Maximum number of slots of the visited cache.
-const MAX_VISITED_SLOTS: u32 = 1 << 15;
+const MAX_VISITED_CAPACITY: u32 = 1 << 15;
 /// Maximum number of vertices expanded in one step.
 const MAX_EXPANSIONS: u32 = 8;
 
@@ -89,30 +89,31 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
 /// A team has the results of a search that expands one vertex after another. A warp that expands several vertices per
 /// step reaches the same recall, but its results differ. It is not used here, so that the results of a query depend
 /// neither on the size of the batch nor on the device.
-pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> TunedLaunch {
+pub(crate) fn default_config(queries: usize, multiprocessors: u32, row_bytes: u32) -> SearchConfig {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
-        let visited_slots = if row_bytes < LONG_VISITED_ROW { VISITED_SLOTS } else { LONG_VISITED_SLOTS };
-        return TunedLaunch { warps: 1, expansions: 1, visited_slots };
+        let visited_capacity =
+            if row_bytes < LONG_VISITED_ROW { VISITED_CAPACITY } else { LONG_VISITED_CAPACITY };
+        return SearchConfig { warps: 1, expansions: 1, visited_capacity };
     }
     let is_long = row_bytes >= LONG_ROW;
-    TunedLaunch {
+    SearchConfig {
         warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM } else { TEAM },
         expansions: if is_long { LONG_AHEAD } else { AHEAD },
-        visited_slots: TEAM_VISITED_SLOTS,
+        visited_capacity: TEAM_VISITED_CAPACITY,
     }
 }
 
 /// The launch configuration for a batch of quantized searches, if the search does not set one.
-pub(super) fn default_code_launch(
+pub(super) fn default_quantized_config(
     queries: usize,
     multiprocessors: u32,
     row_bytes: u32,
     beam_width: usize,
-) -> TunedLaunch {
-    let mut launch = default_launch(queries, multiprocessors, row_bytes);
+) -> SearchConfig {
+    let mut launch = default_config(queries, multiprocessors, row_bytes);
     if launch.warps == 1 {
         let is_narrow = beam_width <= CODE_VISITED_WIDTH;
-        launch.visited_slots = if is_narrow { CODE_VISITED_SLOTS } else { WIDE_CODE_VISITED_SLOTS };
+        launch.visited_capacity = if is_narrow { CODE_VISITED_CAPACITY } else { WIDE_CODE_VISITED_CAPACITY };
     }
     launch
 }
@@ -121,8 +122,8 @@ pub(super) fn default_code_launch(
 ///
 /// # Errors
 /// Returns [`SearchError::Launch`], naming the value that is out of range.
-pub(super) fn check_launch(launch: TunedLaunch) -> Result<(), SearchError> {
-    let TunedLaunch { warps, expansions, visited_slots } = launch;
+pub(super) fn check_config(launch: SearchConfig) -> Result<(), SearchError> {
+    let SearchConfig { warps, expansions, visited_capacity } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });
     if warps != 1 && warps < MIN_TEAM_WARPS {
         return refuse("warps", warps, "1, or at least 8");
@@ -130,11 +131,11 @@ pub(super) fn check_launch(launch: TunedLaunch) -> Result<(), SearchError> {
     if !(1..=MAX_EXPANSIONS).contains(&expansions) {
         return refuse("expansions", expansions, "between 1 and 8");
     }
-    let is_valid = visited_slots == 0
-        || (32..=MAX_VISITED_SLOTS).contains(&visited_slots) && visited_slots.is_power_of_two();
+    let is_valid = visited_capacity == 0
+        || (32..=MAX_VISITED_CAPACITY).contains(&visited_capacity) && visited_capacity.is_power_of_two();
     if is_valid {
         Ok(())
     } else {
-        refuse("visited_slots", visited_slots, "0, or a power of two between 32 and 32768")
+        refuse("visited_capacity", visited_capacity, "0, or a power of two between 32 and 32768")
     }
 }

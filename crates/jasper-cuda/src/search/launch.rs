@@ -23,9 +23,9 @@ use gpu_kernels::search::{
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
-use jasper_vamana::{SearchError, SearchPlan, Strategy, TunedLaunch};
+use jasper_vamana::{SearchConfig, SearchError, SearchPlan, Strategy};
 
-use super::config::{check_launch, default_code_launch, default_launch, scan_parts};
+use super::config::{check_config, default_config, default_quantized_config, scan_parts};
 use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
@@ -40,11 +40,11 @@ const MAX_QUANTIZED_ON_HOST: usize = 2;
 pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 
 /// What the launches of all chunks have in common.
-pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
+pub(crate) struct DeviceSearch<'a, T: Element, S: Stream> {
     graph: &'a DeviceGraph<T, S>,
     k: u32,
     beam_width: u32,
-    config: TunedLaunch,
+    config: SearchConfig,
     /// The slots that are searched, if these are not the live ones: those of a bitmap may be results of a beam search,
     /// those of a list are scanned.
     slots: Option<(SlotFormat, &'a BitSet)>,
@@ -63,7 +63,7 @@ enum Scan {
     Product,
 }
 
-/// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
+/// The slots of a [`DeviceSearch`] on the device; `None` if these are the live ones.
 pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
 
 /// Where a launch runs.
@@ -118,7 +118,7 @@ pub(crate) struct BufferSizes {
     pub(crate) fallback: usize,
 }
 
-impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
+impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
     /// The launch for `queries` queries: a beam search, or a scan if that is the plan. `allowed` computes the slots
     /// that may be results; it is called if these are not the live ones.
     ///
@@ -131,15 +131,15 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
-        plan.params.launch.map_or(Ok(()), check_launch)?;
+        plan.params.config.map_or(Ok(()), check_config)?;
         let Strategy::Beam(width) = plan.strategy else {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
         let rerank = plan.rerank.map(|rerank| rerank.min(width) as u32);
         let row_bytes = graph.args().shape.row_bytes();
-        let config = plan.params.launch.unwrap_or_else(|| match rerank {
-            Some(_) => default_code_launch(queries, multiprocessors, row_bytes, width),
-            None => default_launch(queries, multiprocessors, row_bytes),
+        let config = plan.params.config.unwrap_or_else(|| match rerank {
+            Some(_) => default_quantized_config(queries, multiprocessors, row_bytes, width),
+            None => default_config(queries, multiprocessors, row_bytes),
         });
         let slots = plan.params.filter.is_some().then(|| (SlotFormat::Bitmap, allowed()));
         let k = plan.params.k;
@@ -159,9 +159,9 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let k = plan.params.k as u32;
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot is visited twice: no visited cache.
-        let config = TunedLaunch {
-            visited_slots: 0,
-            ..default_launch(queries, multiprocessors, graph.args().shape.row_bytes())
+        let config = SearchConfig {
+            visited_capacity: 0,
+            ..default_config(queries, multiprocessors, graph.args().shape.row_bytes())
         };
         let scan = if plan.prefers_product(queries, matching.len()) {
             Scan::Product
@@ -221,7 +221,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// chunks are searched meanwhile.
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
-            && self.graph.vectors() == MemorySpace::Host
+            && self.graph.vector_space() == MemorySpace::Host
             && self.config.warps == 1
     }
 
@@ -282,7 +282,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, max_hops) = match self.slots.map(|(format, _)| format) {
-            None => (whole, self.graph.live(), u32::MAX),
+            None => (whole, self.graph.live_or_null(), u32::MAX),
             Some(SlotFormat::Bitmap) => (whole, slots, u32::MAX),
             Some(SlotFormat::List) => {
                 (GraphArgs { start_points: slots, start_points_len: len, ..whole }, DevicePtr::null(), 0)
@@ -332,13 +332,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, config: TunedLaunch) -> Search {
+pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, config: SearchConfig) -> Search {
     let (measure, row_bytes) = (graph.form.measure(), graph.args.shape.row_bytes());
     Search::for_rows(graph.element, measure, row_bytes, beam_width, config.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, config: TunedLaunch) -> SearchArgs {
+pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, config: SearchConfig) -> SearchArgs {
     SearchArgs {
         graph: graph.args,
         queries: DevicePtr::null(),
@@ -354,7 +354,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, config: TunedLaun
         beam_width,
         max_hops: u32::MAX,
         expansions: config.expansions,
-        visited_slots: config.visited_slots,
+        visited_capacity: config.visited_capacity,
         start_points_stride: 0,
         parts: 1,
         candidates_len: 0,
@@ -374,18 +374,18 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     available: u32,
 ) -> Result<(), ErrorKind> {
     let (beam_width, input) = (beam_width as u32, graph.input());
-    let shared = |config: TunedLaunch| {
+    let shared = |config: SearchConfig| {
         let search = search_args(&input, beam_width, config);
         let quantized = graph.codes.as_ref().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
             let kernel =
                 QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, config.warps);
-            kernel.launch(&QuantizedSearchArgs { search, codes }).shared
+            kernel.launch_config(&QuantizedSearchArgs { search, codes }).shared
         });
-        search_kernel(&input, beam_width, config).launch(&search).shared.max(quantized)
+        search_kernel(&input, beam_width, config).launch_config(&search).shared.max(quantized)
     };
     let row_bytes = graph.args().shape.row_bytes();
     let needed =
-        shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
+        shared(default_config(1, 1, row_bytes)).max(shared(default_config(usize::MAX, 1, row_bytes)));
     if needed <= available { Ok(()) } else { Err(ErrorKind::RowTooLong { row_bytes, needed, available }) }
 }

@@ -26,8 +26,8 @@ use jasper_graph::Graph;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
 
 use crate::{Context, DeviceGraph, Result, Stream};
-use batch::{Batch, Task};
-use config::{default_launch, platform};
+use batch::{BatchSearch, PendingQuery};
+use config::{default_config, platform};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
@@ -48,7 +48,7 @@ use launch::{check_shared_memory, search_kernel};
 /// In all other cases the results are the same, id for id if sums are exact. Floats are summed in another order than on
 /// the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
 /// distances differ by less may change order.
-pub struct SearchContexts<T: Element> {
+pub struct DeviceSearcher<T: Element> {
     context: Context,
     /// The contexts of finished calls.
     idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
@@ -76,7 +76,7 @@ impl<'a, T: Element> GraphView<'a, T> {
     }
 }
 
-impl<T: Element> SearchContexts<T> {
+impl<T: Element> DeviceSearcher<T> {
     /// A pool of contexts for searches on the device of `context`. Contexts are created as calls need them.
     pub fn new(context: &Context) -> Self {
         Self { context: context.clone(), idle: Mutex::default() }
@@ -93,7 +93,7 @@ impl<T: Element> SearchContexts<T> {
         params: SearchParams<'a>,
         queries: usize,
     ) -> Result<SearchPlan<'a, T>, SearchError> {
-        let platform = platform(self.context.device().multiprocessors, graph.copy.vectors());
+        let platform = platform(self.context.device().multiprocessors, graph.copy.vector_space());
         SearchPlan::new(graph.host, params, queries, platform)
     }
 
@@ -115,7 +115,7 @@ impl<T: Element> SearchContexts<T> {
         let plan = self.plan(graph, params, queries.len())?;
         plan.check_size(queries.len(), &matches)?;
         let tasks = queries.iter().zip(matches.rows(params.k)).enumerate();
-        let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
+        let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
         self.run(&plan, graph.copy, pool, tasks)
     }
 
@@ -132,7 +132,7 @@ impl<T: Element> SearchContexts<T> {
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = self.plan(graph, params, 1)?;
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
-        self.run(&plan, graph.copy, pool, vec![Task::new(0, query, matches.as_mut())])?;
+        self.run(&plan, graph.copy, pool, vec![PendingQuery::new(0, query, matches.as_mut())])?;
         Ok(matches.hits(0).collect())
     }
 
@@ -155,7 +155,7 @@ impl<T: Element> SearchContexts<T> {
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` is on another device.
-    pub fn launch(
+    pub fn enqueue(
         &self,
         graph: GraphView<'_, T>,
         pool: &ThreadPool,
@@ -179,7 +179,7 @@ impl<T: Element> SearchContexts<T> {
         plan: &SearchPlan<'_, T>,
         graph: &DeviceGraph<T>,
         pool: &ThreadPool,
-        tasks: Vec<Task<'_, T>>,
+        tasks: Vec<PendingQuery<'_, T>>,
     ) -> Result<SearchReport, SearchError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let add = || PinnedSearchContext::new(&self.context).map_err(SearchError::device);
@@ -187,7 +187,7 @@ impl<T: Element> SearchContexts<T> {
         if contexts.is_empty() {
             contexts.push(add()?);
         }
-        let report = Batch { plan, graph, pool }.search(tasks, &mut contexts, add);
+        let report = BatchSearch { plan, graph, pool }.search(tasks, &mut contexts, add);
         // After an error chunks may be in flight: their contexts can be reused once these are complete.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
             idle().push(contexts);
@@ -209,13 +209,13 @@ impl<T: Element> DeviceGraph<T> {
         context.warm_up(&search_kernel(
             &self.input(),
             beam_width as u32,
-            default_launch(1, 1, self.args().shape.row_bytes()),
+            default_config(1, 1, self.args().shape.row_bytes()),
         ))
     }
 }
 
-impl<T: Element> fmt::Debug for SearchContexts<T> {
+impl<T: Element> fmt::Debug for DeviceSearcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SearchContexts({})", self.context.device())
+        write!(f, "DeviceSearcher({})", self.context.device())
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use gpu_kernels::{DevicePtr, DevicePtrMut, Launch};
+use gpu_kernels::{DevicePtr, DevicePtrMut, LaunchConfig};
 use jasper_cuda::{Context, ErrorKind, Module, Result, Stream};
 
 /// Test kernels of one parameter each; comments in the file describe them.
@@ -71,5 +71,5 @@ pub struct Move {
 /// Queues `spin`: one thread, busy for `cycles`.
 pub fn spin(stream: &Stream, probe: &Module, cycles: u64) -> Result<()> {
     // SAFETY: the kernel takes one number and touches no memory.
-    unsafe { stream.launch_from(probe, "spin", Launch::linear(1, 1), &cycles) }
+    unsafe { stream.launch_from(probe, "spin", LaunchConfig::linear(1, 1), &cycles) }
 }

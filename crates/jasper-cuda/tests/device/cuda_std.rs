@@ -1,7 +1,7 @@
 //! Every function of `cuda_std` on a device: the cases of the emulator's tests, with the same results.
 
 use cuda_std_kernels::{PTX, cases};
-use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Launch, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, LaunchConfig, Stream as _};
 use jasper_cuda::{Module, Stream};
 
 /// The kernels' arguments, as a device has them.
@@ -22,7 +22,8 @@ fn every_function_gives_its_answer() {
     for case in cases {
         let mut output = stream.upload(&case.before).unwrap();
         let args = Args { input: input.input(), output: output.output() };
-        let launch = Launch { grid: case.launch.grid, block: case.launch.block, shared: case.launch.shared };
+        let launch =
+            LaunchConfig { grid: case.launch.grid, block: case.launch.block, shared: case.launch.shared };
         // SAFETY: the case's own launch; `Args` has the layout of the kernels' parameter.
         unsafe { stream.launch_from(&kernels, case.entry, launch, &args).unwrap() };
         let after = stream.download(&output).unwrap();

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::PROBE;
-use gpu_kernels::{Launch, Stream as _};
+use gpu_kernels::{LaunchConfig, Stream as _};
 use jasper_cuda::{Context, ErrorKind, Event, Module, Pinned, Stream};
 
 const CHILD: &str = "JASPER_FAULT";
@@ -15,7 +15,7 @@ fn ruin(kernel: &str) {
     let probe = Module::load(&context, PROBE).unwrap();
     let buffer = stream.upload(&[1_u32, 2, 3]).unwrap();
     // SAFETY: not at all: that is what this test is about. Address 16 belongs to nobody.
-    unsafe { stream.launch_from(&probe, kernel, Launch::linear(1, 1), &16_u64).unwrap() };
+    unsafe { stream.launch_from(&probe, kernel, LaunchConfig::linear(1, 1), &16_u64).unwrap() };
     let cause = stream.synchronize().unwrap_err();
     assert!(matches!(cause.kind, ErrorKind::ContextLost { .. }), "{cause}");
     println!("{cause}");

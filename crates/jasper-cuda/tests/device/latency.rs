@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
-use jasper_cuda::{DeviceBatch, DeviceGraph, Event, MemorySpace, MutableDeviceGraph, SearchContexts, Stream};
+use jasper_cuda::{DeviceBatch, DeviceGraph, DeviceSearcher, Event, MemorySpace, MirroredGraph, Stream};
 use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
@@ -31,7 +31,7 @@ fn a_call_takes_nothing_new() {
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, MemorySpace::Device)).unwrap();
     stream.synchronize().unwrap();
     copy.check_search(&context).unwrap();
-    let (graph, contexts) = (MutableDeviceGraph::new(stream, graph, copy), SearchContexts::new(&context));
+    let (graph, contexts) = (MirroredGraph::new(stream, graph, copy), DeviceSearcher::new(&context));
     let view = graph.view().unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut matches = Matches::new(QUERIES, params.k).unwrap();
@@ -62,7 +62,7 @@ fn a_call_takes_nothing_new() {
     let launches = (0..200).map(|_| {
         begin.record(&stream).unwrap();
         let arrays = DeviceBatch { queries: &query, results: &mut results, costs: &mut costs };
-        contexts.launch(view, cpu.pool(), &stream, params, arrays).unwrap();
+        contexts.enqueue(view, cpu.pool(), &stream, params, arrays).unwrap();
         end.record(&stream).unwrap();
         end.since(&begin).unwrap()
     });

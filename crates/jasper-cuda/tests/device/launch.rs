@@ -1,11 +1,11 @@
 //! Launches within and beyond the limits of the device: each refusal has its type, and the device stays usable.
 
 use crate::common::{Move, PROBE, SharedContext};
-use gpu_kernels::{Buffer as _, Launch, Stream as _};
+use gpu_kernels::{Buffer as _, LaunchConfig, Stream as _};
 use jasper_cuda::{ErrorKind, LaunchLimit, Module, Result, Stream};
 
 /// Reverses `values` through dynamic shared memory.
-fn reverse(stream: &Stream, probe: &Module, launch: Launch, values: &[u32]) -> Result<Vec<u32>> {
+fn reverse(stream: &Stream, probe: &Module, launch: LaunchConfig, values: &[u32]) -> Result<Vec<u32>> {
     let from = stream.upload(values)?;
     let mut to = stream.allocate(values.len())?;
     let args = Move { from: from.input(), to: to.output(), len: values.len() as u64 };
@@ -27,7 +27,7 @@ fn all_of_the_shared_memory_can_be_had() {
     for bytes in [1000, 48 << 10, context.device().shared_per_block] {
         let values: Vec<u32> = (0..bytes / 4).collect();
         let backwards: Vec<u32> = values.iter().rev().copied().collect();
-        let launch = Launch::linear(1, 1024).with_shared(bytes);
+        let launch = LaunchConfig::linear(1, 1024).with_shared(bytes);
         assert!(reverse(&stream, &probe, launch, &values).unwrap() == backwards, "{bytes}");
     }
 }
@@ -37,13 +37,13 @@ fn what_the_device_cannot_take_is_refused_before_it_runs() {
     let Some((context, stream, probe)) = device() else { return };
     let most = context.device().shared_per_block;
     let (x, y) = context.device().grid;
-    let one = Launch::linear(1, 32);
+    let one = LaunchConfig::linear(1, 32);
     for (launch, limit) in [
-        (Launch { block: 2048, ..one }, LaunchLimit::Threads(1024)),
-        (Launch { block: 0, ..one }, LaunchLimit::Threads(1024)),
-        (Launch { shared: most + 1, ..one }, LaunchLimit::Shared(most)),
-        (Launch { grid: (1, y + 1), ..one }, LaunchLimit::GridY(y)),
-        (Launch { grid: (x + 1, 1), ..one }, LaunchLimit::GridX(x)),
+        (LaunchConfig { block: 2048, ..one }, LaunchLimit::Threads(1024)),
+        (LaunchConfig { block: 0, ..one }, LaunchLimit::Threads(1024)),
+        (LaunchConfig { shared: most + 1, ..one }, LaunchLimit::Shared(most)),
+        (LaunchConfig { grid: (1, y + 1), ..one }, LaunchLimit::GridY(y)),
+        (LaunchConfig { grid: (x + 1, 1), ..one }, LaunchLimit::GridX(x)),
     ] {
         let error = reverse(&stream, &probe, launch, &[1, 2]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Launch { kernel: "reverse".into(), launch, limit });
@@ -57,7 +57,7 @@ fn what_the_device_cannot_take_is_refused_before_it_runs() {
 fn a_launch_of_nothing_does_nothing() {
     let Some((_, stream, probe)) = device() else { return };
     // SAFETY: no thread runs.
-    unsafe { stream.launch_from(&probe, "poke", Launch::linear(0, 32), &0x10_u64).unwrap() };
+    unsafe { stream.launch_from(&probe, "poke", LaunchConfig::linear(0, 32), &0x10_u64).unwrap() };
     stream.synchronize().unwrap();
 }
 
@@ -66,7 +66,8 @@ fn an_unknown_kernel_is_named() {
     let Some((_, stream, probe)) = device() else { return };
     for entry in ["no_such_kernel", "a\0b"] {
         // SAFETY: there is no such kernel.
-        let error = unsafe { stream.launch_from(&probe, entry, Launch::linear(1, 1), &0_u64) }.unwrap_err();
+        let error =
+            unsafe { stream.launch_from(&probe, entry, LaunchConfig::linear(1, 1), &0_u64) }.unwrap_err();
         assert_eq!(error.kind, ErrorKind::UnknownKernel { entry: entry.into() });
     }
 }
@@ -85,6 +86,6 @@ fn ptx_that_is_refused_says_why() {
     let nonsense = refused(&PROBE.replace("trap;", "frobnicate %r1;"));
     assert!(nonsense.contains("its compiler says") && nonsense.contains("frobnicate"), "{nonsense}");
     // The process goes on.
-    let launch = Launch::linear(1, 32).with_shared(64);
+    let launch = LaunchConfig::linear(1, 32).with_shared(64);
     assert_eq!(reverse(&stream, &probe, launch, &[1, 2]).unwrap(), [2, 1]);
 }

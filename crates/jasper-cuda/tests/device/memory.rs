@@ -1,6 +1,6 @@
 //! Copies to and from the device; failed allocations change nothing.
 
-use gpu_kernels::{Buffer as _, Launch, Stream as _};
+use gpu_kernels::{Buffer as _, LaunchConfig, Stream as _};
 use jasper_cuda::{Context, Error, ErrorKind, MemoryPlan, MemorySpace, Module, Pinned, Stream};
 
 #[test]
@@ -81,7 +81,7 @@ fn an_array_on_the_host_is_an_array() {
     let mut other = stream.allocate_on_host::<u32>(len).unwrap();
     let args = crate::common::Move { from: array.input(), to: other.output(), len: len as u64 };
     // SAFETY: `Move` is the kernel's parameter, and both arrays have `len` words.
-    unsafe { stream.launch_from(&probe, "copy", Launch::linear(64, 256), &args) }.unwrap();
+    unsafe { stream.launch_from(&probe, "copy", LaunchConfig::linear(64, 256), &args) }.unwrap();
     assert!(stream.download(&other).unwrap() == values);
 
     // From the host to the device and back, and grown where it was: on the host.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Move, PROBE, spin};
-use gpu_kernels::{Buffer as _, Launch, Stream as _};
+use gpu_kernels::{Buffer as _, LaunchConfig, Stream as _};
 use jasper_cuda::{Context, Event, Module, Pipeline, Result, Stream};
 
 /// Clock cycles that take some milliseconds on any device.
@@ -58,7 +58,7 @@ fn copies_and_kernels_overlap() {
                 let len = (rows.len() * ROW) as u64;
                 let args = Move { from: tile.input(), to: to.add(rows.start * ROW), len };
                 // SAFETY: a tile has `len` words, and `all` has as many from the first of these rows on.
-                unsafe { one.launch_from(&probe, "copy", Launch::linear(264, 256), &args)? };
+                unsafe { one.launch_from(&probe, "copy", LaunchConfig::linear(264, 256), &args)? };
                 spin(&one, &probe, ticks)
             })
         });

@@ -3,7 +3,7 @@
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
 use jasper_cuda::{MemorySpace, PeakMemory, link_on_device, plan_build};
-use jasper_vamana::{BuildShape, CpuExecutor, ingest};
+use jasper_vamana::{BuildSpec, CpuExecutor, ingest};
 
 #[test]
 fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
@@ -19,7 +19,7 @@ fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
         let meter = PeakMemory::new(&context).unwrap();
         let linked = link_on_device(&context, &cpu, ingested, None, &mut no_progress).unwrap();
         let (peak, graph) = (meter.bytes().unwrap(), linked.graph);
-        let planned = plan_build::<f32>(&BuildShape::of(&graph)).unwrap().total(MemorySpace::Device);
+        let planned = plan_build::<f32>(&BuildSpec::of(&graph)).unwrap().total(MemorySpace::Device);
         println!("batches of up to {share}: {peak} bytes, planned {planned}");
         assert!(peak <= planned && peak >= planned / 2, "{peak} bytes, planned {planned}");
         // The first build has loaded the kernels, which stay.

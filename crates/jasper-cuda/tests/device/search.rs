@@ -4,24 +4,24 @@ use gpu_kernels::Stream as _;
 use gpu_kernels::search::DeviceHit;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{
-    BuildParams, Element, Key, MatrixView, Metric, NO_KEY, VectorId, f16, no_progress, padded_len,
+    BuildParams, Element, Key, MatrixView, Metric, NO_KEY, Slot, f16, no_progress, padded_len,
 };
 use jasper_cuda::{
-    Buffer, Context, DeviceBatch, DeviceGraph, GraphView, MemorySpace, MutableDeviceGraph, SearchContexts,
-    Stream, hit_from_device,
+    Buffer, Context, DeviceBatch, DeviceGraph, DeviceSearcher, GraphView, MemorySpace, MirroredGraph, Stream,
+    hit_from_device,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, Matches, MutableGraph as _, SearchError, SearchParams, TunedLaunch,
+    CpuExecutor, Distances, Filter, Hit, Matches, MutableGraph as _, SearchConfig, SearchError, SearchParams,
     bulk_build, quantize,
 };
 
 /// A graph on the host and on the device.
 struct Both<T: Element> {
     cpu: CpuExecutor,
-    graph: MutableDeviceGraph<T>,
-    contexts: SearchContexts<T>,
+    graph: MirroredGraph<T>,
+    contexts: DeviceSearcher<T>,
 }
 
 /// All entries of the results, [`Hit::NONE`] where a query has fewer.
@@ -51,9 +51,9 @@ impl<T: Element> Both<T> {
         let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, vectors)).unwrap();
         stream.synchronize().unwrap();
         copy.check_search(context).unwrap();
-        assert_eq!(copy.vectors(), vectors);
-        let graph = MutableDeviceGraph::new(stream, graph, copy);
-        Self { cpu, graph, contexts: SearchContexts::new(context) }
+        assert_eq!(copy.vector_space(), vectors);
+        let graph = MirroredGraph::new(stream, graph, copy);
+        Self { cpu, graph, contexts: DeviceSearcher::new(context) }
     }
 
     /// The graph on the host, after `change`, and on the device again.
@@ -149,7 +149,7 @@ impl<T: Element> There<T> {
 
     fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
         let Self { stream, queries, results, costs } = self;
-        both.contexts.launch(
+        both.contexts.enqueue(
             both.view(),
             both.cpu.pool(),
             stream,
@@ -297,10 +297,10 @@ fn queries_on_the_device_are_searched_there() {
         });
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
-        let team = TunedLaunch { warps: 8, expansions: 1, visited_slots: 512 };
+        let team = SearchConfig { warps: 8, expansions: 1, visited_capacity: 512 };
         let filtered = [&half as &(dyn Fn(Key) -> bool + Sync), &few]
             .map(|filter| plain.filter(Filter::Predicate(filter)));
-        for params in [plain, filtered[0], filtered[1], plain.launch(team)] {
+        for params in [plain, filtered[0], filtered[1], plain.config(team)] {
             let stream = Stream::new(&context).unwrap();
             let mut there = There::new(&both, &stream, &queries, params);
             there.launch(&both, params);
@@ -450,10 +450,10 @@ fn rows_lie_beyond_what_32_bits_can_address() {
         corner(&mut row, number);
         let slot = graph.add_vector(&row, 0.0).unwrap();
         graph.keys_mut().assign_unused(number as u64 + (1 << 40), slot);
-        let neighbors: Vec<_> = (0..SIDES).map(|side| VectorId::from_index(number ^ 1 << side)).collect();
+        let neighbors: Vec<_> = (0..SIDES).map(|side| Slot::from_index(number ^ 1 << side)).collect();
         graph.adjacency_mut().set_neighbors(slot, &neighbors);
     }
-    graph.adjacency_mut().set_start_points(vec![VectorId::new(0)]);
+    graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
     assert!(graph.vectors().bytes() as u64 > 1 << 32);
     let both = Both::of(&context, CpuExecutor::new(None).unwrap(), graph);
     let numbers: Vec<usize> = (0..400).map(|i| (1 << SIDES) - 1 - i * 2600).collect();

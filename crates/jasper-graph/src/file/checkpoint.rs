@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{Element, Stage, VectorId, no_progress};
+use jasper_core::{Element, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, ReadAt};
 
 use super::info::Record;
@@ -49,7 +49,7 @@ impl<T: Element> Graph<T> {
             let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
             file.items(Section::Params, &[Record::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
-            let degree = |slot: VectorId| self.adjacency.degrees.row(slot.index());
+            let degree = |slot: Slot| self.adjacency.degrees.row(slot.index());
             file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, degree(slot)))?;
             let row_bytes = self.params.max_degree() * size_of::<u32>();
             file.rows(Section::Edges, slots, row_bytes, |slot, out| {
@@ -142,9 +142,9 @@ impl CheckpointFile {
             checksum = crc32c::crc32c_append(checksum, bytes);
             Ok::<_, FileFault>(())
         };
-        let (below, mut block) = (Rule::Below(slots as u32), Vec::<VectorId>::new());
-        for degrees in degrees.chunks((BLOCK / size_of::<VectorId>() / graph.params().max_degree()).max(1)) {
-            block.resize(degrees.iter().map(|&degree| usize::from(degree)).sum(), VectorId::zeroed());
+        let (below, mut block) = (Rule::Below(slots as u32), Vec::<Slot>::new());
+        for degrees in degrees.chunks((BLOCK / size_of::<Slot>() / graph.params().max_degree()).max(1)) {
+            block.resize(degrees.iter().map(|&degree| usize::from(degree)).sum(), Slot::zeroed());
             read(bytemuck::cast_slice_mut(&mut block))?;
             if !below.allows(bytemuck::cast_slice(&block)) {
                 return Err(FileFault::invalid(Section::Edges, below.broken()));
@@ -152,7 +152,7 @@ impl CheckpointFile {
             let mut edges = &*block;
             for &degree in degrees {
                 let (row, others) = edges.split_at(degree.into());
-                graph.adjacency_mut().set_neighbors(VectorId::from_index(next), row);
+                graph.adjacency_mut().set_neighbors(Slot::from_index(next), row);
                 (edges, next) = (others, next + 1);
             }
         }

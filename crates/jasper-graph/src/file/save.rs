@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Element, ElementKind, Key, ProgressFn, Stage, VectorId, no_progress};
+use jasper_core::{BitSet, Element, ElementKind, Key, ProgressFn, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
@@ -117,7 +117,7 @@ pub(super) fn write_sections<T: Element, W: Write>(
         file.rows(Section::Vectors, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
     if let Some(norms) = vectors.squared_norms() {
-        let norm = |slot: VectorId| if keys.is_free(slot) { 0.0 } else { norms.at(slot.index()) };
+        let norm = |slot: Slot| if keys.is_free(slot) { 0.0 } else { norms.at(slot.index()) };
         file.rows(Section::SquaredNorms, slots, size_of::<f32>(), |slot, out| put(out, &[norm(slot)]))?;
     }
     let zeros = vec![0_u32; graph.params().max_degree()];
@@ -126,9 +126,9 @@ pub(super) fn write_sections<T: Element, W: Write>(
         put(out, neighbors);
         put(out, &zeros[neighbors.len()..]);
     })?;
-    let degree = |slot: VectorId| adjacency.degrees.at(slot.index());
+    let degree = |slot: Slot| adjacency.degrees.at(slot.index());
     file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
-    let key = |slot: VectorId| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
+    let key = |slot: Slot| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
     file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
     file.records(Section::FurtherKeys, keys.further().map(KeyAt::from))?;
     file.records(Section::DeletedKeys, keys.deleted_slots().map(KeyAt::from))?;
@@ -141,7 +141,7 @@ pub(super) fn write_sections<T: Element, W: Write>(
     if let Some(Codes { quantizer, table }) = &vectors.codes {
         file.items(Section::Quantizer, &quantizer.to_bytes())?;
         let zeros = vec![0_u32; table.width()];
-        let row = |slot: VectorId| if keys.is_free(slot) { &zeros } else { table.row(slot.index()) };
+        let row = |slot: Slot| if keys.is_free(slot) { &zeros } else { table.row(slot.index()) };
         file.rows(Section::Codes, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
     Ok(())
@@ -246,14 +246,14 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         section: Section,
         slots: usize,
         row_bytes: usize,
-        row: impl Fn(VectorId, &mut Vec<u8>) + Sync,
+        row: impl Fn(Slot, &mut Vec<u8>) + Sync,
     ) -> Result<(), FileFault> {
         let block_rows = (BLOCK / row_bytes.max(1)).max(1);
         let blocks = slots.div_ceil(block_rows);
         let gather = |block: usize| {
             let mut bytes = Vec::with_capacity(block_rows * row_bytes);
             let rows = block * block_rows..slots.min((block + 1) * block_rows);
-            rows.for_each(|slot| row(VectorId::from_index(slot), &mut bytes));
+            rows.for_each(|slot| row(Slot::from_index(slot), &mut bytes));
             let checksum = crc32c::crc32c(&bytes);
             (bytes, checksum)
         };

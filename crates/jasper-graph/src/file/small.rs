@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BitSet, Key, VectorId};
+use jasper_core::{BitSet, Key, Slot};
 use jasper_data::ReadAt;
 use jasper_quant::{Quantizer, open};
 
@@ -21,8 +21,8 @@ pub(super) struct KeyAt {
     pub(super) reserved: u32,
 }
 
-impl From<(Key, VectorId)> for KeyAt {
-    fn from((key, slot): (Key, VectorId)) -> Self {
+impl From<(Key, Slot)> for KeyAt {
+    fn from((key, slot): (Key, Slot)) -> Self {
         Self { key, slot: slot.get(), reserved: 0 }
     }
 }
@@ -31,9 +31,9 @@ impl From<(Key, VectorId)> for KeyAt {
 pub(super) struct Small {
     pub(super) tombstones: BitSet,
     pub(super) free: BitSet,
-    pub(super) further: BTreeMap<VectorId, Vec<Key>>,
-    pub(super) deleted: BTreeMap<Key, VectorId>,
-    pub(super) start_points: Vec<VectorId>,
+    pub(super) further: BTreeMap<Slot, Vec<Key>>,
+    pub(super) deleted: BTreeMap<Key, Slot>,
+    pub(super) start_points: Vec<Slot>,
     pub(super) quantizer: Option<Arc<dyn Quantizer>>,
 }
 
@@ -88,10 +88,10 @@ impl Small {
         let vertex = |slot: u32| (slot as usize) < info.slots && !small.free.contains(slot as usize);
         let live = |slot: u32| vertex(slot) && !small.tombstones.contains(slot as usize);
         for KeyAt { key, slot, .. } in records(sections, Section::FurtherKeys, live)? {
-            small.further.entry(VectorId::new(slot)).or_default().push(key);
+            small.further.entry(Slot::new(slot)).or_default().push(key);
         }
         for KeyAt { key, slot, .. } in records(sections, Section::DeletedKeys, vertex)? {
-            if small.deleted.insert(key, VectorId::new(slot)).is_some() {
+            if small.deleted.insert(key, Slot::new(slot)).is_some() {
                 return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is repeated")));
             }
         }
@@ -99,7 +99,7 @@ impl Small {
             if !vertex(slot) {
                 return Err(no_vertex(Section::StartPoints, slot));
             }
-            small.start_points.push(VectorId::new(slot));
+            small.start_points.push(Slot::new(slot));
         }
         Ok(small)
     }

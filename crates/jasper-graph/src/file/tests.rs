@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 
-use jasper_core::{BuildParams, Metric, VectorId, no_progress};
+use jasper_core::{BuildParams, Metric, Slot, no_progress};
 use jasper_data::AtomicFile;
 
 use super::forge::seal;
@@ -17,13 +17,12 @@ fn graph() -> Result<Graph<f32>, VectorError> {
     for key in 0..40 {
         let slot = graph.add_vector(&[key as f32, 1.0, 0.5, 0.0], 900.0)?;
         graph.keys_mut().assign(key, slot).expect("a new key");
-        graph.adjacency_mut().set_neighbors(
-            slot,
-            &[VectorId::new((key as u32 + 1) % 30), VectorId::new((key as u32 + 7) % 30)],
-        );
+        graph
+            .adjacency_mut()
+            .set_neighbors(slot, &[Slot::new((key as u32 + 1) % 30), Slot::new((key as u32 + 7) % 30)]);
     }
     for (key, slot) in [(100, 4), (101, 4), (102, 31)] {
-        graph.keys_mut().assign(key, VectorId::new(slot)).expect("a new key");
+        graph.keys_mut().assign(key, Slot::new(slot)).expect("a new key");
     }
     for key in 35..40 {
         graph.keys_mut().delete(key).expect("a live key");
@@ -32,7 +31,7 @@ fn graph() -> Result<Graph<f32>, VectorError> {
     for key in [3, 31, 100] {
         graph.keys_mut().delete(key).expect("a live key");
     }
-    graph.adjacency_mut().set_start_points(vec![VectorId::new(2)]);
+    graph.adjacency_mut().set_start_points(vec![Slot::new(2)]);
     Ok(graph)
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use jasper_core::{Element, MAX_VECTORS, VectorId};
+use jasper_core::{Element, MAX_VECTORS, Slot};
 
 use super::Graph;
 use crate::vectors::codes::Encoder;
@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 pub struct VectorBlock<'a, T> {
     /// Number of the first among all vectors that are added.
     first: usize,
-    slots: &'a [VectorId],
+    slots: &'a [Slot],
     /// Rows of the table from the first of `slots` to the last. The columns below have the same range.
     rows: &'a mut [T],
     width: usize,
@@ -54,7 +54,7 @@ impl<T: Element> Graph<T> {
     ///
     /// # Errors
     /// The same as for [`Self::add_vectors`].
-    pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<VectorId, VectorError> {
+    pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<Slot, VectorError> {
         let write = |blocks: Vec<VectorBlock<'_, T>>| {
             blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
         };
@@ -71,15 +71,15 @@ impl<T: Element> Graph<T> {
         &mut self,
         count: usize,
         write: impl FnOnce(Vec<VectorBlock<'_, T>>),
-    ) -> Result<Vec<VectorId>, VectorError> {
+    ) -> Result<Vec<Slot>, VectorError> {
         self.require_vectors()?;
         let reused = count.min(self.keys.free());
         let new = self.slots()..self.slots() + (count - reused);
         if new.end > MAX_VECTORS {
             return Err(VectorError::Full);
         }
-        let slots: Vec<VectorId> =
-            self.keys.free.iter().take(reused).chain(new.clone()).map(VectorId::from_index).collect();
+        let slots: Vec<Slot> =
+            self.keys.free.iter().take(reused).chain(new.clone()).map(Slot::from_index).collect();
         self.resize(new.end)?;
         self.keys.occupy(&slots[..reused], new);
         write(self.vectors.blocks_mut(&slots));
@@ -90,11 +90,11 @@ impl<T: Element> Graph<T> {
 
 impl<T: Element> Vectors<T> {
     /// The rows of `slots`, which ascend, in blocks within a segment.
-    pub(super) fn blocks_mut<'a>(&'a mut self, slots: &'a [VectorId]) -> Vec<VectorBlock<'a, T>> {
+    pub(super) fn blocks_mut<'a>(&'a mut self, slots: &'a [Slot]) -> Vec<VectorBlock<'a, T>> {
         let width = self.table.width();
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
         let rows = (BLOCK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, BLOCK_ROWS);
-        let blocks: Vec<&[VectorId]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
+        let blocks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
         let ranges = || blocks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
         let tables = self.table.ranges_mut(ranges());
         let mut norms = self.squared_norms.as_mut().map(|norms| norms.ranges_mut(ranges()));
@@ -133,10 +133,10 @@ mod tests {
         };
         add(&mut graph, vertices, 1);
         let free = [2, 7, SEGMENT_ROWS - 1, SEGMENT_ROWS, SEGMENT_ROWS + 9];
-        free.into_iter().for_each(|slot| graph.release(VectorId::from_index(slot)));
+        free.into_iter().for_each(|slot| graph.release(Slot::from_index(slot)));
         let slots = add(&mut graph, 7, 2);
         assert!(slots.iter().map(|slot| slot.index()).eq(free.into_iter().chain([vertices, vertices + 1])));
-        for slot in (0..vertices).map(VectorId::from_index) {
+        for slot in (0..vertices).map(Slot::from_index) {
             let number = slots.iter().position(|&new| new == slot);
             assert_eq!(graph.vectors().padded(slot), [1 + u8::from(number.is_some()); 16]);
             let norm = graph.vectors().squared_norms().unwrap().at(slot.index());

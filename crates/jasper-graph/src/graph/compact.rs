@@ -2,14 +2,14 @@
 
 use std::io;
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 
 use super::Graph;
 
 impl<T: Element> Graph<T> {
     /// Frees a tombstone that no edge or start point leads to and no deleted key can be restored to.
     #[doc(hidden)]
-    pub fn release(&mut self, slot: VectorId) {
+    pub fn release(&mut self, slot: Slot) {
         if self.keys.release(slot) {
             self.adjacency.release(slot);
         }
@@ -19,7 +19,7 @@ impl<T: Element> Graph<T> {
     #[doc(hidden)]
     pub fn release_tombstones(&mut self) {
         for slot in self.keys.tombstones.iter() {
-            self.adjacency.release(VectorId::from_index(slot));
+            self.adjacency.release(Slot::from_index(slot));
         }
         self.keys.release_tombstones();
     }
@@ -30,8 +30,8 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// If memory cannot be allocated, which shrinking does not do.
     #[doc(hidden)]
-    pub fn compact(&mut self, moves: &[(VectorId, VectorId)], slots: usize) -> io::Result<()> {
-        let mut renamed: Vec<VectorId> = (0..self.slots()).map(VectorId::from_index).collect();
+    pub fn compact(&mut self, moves: &[(Slot, Slot)], slots: usize) -> io::Result<()> {
+        let mut renamed: Vec<Slot> = (0..self.slots()).map(Slot::from_index).collect();
         for &(from, to) in moves {
             renamed[from.index()] = to;
             self.vectors.copy(from, to);

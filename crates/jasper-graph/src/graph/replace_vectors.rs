@@ -1,6 +1,6 @@
 //! Replaces the vectors of a graph temporarily, and restores them.
 
-use jasper_core::{Element, Metric, VectorId};
+use jasper_core::{Element, Metric, Slot};
 
 use super::{Graph, VectorBlock};
 use crate::{VectorError, Vectors};
@@ -14,7 +14,7 @@ impl<T: Element> SavedVectors<T> {
     ///
     /// # Panics
     /// Panics if there is no such slot.
-    pub fn padded(&self, slot: VectorId) -> &[T] {
+    pub fn padded(&self, slot: Slot) -> &[T] {
         self.0.padded(slot)
     }
 }
@@ -43,7 +43,7 @@ impl<T: Element> Graph<T> {
         let (mut graph, old) = self.with_vectors(Vectors::zeroed(metric, dimension, slots)?);
         graph.adjacency.clear();
         let saved = SavedVectors(old);
-        let slots: Vec<VectorId> = (0..slots).map(VectorId::from_index).collect();
+        let slots: Vec<Slot> = (0..slots).map(Slot::from_index).collect();
         write(&saved, graph.vectors.blocks_mut(&slots));
         graph.vectors.note_written(&slots);
         Ok((graph, saved))
@@ -83,7 +83,7 @@ mod tests {
         let halves = |taken: &SavedVectors<f32>, blocks: Vec<VectorBlock<'_, u8>>| {
             for mut block in blocks {
                 for number in block.numbers() {
-                    let row = taken.padded(VectorId::from_index(number));
+                    let row = taken.padded(Slot::from_index(number));
                     let mut bytes = [0_u8; 16];
                     bytes[0] = (row[0] * 2.0) as u8;
                     block.set(number, &bytes, number as f32);

@@ -1,6 +1,6 @@
 //! Commit and rollback, and the log of changes for copies on devices.
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 
 use super::Graph;
 
@@ -11,9 +11,9 @@ use super::Graph;
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Slots that got a vector, and have no edges yet.
-    pub vectors: Vec<VectorId>,
+    pub vectors: Vec<Slot>,
     /// Slots that may have become live or a tombstone, or whose first key may have changed.
-    pub keys: Vec<VectorId>,
+    pub keys: Vec<Slot>,
     /// Whether the start points changed.
     pub start_points: bool,
 }

@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, VectorId, VectorSource};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, Slot, VectorSource};
 use jasper_data::AtomicFile;
 
 use super::import::{Import, read_file, read_value};
@@ -107,7 +107,7 @@ pub(crate) fn read_from<T: Element>(
 ///
 /// # Errors
 /// Returns [`ExportError`]; each of the two files is then entirely the old or the new one.
-pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
+pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let path = path.as_ref();
     let rows = Rows::new(graph)?;
     let mut data_path = OsString::from(path);

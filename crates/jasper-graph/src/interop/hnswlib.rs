@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 use jasper_data::AtomicFile;
 
 use super::ExportError;
@@ -23,7 +23,7 @@ use crate::file::write_file;
 ///
 /// # Errors
 /// Returns [`ExportError`]; what was at `path` is then untouched.
-pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<VectorId>, ExportError> {
+pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();
     write_file(path, AtomicFile::create(path), |file| Ok(write_to(graph, &rows, file)?))?;

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use bytemuck::Pod;
-use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Stage, VectorId, VectorSource};
+use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Slot, Stage, VectorSource};
 
 use super::{ImportError, ImportFault};
 use crate::file::at;
@@ -23,7 +23,7 @@ pub(super) struct Import<'a, 'p, T: 'static> {
     /// Vertices whose edges have been read.
     linked: usize,
     neighbors: Vec<u32>,
-    edges: Vec<VectorId>,
+    edges: Vec<Slot>,
     progress: &'a mut ProgressFn<'p>,
 }
 
@@ -73,12 +73,12 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             if to as usize >= rows {
                 return Err(ImportFault::Edge { from: format!("an edge of vertex {vertex}"), to, rows });
             }
-            let edge = VectorId::new(to);
+            let edge = Slot::new(to);
             if to as usize != *vertex && !edges.contains(&edge) {
                 edges.push(edge);
             }
         }
-        graph.adjacency_mut().set_neighbors(VectorId::from_index(*vertex), edges);
+        graph.adjacency_mut().set_neighbors(Slot::from_index(*vertex), edges);
         *vertex += 1;
         if vertex.is_multiple_of(REPORT) || *vertex == rows {
             Progress { stage: Stage::Linking, done: *vertex, total: rows }.report(progress)?;
@@ -97,7 +97,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             if start as usize >= rows {
                 return Err(ImportFault::Edge { from: "the start".into(), to: start, rows });
             }
-            graph.adjacency_mut().set_start_points(vec![VectorId::new(start)]);
+            graph.adjacency_mut().set_start_points(vec![Slot::new(start)]);
         }
         // It is not known whether all vertices can be reached.
         graph.adjacency_mut().set_unchecked(rows);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use jasper_core::{Element, Metric, VectorId};
+use jasper_core::{Element, Metric, Slot};
 
 use super::ExportError;
 use crate::Graph;
@@ -10,7 +10,7 @@ use crate::Graph;
 /// The vertices ordered by first key.
 pub(super) struct Rows<'a, T: 'static> {
     graph: &'a Graph<T>,
-    slots: Vec<VectorId>,
+    slots: Vec<Slot>,
     /// Row of each slot; meaningless where the slot is free.
     row_of: Vec<u32>,
 }
@@ -24,7 +24,7 @@ impl<'a, T: Element> Rows<'a, T> {
         if graph.adjacency().start_points().is_empty() {
             return Err(ExportError::Empty);
         }
-        let mut slots: Vec<VectorId> = graph.keys().live_slots().collect();
+        let mut slots: Vec<Slot> = graph.keys().live_slots().collect();
         slots.sort_unstable_by_key(|&slot| graph.keys().first_key(slot));
         let mut row_of = vec![0; graph.slots()];
         for (row, slot) in slots.iter().enumerate() {
@@ -38,12 +38,12 @@ impl<'a, T: Element> Rows<'a, T> {
     }
 
     /// Returns the slot of each row.
-    pub(super) fn into_slots(self) -> Vec<VectorId> {
+    pub(super) fn into_slots(self) -> Vec<Slot> {
         self.slots
     }
 
     /// Returns the slots in row order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = VectorId> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         self.slots.iter().copied()
     }
 
@@ -53,13 +53,13 @@ impl<'a, T: Element> Rows<'a, T> {
     }
 
     /// Writes the rows of the neighbors of a vertex to `out`.
-    pub(super) fn neighbors(&self, slot: VectorId, out: &mut Vec<u32>) {
+    pub(super) fn neighbors(&self, slot: Slot, out: &mut Vec<u32>) {
         out.clear();
         out.extend(self.graph.adjacency().neighbors(slot).iter().map(|to| self.row_of[to.index()]));
     }
 
     /// Writes the vector of a vertex as f32; at unit length under the cosine metric.
-    pub(super) fn write_f32(&self, slot: VectorId, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write_f32(&self, slot: Slot, out: &mut impl Write) -> io::Result<()> {
         let vector = self.graph.vectors().get(slot);
         let scale = match self.graph.metric() {
             Metric::Cosine if T::EXACT => {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use jasper_core::{BitSet, Key, VectorId};
+use jasper_core::{BitSet, Key, Slot};
 
 use super::{KeyError, KeyMap};
 
@@ -25,12 +25,12 @@ pub(crate) struct Undo {
 #[derive(Debug)]
 struct Before {
     key: Key,
-    slot: VectorId,
+    slot: Slot,
     first: Key,
     more: Option<Vec<Key>>,
-    deleted: Option<VectorId>,
+    deleted: Option<Slot>,
     /// Entry of the key in the locations, if they were built by then.
-    location: Option<Option<VectorId>>,
+    location: Option<Option<Slot>>,
 }
 
 impl KeyMap {
@@ -38,7 +38,7 @@ impl KeyMap {
     ///
     /// # Errors
     /// Returns [`KeyError::Exists`] or [`KeyError::Reserved`].
-    pub fn assign(&mut self, key: Key, slot: VectorId) -> Result<(), KeyError> {
+    pub fn assign(&mut self, key: Key, slot: Slot) -> Result<(), KeyError> {
         self.check_unused(key)?;
         self.assign_unused(key, slot);
         Ok(())
@@ -46,7 +46,7 @@ impl KeyMap {
 
     /// Assigns a key that has passed [`Self::check_unused`]. A bulk build checks all keys at once and never looks one
     /// up.
-    pub fn assign_unused(&mut self, key: Key, slot: VectorId) {
+    pub fn assign_unused(&mut self, key: Key, slot: Slot) {
         let is_first = !self.is_live(slot);
         self.note_change(key, slot, is_first);
         self.insert(key, slot, is_first);
@@ -77,7 +77,7 @@ impl KeyMap {
     }
 
     /// Adds a key that is not live. `is_first` says that the slot has no other key.
-    pub(crate) fn insert(&mut self, key: Key, slot: VectorId, is_first: bool) {
+    pub(crate) fn insert(&mut self, key: Key, slot: Slot, is_first: bool) {
         // The key has a new vector, so the deleted one can no longer be restored.
         self.deleted.remove(&key);
         if is_first {
@@ -91,7 +91,7 @@ impl KeyMap {
     }
 
     /// Removes a live key from its slot; returns whether the slot has none left.
-    pub(crate) fn remove(&mut self, key: Key, slot: VectorId) -> bool {
+    pub(crate) fn remove(&mut self, key: Key, slot: Slot) -> bool {
         if let Some(locations) = self.locations.get_mut() {
             locations.set(key, None);
         }
@@ -109,19 +109,19 @@ impl KeyMap {
     }
 
     /// Makes free slots and new ones tombstones.
-    pub(crate) fn occupy(&mut self, reused: &[VectorId], new: Range<usize>) {
+    pub(crate) fn occupy(&mut self, reused: &[Slot], new: Range<usize>) {
         for slot in reused {
             self.free.remove(slot.index());
             self.tombstones.insert(slot.index());
         }
         self.tombstones.insert_range(new.clone());
         if let Some(changes) = &mut self.changes {
-            changes.vectors.extend(reused.iter().copied().chain(new.map(VectorId::from_index)));
+            changes.vectors.extend(reused.iter().copied().chain(new.map(Slot::from_index)));
         }
     }
 
     /// Frees a tombstone; returns whether the slot was one.
-    pub(crate) fn release(&mut self, slot: VectorId) -> bool {
+    pub(crate) fn release(&mut self, slot: Slot) -> bool {
         let is_tombstone = self.tombstones.remove(slot.index());
         if is_tombstone {
             self.free.insert(slot.index());
@@ -139,7 +139,7 @@ impl KeyMap {
     }
 
     /// Moves everything from slot to slot for each pair (from, to), and leaves no slot free.
-    pub(crate) fn compact(&mut self, moves: &[(VectorId, VectorId)], renamed: &[VectorId]) {
+    pub(crate) fn compact(&mut self, moves: &[(Slot, Slot)], renamed: &[Slot]) {
         self.history.forget();
         for &(from, to) in moves {
             self.first.set(to.index(), self.first.at(from.index()));
@@ -184,7 +184,7 @@ impl KeyMap {
         }
         if let Some(changes) = &mut self.changes {
             let reused = undo.free.iter().filter(|&slot| !self.free.contains(slot));
-            changes.keys.extend(reused.map(VectorId::from_index));
+            changes.keys.extend(reused.map(Slot::from_index));
         }
         self.first.resize(undo.slots).expect("shrinking a table needs no memory");
         self.free = undo.free;
@@ -194,7 +194,7 @@ impl KeyMap {
 
     /// Records a change of a key for rollback, filters, and copies of the graph. `is_first` says that the key is
     /// assigned to a slot without keys.
-    fn note_change(&mut self, key: Key, slot: VectorId, is_first: bool) {
+    fn note_change(&mut self, key: Key, slot: Slot, is_first: bool) {
         self.history.note(slot);
         if let Some(mut undo) = self.undo.take() {
             let is_new = slot.index() >= undo.slots || undo.free.contains(slot.index());
@@ -210,7 +210,7 @@ impl KeyMap {
         }
     }
 
-    fn before(&self, key: Key, slot: VectorId) -> Before {
+    fn before(&self, key: Key, slot: Slot) -> Before {
         Before {
             key,
             slot,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use jasper_core::{BitSet, Key, VectorId};
+use jasper_core::{BitSet, Key, Slot};
 use rustc_hash::FxHashSet;
 
 use super::KeyMap;
@@ -156,12 +156,12 @@ pub(crate) struct KeyHistory {
     /// Number of changes so far.
     version: u64,
     /// The slots of the last ones.
-    recent: VecDeque<VectorId>,
+    recent: VecDeque<Slot>,
 }
 
 impl KeyHistory {
     /// Records that the keys of a slot change.
-    pub(super) fn note(&mut self, slot: VectorId) {
+    pub(super) fn note(&mut self, slot: Slot) {
         if self.recent.len() == MAX_REMEMBERED {
             self.recent.pop_front();
         }
@@ -176,7 +176,7 @@ impl KeyHistory {
     }
 
     /// The slots that changed since a version; `None` if they are not remembered.
-    fn since(&self, version: u64) -> Option<impl Iterator<Item = VectorId> + '_> {
+    fn since(&self, version: u64) -> Option<impl Iterator<Item = Slot> + '_> {
         let changes = usize::try_from(self.version - version).ok()?;
         let first = self.recent.len().checked_sub(changes)?;
         Some(self.recent.iter().copied().skip(first))
@@ -218,11 +218,11 @@ impl KeyMap {
     fn look_up(&self, filter: &KeyFilter) -> BitSet {
         let slots = self.first.len();
         let mut words = vec![0; slots.div_ceil(32)];
-        let mut add = |slot: VectorId| words[slot.index() / 32] |= 1 << (slot.index() % 32);
+        let mut add = |slot: Slot| words[slot.index() / 32] |= 1 << (slot.index() % 32);
         if filter.len() < slots {
             filter.keys().filter_map(|key| self.slot_of(key)).for_each(add);
         } else {
-            let passes = |slot: &VectorId| self.keys_of(*slot).any(|key| filter.contains(key));
+            let passes = |slot: &Slot| self.keys_of(*slot).any(|key| filter.contains(key));
             self.live_slots().filter(passes).for_each(&mut add);
         }
         BitSet::from_words(words)
@@ -251,8 +251,8 @@ mod tests {
 
     /// The slots by definition.
     fn naive(keys: &KeyMap, filter: &KeyFilter) -> Vec<usize> {
-        let passes = |slot: &VectorId| keys.keys_of(*slot).any(|key| filter.contains(key));
-        keys.live_slots().filter(passes).map(VectorId::index).collect()
+        let passes = |slot: &Slot| keys.keys_of(*slot).any(|key| filter.contains(key));
+        keys.live_slots().filter(passes).map(Slot::index).collect()
     }
 
     #[test]
@@ -272,10 +272,10 @@ mod tests {
         };
         keys.resize(100).unwrap();
         keys.occupy(&[], 0..100);
-        (0..90).for_each(|key| keys.assign(key, VectorId::from_index(key as usize)).unwrap());
+        (0..90).for_each(|key| keys.assign(key, Slot::from_index(key as usize)).unwrap());
         check(&keys);
-        keys.assign(1 << 40, VectorId::new(95)).unwrap();
-        keys.assign(300, VectorId::new(7)).unwrap(); // a second key of a slot
+        keys.assign(1 << 40, Slot::new(95)).unwrap();
+        keys.assign(300, Slot::new(7)).unwrap(); // a second key of a slot
         check(&keys);
         (0..12).for_each(|key| keys.delete(key).unwrap());
         check(&keys);
@@ -283,14 +283,14 @@ mod tests {
         check(&keys);
         keys.begin();
         (20..60).for_each(|key| keys.delete(key).unwrap());
-        keys.assign(9_000, VectorId::new(96)).unwrap();
+        keys.assign(9_000, Slot::new(96)).unwrap();
         check(&keys);
         keys.rollback();
         check(&keys);
         keys.release_tombstones();
-        keys.occupy(&[VectorId::new(0)], 0..0);
+        keys.occupy(&[Slot::new(0)], 0..0);
         check(&keys);
-        keys.assign(9_999, VectorId::new(0)).unwrap();
+        keys.assign(9_999, Slot::new(0)).unwrap();
         check(&keys);
         // More changes than are remembered.
         for _ in 0..=MAX_REMEMBERED / 2 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{Key, VectorId};
+use jasper_core::{Key, Slot};
 use rustc_hash::FxBuildHasher;
 
 use super::KeyMap;
@@ -17,7 +17,7 @@ pub(crate) struct KeyLocations {
     /// Keys that shared their vertex with an earlier one when this was built, ascending.
     shared: Vec<Key>,
     /// Slots of the live keys that are not the first key of their expected slot.
-    elsewhere: HashMap<Key, VectorId, FxBuildHasher>,
+    elsewhere: HashMap<Key, Slot, FxBuildHasher>,
 }
 
 impl KeyLocations {
@@ -42,19 +42,19 @@ impl KeyLocations {
     }
 
     /// The slot of a key that is not at its expected slot.
-    pub(super) fn get(&self, key: Key) -> Option<VectorId> {
+    pub(super) fn get(&self, key: Key) -> Option<Slot> {
         self.elsewhere.get(&key).copied()
     }
 
     /// Adds a key. `first` says that it comes before all other keys of the slot.
-    pub(super) fn insert(&mut self, key: Key, slot: VectorId, first: bool) {
+    pub(super) fn insert(&mut self, key: Key, slot: Slot, first: bool) {
         if !first || self.expected(key) != slot.index() as Key {
             self.elsewhere.insert(key, slot);
         }
     }
 
     /// Sets or removes the entry of a key.
-    pub(super) fn set(&mut self, key: Key, slot: Option<VectorId>) {
+    pub(super) fn set(&mut self, key: Key, slot: Option<Slot>) {
         match slot {
             Some(slot) => drop(self.elsewhere.insert(key, slot)),
             None => drop(self.elsewhere.remove(&key)),
@@ -74,10 +74,10 @@ mod tests {
         keys.resize(8).unwrap();
         keys.tombstones.insert_range(0..8);
         for (key, &slot) in slots.iter().enumerate() {
-            keys.assign_unused(key as Key, VectorId::new(slot));
+            keys.assign_unused(key as Key, Slot::new(slot));
         }
         let all = |keys: &KeyMap| -> Vec<Option<usize>> {
-            (0..11).map(|key| keys.slot_of(key).map(VectorId::index)).collect()
+            (0..11).map(|key| keys.slot_of(key).map(Slot::index)).collect()
         };
         let entries = |keys: &KeyMap| keys.locations.get().map(|known| known.elsewhere.len());
         let mut expected: Vec<_> = slots.iter().map(|&slot| Some(slot as usize)).collect();
@@ -87,9 +87,9 @@ mod tests {
         // Another key takes the slot of one, which moves to another slot.
         keys.delete(4).unwrap();
         keys.delete(5).unwrap();
-        assert!(keys.is_tombstone(VectorId::new(3)) && keys.is_tombstone(VectorId::new(4)));
-        keys.assign(10, VectorId::new(3)).unwrap();
-        keys.assign(4, VectorId::new(4)).unwrap();
+        assert!(keys.is_tombstone(Slot::new(3)) && keys.is_tombstone(Slot::new(4)));
+        keys.assign(10, Slot::new(3)).unwrap();
+        keys.assign(4, Slot::new(4)).unwrap();
         (expected[4], expected[5], expected[10]) = (Some(4), None, Some(3));
         assert_eq!(all(&keys), expected);
         assert_eq!(entries(&keys), Some(4));

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
 
-use jasper_core::{BitSet, Key, NO_KEY, VectorId};
+use jasper_core::{BitSet, Key, NO_KEY, Slot};
 
 use crate::{Changes, Segments};
 use change::Undo;
@@ -34,9 +34,9 @@ pub struct KeyMap {
     /// First live key of each slot; meaningless where the slot has none.
     pub(crate) first: Segments<Key>,
     /// Further live keys of a slot, in insertion order.
-    pub(crate) more: BTreeMap<VectorId, Vec<Key>>,
+    pub(crate) more: BTreeMap<Slot, Vec<Key>>,
     /// Deleted keys that can be restored, and their slots.
-    pub(crate) deleted: BTreeMap<Key, VectorId>,
+    pub(crate) deleted: BTreeMap<Key, Slot>,
     pub(crate) tombstones: BitSet,
     pub(crate) free: BitSet,
     pub(crate) next_key: Key,
@@ -119,19 +119,19 @@ impl KeyMap {
 
     /// Whether the slot has a vertex that searches may return.
     #[inline]
-    pub fn is_live(&self, slot: VectorId) -> bool {
+    pub fn is_live(&self, slot: Slot) -> bool {
         slot.index() < self.first.len() && self.has_key(slot)
     }
 
     /// Whether the slot has a vertex that is traversed and never returned.
     #[inline]
-    pub fn is_tombstone(&self, slot: VectorId) -> bool {
+    pub fn is_tombstone(&self, slot: Slot) -> bool {
         self.tombstones.contains(slot.index())
     }
 
     /// Whether the slot has no vertex.
     #[inline]
-    pub fn is_free(&self, slot: VectorId) -> bool {
+    pub fn is_free(&self, slot: Slot) -> bool {
         self.free.contains(slot.index())
     }
 
@@ -146,17 +146,17 @@ impl KeyMap {
     }
 
     /// Returns the live slots in ascending order.
-    pub fn live_slots(&self) -> impl Iterator<Item = VectorId> + '_ {
-        (0..self.first.len()).map(VectorId::from_index).filter(|&slot| self.is_live(slot))
+    pub fn live_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.first.len()).map(Slot::from_index).filter(|&slot| self.is_live(slot))
     }
 
     /// Returns the slots that have a vertex, live or a tombstone, in ascending order.
-    pub fn vertices(&self) -> impl Iterator<Item = VectorId> + '_ {
-        (0..self.first.len()).map(VectorId::from_index).filter(|&slot| !self.is_free(slot))
+    pub fn vertices(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.first.len()).map(Slot::from_index).filter(|&slot| !self.is_free(slot))
     }
 
     /// Returns the keys of a slot in insertion order; none if it is not live.
-    pub fn keys_of(&self, slot: VectorId) -> impl Iterator<Item = Key> + '_ {
+    pub fn keys_of(&self, slot: Slot) -> impl Iterator<Item = Key> + '_ {
         let first = self.is_live(slot).then(|| self.first_key(slot));
         let more = if first.is_none() || self.more.is_empty() { None } else { self.more.get(&slot) };
         first.into_iter().chain(more.into_iter().flatten().copied())
@@ -164,14 +164,14 @@ impl KeyMap {
 
     /// Returns the first key of a slot that is known to be live, which is not checked.
     #[inline]
-    pub fn first_key(&self, live: VectorId) -> Key {
+    pub fn first_key(&self, live: Slot) -> Key {
         self.first.at(live.index())
     }
 
     /// Returns the slot of a live key.
     ///
     /// Cost: the first call reads all keys; later ones are a look-up.
-    pub fn slot_of(&self, key: Key) -> Option<VectorId> {
+    pub fn slot_of(&self, key: Key) -> Option<Slot> {
         // A bulk build checks every key before the first is assigned.
         if self.first.is_empty() {
             return None;
@@ -179,7 +179,7 @@ impl KeyMap {
         let locations = self.locations.get_or_init(|| KeyLocations::new(self));
         let expected = locations.expected(key);
         if expected < self.first.len() as Key {
-            let slot = VectorId::from_index(expected as usize);
+            let slot = Slot::from_index(expected as usize);
             if self.first_key(slot) == key && self.has_key(slot) {
                 return Some(slot);
             }
@@ -212,7 +212,7 @@ impl KeyMap {
     ///
     /// # Errors
     /// Returns [`KeyError::Deleted`] or [`KeyError::Unknown`].
-    pub fn live_slot(&self, key: Key) -> Result<VectorId, KeyError> {
+    pub fn live_slot(&self, key: Key) -> Result<Slot, KeyError> {
         self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
             true => KeyError::Deleted(key),
             false => KeyError::Unknown(key),
@@ -223,7 +223,7 @@ impl KeyMap {
     ///
     /// # Errors
     /// Returns [`KeyError::Live`] or [`KeyError::Unknown`].
-    pub fn restorable_slot(&self, key: Key) -> Result<VectorId, KeyError> {
+    pub fn restorable_slot(&self, key: Key) -> Result<Slot, KeyError> {
         if self.slot_of(key).is_some() {
             return Err(KeyError::Live(key));
         }
@@ -231,12 +231,12 @@ impl KeyMap {
     }
 
     /// The further keys of slots, as the file holds them.
-    pub(crate) fn further(&self) -> impl Iterator<Item = (Key, VectorId)> + '_ {
+    pub(crate) fn further(&self) -> impl Iterator<Item = (Key, Slot)> + '_ {
         self.more.iter().flat_map(|(&slot, keys)| keys.iter().map(move |&key| (key, slot)))
     }
 
     /// The deleted keys and their slots.
-    pub(crate) fn deleted_slots(&self) -> impl Iterator<Item = (Key, VectorId)> + '_ {
+    pub(crate) fn deleted_slots(&self) -> impl Iterator<Item = (Key, Slot)> + '_ {
         self.deleted.iter().map(|(&key, &slot)| (key, slot))
     }
 
@@ -250,7 +250,7 @@ impl KeyMap {
 
     /// As [`Self::is_live`], for a slot that is in range.
     #[inline]
-    fn has_key(&self, slot: VectorId) -> bool {
+    fn has_key(&self, slot: Slot) -> bool {
         !self.is_tombstone(slot) && !self.is_free(slot)
     }
 }

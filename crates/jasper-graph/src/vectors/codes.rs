@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use jasper_core::distance::prefetch;
-use jasper_core::{Element, VectorId};
+use jasper_core::{Element, Slot};
 use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
 
 use super::{Score, Vectors};
@@ -107,15 +107,15 @@ pub struct CodeScorer<'a> {
 /// There are no lower bounds: estimates are so cheap that bounds would not pay off.
 impl Score for CodeScorer<'_> {
     #[inline]
-    fn prefetch_sift(&self, ids: &[VectorId]) {
+    fn prefetch_bounds(&self, ids: &[Slot]) {
         ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
     }
 
-    fn sift(&self, _limit: f32, _ids: &mut Vec<VectorId>) {}
+    fn discard_beyond(&self, _limit: f32, _ids: &mut Vec<Slot>) {}
 
-    fn prefetch_score(&self, _ids: &[VectorId]) {}
+    fn prefetch_score(&self, _ids: &[Slot]) {}
 
-    fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+    fn score(&self, ids: &[Slot], out: &mut [f32]) {
         self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
     }
 }

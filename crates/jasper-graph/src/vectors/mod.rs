@@ -14,7 +14,7 @@ pub(crate) mod sketch;
 
 use std::io;
 
-use jasper_core::{Element, ElementKind, MatrixView, Metric, VectorId, padded_len};
+use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
 
 use crate::{Segments, VectorError};
 pub use codes::{CodeBlock, CodeScorer, Codes};
@@ -67,7 +67,7 @@ impl<T: Element> Vectors<T> {
     ///
     /// # Panics
     /// Panics if `slot` is out of range, or vectors were dropped.
-    pub fn get(&self, slot: VectorId) -> &[T] {
+    pub fn get(&self, slot: Slot) -> &[T] {
         &self.padded(slot)[..self.dimension]
     }
 
@@ -76,7 +76,7 @@ impl<T: Element> Vectors<T> {
     /// # Panics
     /// The same as for [`Self::get`].
     #[inline]
-    pub fn padded(&self, slot: VectorId) -> &[T] {
+    pub fn padded(&self, slot: Slot) -> &[T] {
         self.table.row(slot.index())
     }
 
@@ -93,7 +93,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated
     /// product. Among vectors of equal length, a product counted from there is half the squared L2 distance, so alpha
     /// has the same meaning.
-    pub fn slack_origin(&self) -> f32 {
+    pub fn alpha_offset(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }
 
@@ -151,7 +151,7 @@ impl<T: Element> Vectors<T> {
     ///
     /// # Errors
     /// Returns an error if memory cannot be allocated.
-    pub fn build_sketches(&mut self, slots: Option<&[VectorId]>) -> io::Result<()> {
+    pub fn build_sketches(&mut self, slots: Option<&[Slot]>) -> io::Result<()> {
         self.sketches = None;
         if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
             return Ok(());
@@ -214,7 +214,7 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Updates the largest norm and the sketches after the vectors of `slots` were written.
-    pub(crate) fn note_written(&mut self, slots: &[VectorId]) {
+    pub(crate) fn note_written(&mut self, slots: &[Slot]) {
         if let Some(norms) = &self.squared_norms {
             let largest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
             self.largest_squared_norm = self.largest_squared_norm.max(largest);
@@ -225,7 +225,7 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Copies everything about a vector to another slot.
-    pub(crate) fn copy(&mut self, from: VectorId, to: VectorId) {
+    pub(crate) fn copy(&mut self, from: Slot, to: Slot) {
         if self.is_stored {
             let vector = self.padded(from).to_vec();
             self.table.row_mut(to.index()).copy_from_slice(&vector);
@@ -267,7 +267,7 @@ mod tests {
         let within = |bytes| Vectors::<f32>::sketches_within(bytes, SLOTS, 20);
         for bytes in [4048, 9000, 1 << 20] {
             let (rows, taken) = within(bytes);
-            let chosen: Vec<VectorId> = (0..rows).map(VectorId::from_index).collect();
+            let chosen: Vec<Slot> = (0..rows).map(Slot::from_index).collect();
             assert_eq!(Sketches::for_slots(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
             assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
         }

@@ -1,7 +1,7 @@
 //! Exact distances to stored vectors, by metric.
 
 use jasper_core::distance::prefetch;
-use jasper_core::{Element, Metric, VectorId};
+use jasper_core::{Element, Metric, Slot};
 
 use super::Vectors;
 use super::sketch::{Bounds, SketchedVector};
@@ -13,14 +13,14 @@ pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
 
 /// Computes distances from one query. The methods are the steps of a hop of a search, in order.
 pub trait Score {
-    /// Prefetches the memory that [`Self::sift`] reads.
-    fn prefetch_sift(&self, ids: &[VectorId]);
+    /// Prefetches the memory that [`Self::discard_beyond`] reads.
+    fn prefetch_bounds(&self, ids: &[Slot]);
     /// Removes some of the ids that are farther than `limit`.
-    fn sift(&self, limit: f32, ids: &mut Vec<VectorId>);
+    fn discard_beyond(&self, limit: f32, ids: &mut Vec<Slot>);
     /// Prefetches the memory that [`Self::score`] reads first.
-    fn prefetch_score(&self, ids: &[VectorId]);
+    fn prefetch_score(&self, ids: &[Slot]);
     /// Writes the distances to `ids` to `out`, of the same length.
-    fn score(&self, ids: &[VectorId], out: &mut [f32]);
+    fn score(&self, ids: &[Slot], out: &mut [f32]);
 }
 
 /// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::scorer`] and
@@ -64,7 +64,7 @@ impl<T: Element> Vectors<T> {
     ///
     /// # Panics
     /// Panics if `slot` is out of range, or vectors were dropped.
-    pub fn slot_scorer(&self, slot: VectorId) -> Scorer<'_, T> {
+    pub fn slot_scorer(&self, slot: Slot) -> Scorer<'_, T> {
         self.scorer_of(self.padded(slot), || self.squared_norm(slot))
     }
 
@@ -83,7 +83,7 @@ impl<T: Element> Vectors<T> {
         }
     }
 
-    fn squared_norm(&self, slot: VectorId) -> f32 {
+    fn squared_norm(&self, slot: Slot) -> f32 {
         self.squared_norms.as_ref().map_or(1.0, |norms| norms.at(slot.index()))
     }
 }
@@ -93,7 +93,7 @@ impl<T: Element> Scorer<'_, T> {
     ///
     /// # Panics
     /// Panics if an id is out of range.
-    pub fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+    pub fn score(&self, ids: &[Slot], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
         let kernels = T::kernels();
         let kernel = match self.form {
@@ -111,7 +111,7 @@ impl<T: Element> Scorer<'_, T> {
     }
 
     /// Returns the distance to the vector `id`.
-    pub fn score_one(&self, id: VectorId) -> f32 {
+    pub fn score_one(&self, id: Slot) -> f32 {
         let mut out = [0.0];
         self.score(&[id], &mut out);
         out[0]
@@ -126,7 +126,7 @@ impl<T: Element> Scorer<'_, T> {
 
 impl<T: Element> Score for Scorer<'_, T> {
     #[inline]
-    fn prefetch_sift(&self, ids: &[VectorId]) {
+    fn prefetch_bounds(&self, ids: &[Slot]) {
         match &self.vectors.sketches {
             Some(sketches) => ids.iter().for_each(|id| sketches.prefetch(id.index())),
             None => self.prefetch_score(ids),
@@ -134,7 +134,7 @@ impl<T: Element> Score for Scorer<'_, T> {
     }
 
     /// Reads nothing but sketches. Without [`Self::sketched`], removes none.
-    fn sift(&self, limit: f32, ids: &mut Vec<VectorId>) {
+    fn discard_beyond(&self, limit: f32, ids: &mut Vec<Slot>) {
         let (Some(vector), Some(sketches)) = (&self.sketched, &self.vectors.sketches) else { return };
         if limit < f32::INFINITY {
             sketches.retain(vector, ids, |bounds| self.lower_bound(bounds) <= limit);
@@ -143,12 +143,12 @@ impl<T: Element> Score for Scorer<'_, T> {
 
     /// Prefetches as many vectors as the cache holds for a few searches at once.
     #[inline]
-    fn prefetch_score(&self, ids: &[VectorId]) {
+    fn prefetch_score(&self, ids: &[Slot]) {
         let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
         ids.iter().take(rows).for_each(|id| prefetch(self.vectors.table.row(id.index())));
     }
 
-    fn score(&self, ids: &[VectorId], out: &mut [f32]) {
+    fn score(&self, ids: &[Slot], out: &mut [f32]) {
         Scorer::score(self, ids, out);
     }
 }
@@ -164,7 +164,7 @@ impl<T: Element> Scorer<'_, T> {
         }
     }
 
-    fn finish(&self, ids: &[VectorId], out: &mut [f32]) {
+    fn finish(&self, ids: &[Slot], out: &mut [f32]) {
         match self.form {
             DistanceForm::SquaredL2 => {}
             DistanceForm::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),

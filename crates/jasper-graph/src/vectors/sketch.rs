@@ -8,7 +8,7 @@
 use std::io;
 
 use jasper_core::distance::prefetch;
-use jasper_core::{Element, VectorId, padded_len};
+use jasper_core::{Element, Slot, padded_len};
 
 use crate::Segments;
 
@@ -58,7 +58,7 @@ impl Sketches {
     }
 
     /// Creates a table for sketches of the vectors in `chosen`, of `slots` slots.
-    pub(crate) fn for_slots(dimension: usize, chosen: &[VectorId], slots: usize) -> io::Result<Self> {
+    pub(crate) fn for_slots(dimension: usize, chosen: &[Slot], slots: usize) -> io::Result<Self> {
         let mut table = Segments::new(row_bytes(dimension));
         table.resize(chosen.len())?;
         let mut rows = vec![NO_ROW; slots];
@@ -105,7 +105,7 @@ impl Sketches {
     pub(crate) fn retain(
         &self,
         vector: &SketchedVector,
-        ids: &mut Vec<VectorId>,
+        ids: &mut Vec<Slot>,
         may_stay: impl Fn(Bounds) -> bool,
     ) {
         let mut kept = 0;

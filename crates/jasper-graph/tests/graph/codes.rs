@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, quantize, sample};
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
 use jasper_graph::{FileFault, Graph, IndexInfo, Section};
 use jasper_quant::{ENCODE_ROWS, Quantization, ThreadPoolBuilder};
 
@@ -23,8 +23,8 @@ fn in_step<T: Element>(metric: Metric) {
     add(&mut graph, &[T::from_f32(9.0); DIMENSION]);
     graph.rollback();
     assert_eq!(kept_codes(&graph), before, "undone");
-    graph.release(VectorId::new(41));
-    graph.compact(&[(VectorId::new(49), VectorId::new(41))], 49).unwrap();
+    graph.release(Slot::new(41));
+    graph.compact(&[(Slot::new(49), Slot::new(41))], 49).unwrap();
     assert_eq!(kept_codes(&graph), fresh_codes(&graph), "moved");
 }
 
@@ -81,8 +81,8 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     codes_alone.save(&path, &mut no_progress).unwrap();
     let info = IndexInfo::read(&path).unwrap();
     assert!(!info.has_vectors && info.sections.iter().all(|&(section, _)| section != Section::Vectors));
-    codes_alone.release(VectorId::new(2));
-    codes_alone.compact(&[(VectorId::new(39), VectorId::new(2))], 39).unwrap();
+    codes_alone.release(Slot::new(2));
+    codes_alone.compact(&[(Slot::new(39), Slot::new(2))], 39).unwrap();
     assert!(!codes_alone.has_vectors());
     let (moved, whole) =
         (codes_alone.vectors().codes().unwrap().table(), graph.vectors().codes().unwrap().table());

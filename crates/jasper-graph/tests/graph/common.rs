@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot};
 use jasper_graph::{CodeBlock, Graph, VectorError};
 use jasper_quant::{Quantizer, Rabitq, RabitqParams, Scratch};
 
@@ -22,24 +22,24 @@ pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
     }
     for slot in 0..slots {
         // No edge leads to the slots from 40 on, which are freed below.
-        let neighbors: Vec<VectorId> = (1..=slot % 6)
-            .map(|i| VectorId::from_index((slot + i * i * 3) % 40))
+        let neighbors: Vec<Slot> = (1..=slot % 6)
+            .map(|i| Slot::from_index((slot + i * i * 3) % 40))
             .filter(|n| n.index() != slot)
             .collect();
-        graph.adjacency_mut().set_neighbors(VectorId::from_index(slot), &neighbors[..neighbors.len().min(5)]);
+        graph.adjacency_mut().set_neighbors(Slot::from_index(slot), &neighbors[..neighbors.len().min(5)]);
     }
     graph.release_tombstones_from(40);
     for slot in 0..38 {
-        graph.keys_mut().assign(1000 + slot as u64 * 7, VectorId::from_index(slot)).unwrap();
+        graph.keys_mut().assign(1000 + slot as u64 * 7, Slot::from_index(slot)).unwrap();
     }
     for (key, slot) in [(u64::MAX - 1, 3), (5, 3), (6, 30), (7, 12)] {
-        graph.keys_mut().assign(key, VectorId::from_index(slot)).unwrap();
+        graph.keys_mut().assign(key, Slot::from_index(slot)).unwrap();
     }
     // 7 shares a vertex that stays; 1000 and 1014 leave theirs tombstones.
     for key in [7, 1000, 1014] {
         graph.keys_mut().delete(key).unwrap();
     }
-    graph.adjacency_mut().set_start_points(vec![VectorId::new(12), VectorId::new(0)]);
+    graph.adjacency_mut().set_start_points(vec![Slot::new(12), Slot::new(0)]);
     graph
 }
 
@@ -83,7 +83,7 @@ pub fn kept_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
 }
 
 /// Adds a vector and returns its slot.
-pub fn add<T: Element>(graph: &mut Graph<T>, vector: &[T]) -> VectorId {
+pub fn add<T: Element>(graph: &mut Graph<T>, vector: &[T]) -> Slot {
     let mut row = Vec::new();
     let squared_norm = graph.vectors().prepare(0, vector, &mut row).unwrap();
     graph.add_vector(&row, squared_norm).unwrap()
@@ -97,7 +97,7 @@ impl<T: Element> ReleaseFrom for Graph<T> {
     /// Frees the slots from `first` on.
     fn release_tombstones_from(&mut self, first: usize) {
         for slot in first..self.slots() {
-            self.release(VectorId::from_index(slot));
+            self.release(Slot::from_index(slot));
         }
     }
 }
@@ -110,8 +110,8 @@ pub fn tuned() -> Vec<u8> {
         for number in [0.95, 0.9512, 1_234_567.5] {
             record.extend(f64::to_le_bytes(number));
         }
-        let [warps, expansions, visited_slots] = launch;
-        for number in [10, batch, beam_width, warps, expansions, visited_slots, 99, 0, 0, 0] {
+        let [warps, expansions, visited_capacity] = launch;
+        for number in [10, batch, beam_width, warps, expansions, visited_capacity, 99, 0, 0, 0] {
             record.extend(u32::to_le_bytes(number));
         }
         record
@@ -142,7 +142,7 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     let deleted =
         |graph: &Graph<T>| graph.keys().deleted().map(|key| (key, graph.keys().len())).collect::<Vec<_>>();
     assert_eq!(deleted(a), deleted(b));
-    for slot in (0..a.slots()).map(VectorId::from_index) {
+    for slot in (0..a.slots()).map(Slot::from_index) {
         assert_eq!(
             (a.keys().is_live(slot), a.keys().is_tombstone(slot)),
             (b.keys().is_live(slot), b.keys().is_tombstone(slot)),
@@ -152,7 +152,7 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
         if !a.keys().is_free(slot) {
             assert_eq!(a.vectors().padded(slot), b.vectors().padded(slot), "{slot}");
             assert_eq!(a.adjacency().neighbors(slot), b.adjacency().neighbors(slot), "{slot}");
-            let ids: Vec<VectorId> = a.keys().vertices().collect();
+            let ids: Vec<Slot> = a.keys().vertices().collect();
             let (mut x, mut y) = (vec![0.0; ids.len()], vec![0.0; ids.len()]);
             a.vectors().slot_scorer(slot).score(&ids, &mut x);
             b.vectors().slot_scorer(slot).score(&ids, &mut y);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::common::{assert_same, coded_sample, sample, tuned};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, VectorId, f16, no_progress};
+use jasper_core::{BuildParams, Element, ElementKind, Metric, Slot, f16, no_progress};
 use jasper_graph::{FileFault, Graph, IndexInfo, Section, check_file};
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ fn round_trip_of<T: Element>(graph: &Graph<T>) {
     assert_eq!(fs::read(&path).unwrap(), bytes, "a mapped index can be saved over itself, and is the same");
     assert_same(graph, &mapped);
     opened.keys_mut().restore(1000).unwrap();
-    opened.adjacency_mut().set_neighbors(VectorId::new(0), &[VectorId::new(9)]);
+    opened.adjacency_mut().set_neighbors(Slot::new(0), &[Slot::new(9)]);
     crate::common::add(&mut opened, &[T::from_f32(1.0); crate::common::DIMENSION]);
     opened.save(&path, &mut no_progress).unwrap();
     assert_same(&opened, &Graph::open(&path, &mut no_progress).unwrap());
@@ -85,9 +85,9 @@ fn what_means_nothing_leaves_no_trace() {
     b.begin();
     for _ in 0..10 {
         let slot = crate::common::add(&mut b, &[70.0; crate::common::DIMENSION]);
-        b.adjacency_mut().set_neighbors(slot, &[VectorId::new(1), VectorId::new(2)]);
-        b.adjacency_mut().set_neighbors(VectorId::new(4), &[slot, VectorId::new(2)]);
-        b.adjacency_mut().set_neighbors(VectorId::new(0), &[slot]);
+        b.adjacency_mut().set_neighbors(slot, &[Slot::new(1), Slot::new(2)]);
+        b.adjacency_mut().set_neighbors(Slot::new(4), &[slot, Slot::new(2)]);
+        b.adjacency_mut().set_neighbors(Slot::new(0), &[slot]);
     }
     b.rollback();
     let ((_f, a), (_g, b)) = (saved(&a), saved(&b));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{DIMENSION, add};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
 use jasper_graph::Graph;
 use jasper_graph::interop::{ExportError, ImportFault, diskann, hnswlib, parlay};
 
@@ -20,7 +20,7 @@ fn params(max_degree: usize) -> BuildParams {
 }
 
 fn neighbors(graph: &Graph<f32>) -> Vec<Vec<u32>> {
-    let row = |i| graph.adjacency().neighbors(VectorId::from_index(i)).iter().map(|n| n.get()).collect();
+    let row = |i| graph.adjacency().neighbors(Slot::from_index(i)).iter().map(|n| n.get()).collect();
     (0..graph.slots()).map(row).collect()
 }
 
@@ -51,11 +51,11 @@ fn a_diskann_graph_is_read() {
     assert_eq!(bytes.len(), 76);
     let graph = read_diskann(&bytes, 3).unwrap();
     assert_eq!(neighbors(&graph), [vec![1, 3], vec![2], vec![0], vec![0, 1, 2]]);
-    assert_eq!(graph.adjacency().start_points(), [VectorId::new(2)]);
+    assert_eq!(graph.adjacency().start_points(), [Slot::new(2)]);
     assert_eq!((graph.keys().live(), graph.keys().tombstones()), (3, 1));
-    assert_eq!(graph.keys().slot_of(1), Some(VectorId::new(1)));
+    assert_eq!(graph.keys().slot_of(1), Some(Slot::new(1)));
     assert_eq!(graph.keys().slot_of(3), None, "a frozen point has no key");
-    assert_eq!(graph.vectors().get(VectorId::new(2)), [0.0, 2.0]);
+    assert_eq!(graph.vectors().get(Slot::new(2)), [0.0, 2.0]);
     assert!(graph.check_structure().is_sound());
 }
 
@@ -103,7 +103,7 @@ fn a_parlay_graph_is_read_or_refused() {
     let good = bytes!(4, 2, 2, 1, 0, 1, 1, 3, 2, 0);
     let graph = read_parlay(&good).unwrap();
     assert_eq!(neighbors(&graph), [vec![1, 3], vec![2], vec![], vec![0]]);
-    assert_eq!((graph.adjacency().start_points(), graph.keys().live()), (&[VectorId::new(0)][..], 4));
+    assert_eq!((graph.adjacency().start_points(), graph.keys().live()), (&[Slot::new(0)][..], 4));
     for cut in 0..good.len() {
         assert!(matches!(read_parlay(&good[..cut]), Err(ImportFault::Length { .. })), "{cut}");
     }
@@ -128,7 +128,7 @@ fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
     }
     graph.keys_mut().delete(5).unwrap();
     graph.release_tombstones();
-    let id = VectorId::new;
+    let id = Slot::new;
     graph.adjacency_mut().set_neighbors(id(0), &[id(2)]);
     graph.adjacency_mut().set_neighbors(id(2), &[id(3), id(0)]);
     graph.adjacency_mut().set_neighbors(id(3), &[id(0)]);
@@ -136,10 +136,10 @@ fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
     graph
 }
 
-fn written(write: impl FnOnce(&Path) -> Vec<VectorId>, suffix: &str) -> Vec<u8> {
+fn written(write: impl FnOnce(&Path) -> Vec<Slot>, suffix: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let slots = write(&folder.path().join("ann"));
-    assert_eq!(slots, [VectorId::new(2), VectorId::new(3), VectorId::new(0)], "in the order of keys");
+    assert_eq!(slots, [Slot::new(2), Slot::new(3), Slot::new(0)], "in the order of keys");
     fs::read(folder.path().join(format!("ann{suffix}"))).unwrap()
 }
 
@@ -181,7 +181,7 @@ fn what_is_written_is_read_again() {
     let rows = MatrixView::new(&rows, 2).unwrap();
     let again = diskann::read(&path, &rows, Metric::InnerProduct, params(3), &mut no_progress).unwrap();
     assert_eq!(neighbors(&again), [vec![1, 2], vec![2], vec![0]]);
-    assert_eq!(again.adjacency().start_points(), [VectorId::new(1)]);
+    assert_eq!(again.adjacency().start_points(), [Slot::new(1)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper_core::{BuildParams, Key, Metric, VectorId, no_progress};
+use jasper_core::{BuildParams, Key, Metric, Slot, no_progress};
 use jasper_graph::{Graph, KeyError};
 use proptest::prelude::*;
 
@@ -114,8 +114,8 @@ struct Both {
     model: Model,
 }
 
-fn ids(slots: &[usize]) -> Vec<VectorId> {
-    slots.iter().map(|&slot| VectorId::from_index(slot)).collect()
+fn ids(slots: &[usize]) -> Vec<Slot> {
+    slots.iter().map(|&slot| Slot::from_index(slot)).collect()
 }
 
 impl Both {
@@ -123,12 +123,12 @@ impl Both {
         let slot = self.model.add(x);
         let mut row = Vec::new();
         let squared_norm = self.graph.vectors().prepare(0, &[x, 1.0], &mut row).unwrap();
-        assert_eq!(self.graph.add_vector(&row, squared_norm).unwrap(), VectorId::from_index(slot));
+        assert_eq!(self.graph.add_vector(&row, squared_norm).unwrap(), Slot::from_index(slot));
         slot
     }
 
     fn link(&mut self, slot: usize, edges: Vec<usize>) {
-        self.graph.adjacency_mut().set_neighbors(VectorId::from_index(slot), &ids(&edges));
+        self.graph.adjacency_mut().set_neighbors(Slot::from_index(slot), &ids(&edges));
         self.model.vertex(slot).edges = edges;
     }
 
@@ -138,13 +138,13 @@ impl Both {
         let edges = &mut self.model.vertex(slot).edges;
         if slot != to && edges.len() < MAX_DEGREE && !edges.contains(&to) {
             edges.push(to);
-            self.graph.adjacency_mut().append_neighbors(VectorId::from_index(slot), &ids(&[to]));
+            self.graph.adjacency_mut().append_neighbors(Slot::from_index(slot), &ids(&[to]));
         }
     }
 
     fn assign(&mut self, key: Key, slot: usize) {
         let expected = if self.model.slot_of(key).is_some() { Err(KeyError::Exists(key)) } else { Ok(()) };
-        assert_eq!(self.graph.keys_mut().assign(key, VectorId::from_index(slot)), expected);
+        assert_eq!(self.graph.keys_mut().assign(key, Slot::from_index(slot)), expected);
         if expected.is_ok() {
             self.model.deleted.remove(&key);
             self.model.vertex(slot).keys.push(key);
@@ -203,7 +203,7 @@ impl Both {
                 self.model.start = self.model.pick(number).or(self.model.start);
                 self.graph
                     .adjacency_mut()
-                    .set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
+                    .set_start_points(self.model.start.map(Slot::from_index).into_iter().collect());
             }
             Step::Fail(links) => self.fail(links),
             Step::Consolidate => self.consolidate(),
@@ -232,7 +232,7 @@ impl Both {
             self.apply(Step::Delete(keys[0]));
             self.assign(keys[1], slot);
             self.apply(Step::Restore(keys[0]));
-            self.graph.adjacency_mut().set_start_points(vec![VectorId::from_index(slot)]);
+            self.graph.adjacency_mut().set_start_points(vec![Slot::from_index(slot)]);
         }
         self.graph.rollback();
         self.model = before;
@@ -257,7 +257,7 @@ impl Both {
         self.model.start = self.model.start.filter(|start| !dead.contains(start));
         self.graph
             .adjacency_mut()
-            .set_start_points(self.model.start.map(VectorId::from_index).into_iter().collect());
+            .set_start_points(self.model.start.map(Slot::from_index).into_iter().collect());
         self.graph.release_tombstones();
     }
 
@@ -277,7 +277,7 @@ impl Both {
         self.model.deleted.values_mut().for_each(|slot| *slot = renamed(*slot));
         self.model.start = self.model.start.map(renamed);
         let pairs: Vec<_> =
-            moves.iter().map(|(&from, &to)| (VectorId::from_index(from), VectorId::from_index(to))).collect();
+            moves.iter().map(|(&from, &to)| (Slot::from_index(from), Slot::from_index(to))).collect();
         self.graph.compact(&pairs, vertices.len()).unwrap();
     }
 
@@ -285,7 +285,7 @@ impl Both {
         let (graph, model) = (&self.graph, &self.model);
         assert_eq!(graph.slots(), model.slots.len());
         for (slot, vertex) in model.slots.iter().enumerate() {
-            let id = VectorId::from_index(slot);
+            let id = Slot::from_index(slot);
             let live = vertex.as_ref().is_some_and(|vertex| !vertex.keys.is_empty());
             assert_eq!(
                 (graph.keys().is_free(id), graph.keys().is_live(id)),
@@ -303,7 +303,7 @@ impl Both {
             assert_eq!(graph.keys().keys_of(id).collect::<Vec<_>>(), vertex.keys, "{id}");
         }
         for key in 0..KEYS {
-            assert_eq!(graph.keys().slot_of(key).map(VectorId::index), model.slot_of(key), "key {key}");
+            assert_eq!(graph.keys().slot_of(key).map(Slot::index), model.slot_of(key), "key {key}");
         }
         assert!(graph.keys().deleted().eq(model.deleted.keys().copied()));
         let count = |test: &dyn Fn(&Vertex) -> bool| model.slots.iter().flatten().filter(|v| test(v)).count();
@@ -317,7 +317,7 @@ impl Both {
             graph.adjacency().edges(),
             model.slots.iter().flatten().map(|v| v.edges.len() as u64).sum::<u64>()
         );
-        assert_eq!(graph.adjacency().start_points(), model.start.map(VectorId::from_index).as_slice());
+        assert_eq!(graph.adjacency().start_points(), model.start.map(Slot::from_index).as_slice());
         let report = graph.check_structure();
         let started =
             report.examples.iter().all(|fault| matches!(fault, jasper_graph::StructureFault::NoStartPoint));

@@ -1,7 +1,7 @@
 //! Shared helpers: Gaussian rows, exact distances in f64, estimates.
 
 use jasper_core::synthetic::rng;
-use jasper_core::{MatrixView, Metric, VectorId};
+use jasper_core::{MatrixView, Metric, Slot};
 use jasper_quant::{Codes, Quantizer};
 use rand_distr::{Distribution, StandardNormal};
 
@@ -33,7 +33,7 @@ pub fn distance(metric: Metric, q: &[f32], v: &[f32]) -> f64 {
 pub fn estimates(quantizer: &dyn Quantizer, rows: &[f32], queries: &[f32]) -> Vec<Vec<f32>> {
     let dimension = quantizer.dimension();
     let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
-    let ids: Vec<VectorId> = (0..codes.len()).map(|i| VectorId::new(i as u32)).collect();
+    let ids: Vec<Slot> = (0..codes.len()).map(|i| Slot::new(i as u32)).collect();
     queries
         .chunks_exact(dimension)
         .map(|query| {

@@ -2,7 +2,7 @@
 
 use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
-use jasper_core::{Element, MatrixView, Metric, VectorId, f16};
+use jasper_core::{Element, MatrixView, Metric, Slot, f16};
 use jasper_quant::{
     Codes, DecodeError, Mixed, MixedParams, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind,
     TrainError, open,
@@ -213,7 +213,7 @@ fn codes_depend_on_neither_threads_nor_blocks() {
 fn simd_levels_and_ways_to_estimate_agree() {
     let rows: Vec<f32> = Clusters::new(100, 2).rows(200, 0);
     let view = MatrixView::new(&rows, 100).unwrap();
-    let ids: Vec<VectorId> = (0..200).map(|i| VectorId::new(i * 77 % 200)).collect();
+    let ids: Vec<Slot> = (0..200).map(|i| Slot::new(i * 77 % 200)).collect();
     for quantizer in quantizers(&rows, 100, Metric::Cosine) {
         let codes = Codes::from_vectors(&*quantizer, view, &pool());
         let query = quantizer.query(&rows[300..400]);

@@ -20,7 +20,7 @@
 //! 4. **Rows are prefetched one hop ahead**: after the frontier is updated, its next entry is known.
 //! 5. **Several start points** save the first hops. Every vertex is reachable from the first of them alone.
 
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::{Graph, Score};
 
 use super::frontier::Frontier;
@@ -39,7 +39,7 @@ pub(crate) struct Beam {
     /// Vertices expanded, in order.
     pub(crate) expanded: Vec<Neighbor>,
     /// Neighbors of this hop that the search has not visited.
-    unvisited: Vec<VectorId>,
+    unvisited: Vec<Slot>,
     distances: Vec<f32>,
     /// The cost of the search.
     pub(crate) cost: SearchCost,
@@ -61,7 +61,7 @@ impl Beam {
         let mut active: [usize; SEARCHES_PER_THREAD] = std::array::from_fn(|i| i);
         let mut count = beams.len().min(scorers.len());
         while count > 0 {
-            active[..count].iter().for_each(|&i| beams[i].sift(&scorers[i]));
+            active[..count].iter().for_each(|&i| beams[i].discard_beyond(&scorers[i]));
             active[..count].iter().for_each(|&i| beams[i].score(graph, &scorers[i]));
             let mut left = 0;
             for at in 0..count {
@@ -98,15 +98,15 @@ impl Beam {
     }
 
     /// Collects those of `vertices` that this search has not visited.
-    fn collect_unvisited(&mut self, vertices: &[VectorId], scorer: &impl Score) {
+    fn collect_unvisited(&mut self, vertices: &[Slot], scorer: &impl Score) {
         self.visited.insert_all(vertices, &mut self.unvisited);
         self.cost.distances += self.unvisited.len() as u64;
-        scorer.prefetch_sift(&self.unvisited);
+        scorer.prefetch_bounds(&self.unvisited);
     }
 
     /// Drops ids that are too far away for the frontier.
-    fn sift(&mut self, scorer: &impl Score) {
-        scorer.sift(self.frontier.farthest(), &mut self.unvisited);
+    fn discard_beyond(&mut self, scorer: &impl Score) {
+        scorer.discard_beyond(self.frontier.farthest(), &mut self.unvisited);
         scorer.prefetch_score(&self.unvisited);
     }
 

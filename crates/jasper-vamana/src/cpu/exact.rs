@@ -1,6 +1,6 @@
 //! Exact nearest neighbors by brute force over all live vertices.
 
-use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Stage, VectorId, padded_len};
+use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::{Graph, Scorer};
 use rayon::prelude::*;
 
@@ -41,8 +41,8 @@ impl CpuExecutor {
         let total = graph.slots();
         for first in (0..total).step_by(PASS) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
-            let slots = (first..total.min(first + PASS)).map(VectorId::from_index);
-            let slots: Vec<VectorId> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
+            let slots = (first..total.min(first + PASS)).map(Slot::from_index);
+            let slots: Vec<Slot> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
             self.pool().install(|| {
                 lists.par_chunks_mut(QUERIES_PER_TASK).for_each(|lists| {
                     let mut distances = [0.0; BLOCK];
@@ -65,7 +65,7 @@ struct List<'a, T: Element> {
 }
 
 impl<T: Element> List<'_, T> {
-    fn offer(&mut self, slots: &[VectorId], distances: &mut [f32]) {
+    fn offer(&mut self, slots: &[Slot], distances: &mut [f32]) {
         self.scorer.score(slots, distances);
         // A full list ends with its farthest vertex.
         let farthest = if self.nearest.len() < self.k { Neighbor::NONE } else { self.nearest[self.k - 1] };

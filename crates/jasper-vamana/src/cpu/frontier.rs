@@ -73,7 +73,7 @@ impl Frontier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::VectorId;
+    use jasper_core::Slot;
     use proptest::prelude::*;
 
     proptest! {
@@ -87,7 +87,7 @@ mod tests {
             frontier.reset(width);
             for (_, id, expand) in steps {
                 // The distance follows from the id, as it does in a search; many ids tie.
-                let entry = Neighbor::new((id / 4) as f32, VectorId::new(id));
+                let entry = Neighbor::new((id / 4) as f32, Slot::new(id));
                 frontier.insert(entry);
                 offered.push(entry);
                 offered.sort_unstable();

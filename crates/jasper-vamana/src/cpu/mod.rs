@@ -12,7 +12,7 @@ mod visited;
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
-use jasper_core::{Element, Neighbor, VectorId, defaults};
+use jasper_core::{Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -41,7 +41,7 @@ pub(crate) struct Scratch {
     candidates: Vec<Neighbor>,
     /// Candidates that take part only in the second round of a prune.
     deferred: Vec<Neighbor>,
-    ids: Vec<VectorId>,
+    ids: Vec<Slot>,
     distances: Vec<f32>,
 }
 
@@ -140,7 +140,7 @@ impl CpuExecutor {
     fn map_lists(
         &self,
         lists: NeighborLists,
-        work: impl Fn(&mut Scratch, &(VectorId, &[Neighbor]), &mut NeighborLists) + Sync,
+        work: impl Fn(&mut Scratch, &(Slot, &[Neighbor]), &mut NeighborLists) + Sync,
     ) -> NeighborLists {
         let items: Vec<_> = lists.iter().collect();
         let mut mapped = NeighborLists::join(self.for_items(&items, work));
@@ -164,7 +164,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
-    fn search(&self, graph: &Graph<T>, batch: &[VectorId]) -> Result<NeighborLists, Infallible> {
+    fn search(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
         let rows: Vec<_> = batch.iter().map(|&vertex| graph.vectors().padded(vertex)).collect();
         let order = order_by_nearness(&self.pool, &rows);
         let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
@@ -246,20 +246,20 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(cost)
     }
 
-    fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<VectorId>, Infallible> {
-        let has_tombstone = |&vertex: &VectorId| {
+    fn lists_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
+        let has_tombstone = |&vertex: &Slot| {
             graph.keys().is_live(vertex)
                 && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
         };
-        let slots = (0..graph.slots()).into_par_iter().map(VectorId::from_index);
+        let slots = (0..graph.slots()).into_par_iter().map(Slot::from_index);
         Ok(self.pool.install(|| slots.filter(has_tombstone).collect()))
     }
 
-    fn repair_rows(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Updates>, Infallible> {
+    fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Updates>, Infallible> {
         Ok(self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(graph, vertex, out)))
     }
 
-    fn reachable(&self, graph: &Graph<T>, start: VectorId) -> Result<Reached, Infallible> {
+    fn reachable(&self, graph: &Graph<T>, start: Slot) -> Result<Reached, Infallible> {
         Ok(self.pool.install(|| connectivity::reachable(graph, start)))
     }
 
@@ -268,25 +268,24 @@ impl<T: Element> Executor<T> for CpuExecutor {
         graph: &Graph<T>,
         candidates: NeighborLists,
         reached: &Reached,
-    ) -> Result<Vec<(VectorId, Neighbor)>, Infallible> {
+    ) -> Result<Vec<(Slot, Neighbor)>, Infallible> {
         let is_allowed = |near: &&Neighbor| {
             reached.contains(near.id())
                 && graph.adjacency().neighbors(near.id()).len() < graph.params().max_degree()
         };
-        let nearest =
-            |(vertex, found): (VectorId, &[Neighbor])| Some((vertex, *found.iter().find(is_allowed)?));
+        let nearest = |(vertex, found): (Slot, &[Neighbor])| Some((vertex, *found.iter().find(is_allowed)?));
         Ok(candidates.iter().filter_map(nearest).collect())
     }
 
-    fn rows(&self, graph: &Graph<T>, vertices: &[VectorId]) -> Result<Vec<Vec<VectorId>>, Infallible> {
+    fn rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Infallible> {
         Ok(vertices.iter().map(|&vertex| graph.adjacency().neighbors(vertex).to_vec()).collect())
     }
 
-    fn row_updates(
+    fn edge_updates(
         &self,
         _graph: &Graph<T>,
-        vertices: &[VectorId],
-        rows: &[Vec<VectorId>],
+        vertices: &[Slot],
+        rows: &[Vec<Slot>],
     ) -> Result<Vec<Updates>, Infallible> {
         let mut updates = Updates::default();
         for (&vertex, row) in vertices.iter().zip(rows) {
@@ -306,7 +305,7 @@ impl Scratch {
     fn find_candidates<T: Element>(
         &mut self,
         graph: &Graph<T>,
-        vertices: &[VectorId],
+        vertices: &[Slot],
         candidates: &mut NeighborLists,
     ) {
         let scorers: Vec<_> =
@@ -327,8 +326,8 @@ impl Scratch {
     fn add_peers<T: Element>(
         &mut self,
         graph: &Graph<T>,
-        vertex: VectorId,
-        group: &[(VectorId, bool)],
+        vertex: Slot,
+        group: &[(Slot, bool)],
         peers: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
@@ -406,9 +405,9 @@ impl Scratch {
     ///    (docs/src/experiments.md#consolidation-row-length).
     /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
     ///    would find their own.
-    fn repair_row<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, updates: &mut Updates) {
+    fn repair_row<T: Element>(&mut self, graph: &Graph<T>, vertex: Slot, updates: &mut Updates) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
-        let is_tombstone = |&id: &VectorId| graph.keys().is_tombstone(id);
+        let is_tombstone = |&id: &Slot| graph.keys().is_tombstone(id);
         self.candidates.clear();
         self.score(graph, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
         let live_count = self.candidates.len();
@@ -445,7 +444,7 @@ impl Scratch {
     }
 
     /// Adds `ids` and their distances from `vertex` to the candidates.
-    fn score<T: Element>(&mut self, graph: &Graph<T>, vertex: VectorId, ids: impl Iterator<Item = VectorId>) {
+    fn score<T: Element>(&mut self, graph: &Graph<T>, vertex: Slot, ids: impl Iterator<Item = Slot>) {
         self.ids.clear();
         self.ids.extend(ids);
         self.distances.resize(self.ids.len(), 0.0);
@@ -463,7 +462,7 @@ impl Scratch {
 }
 
 /// The first of `candidates` with the same vector as `vertex`. Its distance is that of the vertex from itself.
-fn duplicate_of<T: Element>(graph: &Graph<T>, vertex: VectorId, candidates: &[Neighbor]) -> Option<VectorId> {
+fn duplicate_of<T: Element>(graph: &Graph<T>, vertex: Slot, candidates: &[Neighbor]) -> Option<Slot> {
     let own = Neighbor::new(graph.vectors().slot_scorer(vertex).score_one(vertex), vertex).distance();
     let vector = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);

@@ -21,7 +21,7 @@
 //! 6. **Alpha applies to distances plus an origin** that makes them non-negative. A negated inner product may be below
 //!    0, where multiplying it by alpha would strengthen the rule instead of weakening it.
 
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
 
 /// Kept neighbors compared with a candidate at once: enough to hide memory latency, few enough to stop early.
@@ -36,7 +36,7 @@ fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f3
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
-    let origin = graph.vectors().slack_origin();
+    let origin = graph.vectors().alpha_offset();
     alpha * (origin + between) <= origin + distance
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Prune {
     /// How many of them the first round kept.
     pub(crate) kept_first: usize,
     /// Ids of the kept neighbors: [`ALREADY_PRUNED`], and [`OTHERS`].
-    kept_ids: [Vec<VectorId>; 2],
+    kept_ids: [Vec<Slot>; 2],
     /// Candidates of the second round.
     deferred: Vec<Candidate>,
     /// Distances computed between candidates.
@@ -175,10 +175,10 @@ mod tests {
     use jasper_core::{BuildParams, Metric, synthetic::Clusters};
 
     /// The rule as the paper has it, for each alpha: take the nearest candidate, drop those that it occludes, repeat.
-    fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<VectorId> {
-        let mut kept: Vec<VectorId> = Vec::new();
+    fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<Slot> {
+        let mut kept: Vec<Slot> = Vec::new();
         for alpha in [1.0, alpha] {
-            let occludes = |kept: VectorId, c: &Neighbor| {
+            let occludes = |kept: Slot, c: &Neighbor| {
                 occludes(graph, alpha, graph.vectors().slot_scorer(kept).score_one(c.id()), c.distance())
             };
             let mut left = candidates.to_vec();
@@ -203,10 +203,10 @@ mod tests {
                 graph.add_vector(&prepared, norm).unwrap();
             }
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
-                let scorer = graph.vectors().slot_scorer(VectorId::new(point));
+                let scorer = graph.vectors().slot_scorer(Slot::new(point));
                 let mut candidates: Vec<_> = (0..200)
                     .filter(|&id| id != point)
-                    .map(|id| Neighbor::new(scorer.score_one(VectorId::new(id)), VectorId::new(id)))
+                    .map(|id| Neighbor::new(scorer.score_one(Slot::new(id)), Slot::new(id)))
                     .collect();
                 candidates.sort_unstable();
                 let mut prune = Prune::default();

@@ -1,6 +1,6 @@
 //! Candidates, edges and rows of a batch, before they are in the graph.
 
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::pipeline::Duplicates;
 /// A list of neighbors for each vertex of a batch: its candidates, or its edges.
 #[derive(Debug, Default)]
 pub struct NeighborLists {
-    lists: Vec<(VectorId, Box<[Neighbor]>)>,
+    lists: Vec<(Slot, Box<[Neighbor]>)>,
     /// Vertices of the batch without a list.
     pub(crate) duplicates: Duplicates,
     pub(crate) cost: SearchCost,
@@ -22,7 +22,7 @@ impl NeighborLists {
         self.cost
     }
 
-    pub(crate) fn push(&mut self, vertex: VectorId, neighbors: &[Neighbor]) {
+    pub(crate) fn push(&mut self, vertex: Slot, neighbors: &[Neighbor]) {
         self.lists.push((vertex, neighbors.into()));
     }
 
@@ -38,10 +38,7 @@ impl NeighborLists {
     }
 
     /// Removes the lists of vertices for which `duplicate_of` returns another vertex.
-    pub(crate) fn remove_duplicates(
-        &mut self,
-        duplicate_of: impl Fn(VectorId, &[Neighbor]) -> Option<VectorId>,
-    ) {
+    pub(crate) fn remove_duplicates(&mut self, duplicate_of: impl Fn(Slot, &[Neighbor]) -> Option<Slot>) {
         let Self { lists, duplicates, .. } = self;
         lists.retain(|(vertex, neighbors)| {
             let other = duplicate_of(*vertex, neighbors);
@@ -51,7 +48,7 @@ impl NeighborLists {
     }
 
     /// The vertices of the batch, ascending, and whether each has a list.
-    pub(crate) fn batch(&self) -> Vec<(VectorId, bool)> {
+    pub(crate) fn batch(&self) -> Vec<(Slot, bool)> {
         let duplicates = self.duplicates.iter().map(|(vertex, _)| (*vertex, false));
         let mut batch: Vec<_> = self.lists.iter().map(|list| (list.0, true)).chain(duplicates).collect();
         batch.sort_unstable();
@@ -59,7 +56,7 @@ impl NeighborLists {
     }
 
     /// Every vertex with its list.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (VectorId, &[Neighbor])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &[Neighbor])> {
         self.lists.iter().map(|(vertex, neighbors)| (*vertex, &**neighbors))
     }
 
@@ -75,7 +72,7 @@ impl NeighborLists {
 }
 
 /// An edge to add: its target, then its source with the distance between them.
-pub(crate) type BackEdge = (VectorId, Neighbor);
+pub(crate) type BackEdge = (Slot, Neighbor);
 
 /// The reversed edges of a batch, sorted by (target, distance, source), and how many of them are merged.
 #[derive(Debug)]
@@ -113,28 +110,28 @@ impl BackEdges {
 #[derive(Debug, Default)]
 pub struct Updates {
     rows: Vec<Update>,
-    ids: Vec<VectorId>,
+    ids: Vec<Slot>,
     pub(crate) cost: SearchCost,
 }
 
 #[derive(Debug)]
 struct Update {
-    vertex: VectorId,
+    vertex: Slot,
     /// End of its ids in [`Updates::ids`].
     end: usize,
     is_appended: bool,
 }
 
 impl Updates {
-    pub(crate) fn append(&mut self, vertex: VectorId, ids: impl IntoIterator<Item = VectorId>) {
+    pub(crate) fn append(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>) {
         self.push(vertex, ids, true);
     }
 
-    pub(crate) fn replace(&mut self, vertex: VectorId, ids: impl IntoIterator<Item = VectorId>) {
+    pub(crate) fn replace(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>) {
         self.push(vertex, ids, false);
     }
 
-    fn push(&mut self, vertex: VectorId, ids: impl IntoIterator<Item = VectorId>, is_appended: bool) {
+    fn push(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>, is_appended: bool) {
         self.ids.extend(ids);
         self.rows.push(Update { vertex, end: self.ids.len(), is_appended });
     }

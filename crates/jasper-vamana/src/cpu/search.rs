@@ -1,6 +1,6 @@
 //! Searches for users on the CPU.
 
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::{Graph, Score, Scorer, VectorError};
 use rayon::prelude::*;
 
@@ -179,13 +179,13 @@ impl Scratch {
     }
 }
 
-fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (VectorId, f32)> {
+fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
     found.iter().map(|near| (near.id(), near.distance()))
 }
 
 /// The nearest `k` vertices with a key that may be returned, by brute force.
 fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
-    let matching = plan.matching();
+    let matching = plan.allowed_slots();
     let mut distances = vec![0.0; matching.len()];
     scorer.score(&matching, &mut distances);
     cost.distances += matching.len() as u64;

@@ -1,6 +1,6 @@
 //! The visited cache: the vertices that a search has visited.
 
-use jasper_core::VectorId;
+use jasper_core::Slot;
 
 /// A lossy set of visited ids, cleared for every query: each bucket holds the last two ids that were hashed to it.
 ///
@@ -27,8 +27,8 @@ impl VisitedCache {
 
     /// Inserts `ids`, and sets `out` to those that were not in the set, in order.
     #[inline]
-    pub(crate) fn insert_all(&mut self, ids: &[VectorId], out: &mut Vec<VectorId>) {
-        out.resize(ids.len(), VectorId::new(0));
+    pub(crate) fn insert_all(&mut self, ids: &[Slot], out: &mut Vec<Slot>) {
+        out.resize(ids.len(), Slot::new(0));
         let (out_ids, mask) = (&mut out[..ids.len()], self.buckets.len() - 1);
         let mut kept = 0;
         for &id in ids {
@@ -58,9 +58,9 @@ mod tests {
             let (mut ours, mut model, mut out) = (VisitedCache::default(), HashSet::new(), Vec::new());
             ours.reset(8);
             for hop in hops {
-                let ids: Vec<VectorId> = hop.iter().copied().map(VectorId::new).collect();
+                let ids: Vec<Slot> = hop.iter().copied().map(Slot::new).collect();
                 ours.insert_all(&ids, &mut out);
-                let new: Vec<VectorId> = ids.iter().copied().filter(|&id| model.insert(id)).collect();
+                let new: Vec<Slot> = ids.iter().copied().filter(|&id| model.insert(id)).collect();
                 prop_assert!(new.iter().all(|id| out.contains(id)));
                 prop_assert!(out.iter().all(|id| ids.contains(id)));
                 ours.insert_all(&ids[ids.len().saturating_sub(1)..], &mut out);
@@ -73,7 +73,7 @@ mod tests {
     fn few_are_forgotten() {
         let mut visited = VisitedCache::default();
         visited.reset(64);
-        let ids: Vec<VectorId> = (0..2560).map(|i| VectorId::new(i * 7919)).collect();
+        let ids: Vec<Slot> = (0..2560).map(|i| Slot::new(i * 7919)).collect();
         let mut out = Vec::new();
         visited.insert_all(&ids, &mut out);
         assert_eq!(out, ids);

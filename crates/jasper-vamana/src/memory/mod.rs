@@ -3,7 +3,7 @@
 mod free;
 mod plan;
 
-use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, VectorId, padded_len};
+use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, needs_norms};
 
 use crate::cpu::{MERGE_CHUNK, SEARCH_CHUNK};
@@ -17,17 +17,17 @@ pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, Plan
 /// The shape of a bulk build, which determines its memory.
 ///
 /// ```
-/// use jasper_vamana::{BuildShape, MemorySpace};
+/// use jasper_vamana::{BuildSpec, MemorySpace};
 /// use jasper_core::{BuildParams, Metric};
 /// let params = BuildParams::builder().max_degree(64).build()?;
-/// let shape = BuildShape { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
+/// let shape = BuildSpec { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
 /// let plan = shape.plan_on_host::<f32>();
 /// assert_eq!((plan.parts()[0].name, plan.parts()[0].bytes), ("vectors", 38_400_000_000));
 /// assert!(plan.total(MemorySpace::Host) > 64_000_000_000);
 /// # Ok::<(), jasper_core::ParamError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct BuildShape {
+pub struct BuildSpec {
     /// Number of vectors. Identical ones take less memory than planned.
     pub rows: usize,
     /// Coordinates per vector.
@@ -48,7 +48,7 @@ const MARGIN: f32 = 0.04;
 /// million bytes more.
 const PROCESS_BYTES: usize = 8 << 20;
 
-impl BuildShape {
+impl BuildSpec {
     /// The shape of a build of `graph`, with all its slots.
     pub fn of<T: Element>(graph: &Graph<T>) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl BuildShape {
 
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
     pub fn plan_host_for_device<T: Element>(&self) -> MemoryPlan {
-        self.plan_index::<T>(self.rows * size_of::<VectorId>())
+        self.plan_index::<T>(self.rows * size_of::<Slot>())
     }
 
     /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize) links
@@ -115,7 +115,7 @@ impl BuildShape {
     /// The index, and the temporary memory of a build that needs `linking` bytes while it links.
     fn plan_index<T: Element>(&self, linking: usize) -> MemoryPlan {
         let vectors = self.vector_bytes::<T>();
-        let edges = self.params.max_degree() * size_of::<VectorId>() + size_of::<u16>();
+        let edges = self.params.max_degree() * size_of::<Slot>() + size_of::<u16>();
         // Pages of the adjacency table are first touched when edges are written, after ingesting.
         let ingesting = ingest_bytes(self.rows, vectors).saturating_sub(self.rows * edges);
         let parts = [
@@ -139,8 +139,8 @@ impl BuildShape {
         let expanded = params.build_beam_width() * 7 / 6 + params.max_degree().min(16);
         let candidates = batch.min(SEARCH_CHUNK) * expanded * size_of::<Neighbor>();
         let edges = batch * params.max_degree();
-        let lists = edges * (size_of::<Neighbor>() + size_of::<(VectorId, Neighbor)>());
-        let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<VectorId>();
-        self.rows * size_of::<VectorId>() + candidates + lists + new_rows
+        let lists = edges * (size_of::<Neighbor>() + size_of::<(Slot, Neighbor)>());
+        let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<Slot>();
+        self.rows * size_of::<Slot>() + candidates + lists + new_rows
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jasper_core::synthetic::{Clusters, permutation, rng};
-use jasper_core::{BuildParams, Element, Metric, VectorId};
+use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::{LinkMode, link_batch};
 use jasper_vamana::{CpuExecutor, Exclusive, Executor, PeerSampling};
@@ -30,7 +30,7 @@ fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
 fn compare<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
-    batch: &[VectorId],
+    batch: &[Slot],
     peers: Option<PeerSampling>,
 ) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
@@ -53,8 +53,8 @@ fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize)
     let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
     rows.copy_within(0..35, 35 * 7);
     let mut graph = any_graph(metric, &rows, 7, params(6, 12, 1.2), |_| Vec::new(), &[3]);
-    let order: Vec<VectorId> =
-        permutation(260, 5).into_iter().map(VectorId::new).filter(|id| id.get() != 3).collect();
+    let order: Vec<Slot> =
+        permutation(260, 5).into_iter().map(Slot::new).filter(|id| id.get() != 3).collect();
     let mut rest = &order[..];
     while !rest.is_empty() {
         let linked = 260 - rest.len();
@@ -68,8 +68,8 @@ fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize)
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
         grow::<T>(metric, None, 1);
-        grow::<T>(metric, Some(PeerSampling { group: 40, every: 1, more: 0 }), 2);
-        grow::<T>(metric, Some(PeerSampling { group: 15, every: 4, more: 1 }), 2);
+        grow::<T>(metric, Some(PeerSampling { group: 40, stride: 1, second_round: 0 }), 2);
+        grow::<T>(metric, Some(PeerSampling { group: 15, stride: 4, second_round: 1 }), 2);
     }
 }
 
@@ -84,7 +84,7 @@ fn a_search_that_wanders_ends() {
     let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();
     let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
     let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
-    let Ok(candidates) = CpuExecutor::new(1).unwrap().search(&graph, &[VectorId::new(199)]);
+    let Ok(candidates) = CpuExecutor::new(1).unwrap().search(&graph, &[Slot::new(199)]);
     assert_eq!((candidates.cost().hops, graph.params().max_hops()), (132, 132));
 }
 
@@ -104,14 +104,14 @@ fn on_any_graph<T: Element>(
     };
     let mut graph = any_graph(metric, &rows, 3, params(max_degree, 9, alpha), neighbors, &[0]);
     let executor = CpuExecutor::new(1).unwrap();
-    let batch: Vec<VectorId> = permutation(n, seed).into_iter().take(n / 2).map(VectorId::new).collect();
+    let batch: Vec<Slot> = permutation(n, seed).into_iter().take(n / 2).map(Slot::new).collect();
     compare(&executor, &mut graph, &batch, peers);
 
     for key in 0..n as u64 / 3 {
         graph.keys_mut().delete(key * 2 % n as u64).unwrap();
     }
-    let Ok(touched) = executor.rows_to_repair(&graph);
-    let live = |graph: &Graph<T>| -> Vec<u32> { graph.keys().live_slots().map(VectorId::get).collect() };
+    let Ok(touched) = executor.lists_to_repair(&graph);
+    let live = |graph: &Graph<T>| -> Vec<u32> { graph.keys().live_slots().map(Slot::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
     let Ok(updates) = executor.repair_rows(&graph, &touched);
@@ -133,7 +133,7 @@ proptest! {
         peers in prop::option::of((2_usize..60, 1_usize..9, 0_usize..9)),
     ) {
         let metric = Metric::ALL[metric];
-        let peers = peers.map(|(group, every, more)| PeerSampling { group, every, more });
+        let peers = peers.map(|(group, stride, second_round)| PeerSampling { group, stride, second_round });
         match element {
             0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, peers),
             1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, peers),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorId, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Hit, Matches, SearchError, SearchParams, bulk_build};
 use proptest::prelude::*;
@@ -160,7 +160,7 @@ fn the_nearest_are_those_of_all() {
             for key in (0..1500).step_by(3) {
                 graph.keys_mut().delete(key).unwrap();
             }
-            let live: Vec<u32> = graph.keys().live_slots().map(VectorId::get).collect();
+            let live: Vec<u32> = graph.keys().live_slots().map(Slot::get).collect();
             for k in [1, 7, 300, 5000] {
                 let found = executor.nearest(&graph, queries, k, &mut no_progress).unwrap();
                 for (query, found) in queries.rows().zip(found) {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper_core::{BuildParams, Element, Metric, VectorId, defaults};
+use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
 use jasper_graph::{Graph, Scorer};
 use jasper_vamana::PeerSampling;
 
@@ -21,8 +21,8 @@ pub fn sorted(mut all: Vec<Near>) -> Vec<Near> {
     all
 }
 
-fn slot(id: u32) -> VectorId {
-    VectorId::new(id)
+fn slot(id: u32) -> Slot {
+    Slot::new(id)
 }
 
 /// Distances of one vector.
@@ -90,7 +90,7 @@ pub fn robust_prune<T: Element>(
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
                 let between = scorer.score_one(slot(kept.id));
-                let origin = if alpha > 1.0 { graph.vectors().slack_origin() } else { 0.0 };
+                let origin = if alpha > 1.0 { graph.vectors().alpha_offset() } else { 0.0 };
                 !are_settled && alpha * (origin + between) <= origin + candidate.distance
             };
             if kept.len() == most || kept.iter().any(leads) {
@@ -247,9 +247,9 @@ pub fn any_graph<T: Element>(
         let distinct: BTreeSet<usize> = neighbors(vertex).into_iter().filter(|&to| to != vertex).collect();
         // Not in order of number, as rows are not.
         let row: Vec<_> =
-            distinct.into_iter().rev().map(VectorId::from_index).take(params.max_degree()).collect();
-        graph.adjacency_mut().set_neighbors(VectorId::from_index(vertex), &row);
+            distinct.into_iter().rev().map(Slot::from_index).take(params.max_degree()).collect();
+        graph.adjacency_mut().set_neighbors(Slot::from_index(vertex), &row);
     }
-    graph.adjacency_mut().set_start_points(start_points.iter().copied().map(VectorId::from_index).collect());
+    graph.adjacency_mut().set_start_points(start_points.iter().copied().map(Slot::from_index).collect());
     graph
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
+use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceGraph, ErrorKind, KernelPreload, MutableDeviceGraph,
-    PoolRetention, SearchContexts, Stream,
+    Context, DeviceBatch, DeviceExecutor, DeviceGraph, DeviceSearcher, ErrorKind, KernelPreload,
+    MirroredGraph, PoolRetention, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Existing, GraphLock as _,
-    Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, SearchCost,
-    SearchError, SearchParams, SearchReport, SharedGraph, UpdateError, consolidate, insert, transaction,
-    without_edges,
+    BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
+    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
+    SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError, consolidate, insert,
+    transaction, without_edges,
 };
 
 use super::Backend;
@@ -32,7 +32,7 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 }
 
 /// Memory of a build on a device, which need not exist.
-pub(crate) fn plan_build<T: Element>(shape: &BuildShape, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
+pub(crate) fn plan_build<T: Element>(shape: &BuildSpec, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
     Ok(jasper_cuda::plan_build::<T>(shape).map_err(|kind| kind.on(ordinal))?)
 }
 
@@ -73,10 +73,10 @@ impl<T: Element> Upload<T> {
         exact_linking: bool,
     ) -> Arc<dyn Backend<T>> {
         let Self { stream, copy } = self;
-        let searches = SearchContexts::new(stream.context());
+        let searches = DeviceSearcher::new(stream.context());
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
         let device_executor = device_executor.exact_linking(exact_linking);
-        let graph = SharedGraph::new(MutableDeviceGraph::new(stream, graph, copy));
+        let graph = SharedGraph::new(MirroredGraph::new(stream, graph, copy));
         Arc::new(CudaBackend { graph, searches, device_executor, executor })
     }
 }
@@ -85,8 +85,8 @@ impl<T: Element> Upload<T> {
 /// host.
 #[derive(Debug)]
 pub(crate) struct CudaBackend<T: Element> {
-    graph: SharedGraph<MutableDeviceGraph<T>>,
-    searches: SearchContexts<T>,
+    graph: SharedGraph<MirroredGraph<T>>,
+    searches: DeviceSearcher<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct CudaBackend<T: Element> {
 impl<T: Element> CudaBackend<T> {
     /// Checks that the device can insert and consolidate: kernels take a maximum of build parameters and dimensions.
     fn check_updates(&self) -> jasper_cuda::Result<()> {
-        self.graph.read(MutableDeviceGraph::check_updates)
+        self.graph.read(MirroredGraph::check_updates)
     }
 
     /// Keeps freed memory in the device's pool for the allocations of one change.
@@ -103,14 +103,14 @@ impl<T: Element> CudaBackend<T> {
     }
 
     /// Queues a search of queries in device memory.
-    pub(crate) fn launch(
+    pub(crate) fn enqueue(
         &self,
         stream: &Stream,
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
         let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.launch(graph.view()?, pool, stream, params, arrays))
+        self.graph.read(|graph| self.searches.enqueue(graph.view()?, pool, stream, params, arrays))
     }
 }
 
@@ -128,7 +128,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn vector_storage(&self) -> MemorySpace {
-        self.graph.read(|graph| graph.on_device().vectors())
+        self.graph.read(|graph| graph.on_device().vector_space())
     }
 
     fn max_beam_width(&self) -> usize {
@@ -145,7 +145,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn read_edges(&self) -> Result<(), DeviceError> {
-        Ok(MutableDeviceGraph::read_edges_while_searched(&mut &self.graph, self.executor.pool())?)
+        Ok(MirroredGraph::read_edges_while_searched(&mut &self.graph, self.executor.pool())?)
     }
 
     fn into_graph(self: Arc<Self>) -> Graph<T> {
@@ -171,12 +171,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
-        existing: Existing,
+        on_conflict: OnConflict,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         self.check_updates()?;
         let _retention = self.retain_pool()?;
-        insert(&self.device_executor, &mut &self.graph, vectors, keys, existing, progress)
+        insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
@@ -186,10 +186,10 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        Ok(self.graph.write(MutableDeviceGraph::compact)?)
+        Ok(self.graph.write(MirroredGraph::compact)?)
     }
 
-    fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
+    fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
         Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
     }
@@ -239,7 +239,7 @@ impl BuildDevice {
     }
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn prepare<T: Element>(&self, shape: &BuildShape) -> KernelPreload {
+    pub(crate) fn prepare<T: Element>(&self, shape: &BuildSpec) -> KernelPreload {
         KernelPreload::for_build::<T>(&self.0, shape)
     }
 

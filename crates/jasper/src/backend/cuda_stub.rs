@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildShape, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
 };
 
 use super::Backend;
@@ -21,7 +21,7 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 }
 
 #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-pub(crate) fn plan_build<T: Element>(_: &BuildShape, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
+pub(crate) fn plan_build<T: Element>(_: &BuildSpec, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
@@ -71,7 +71,7 @@ impl BuildDevice {
     }
 
     #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn prepare<T: Element>(&self, _: &BuildShape) {
+    pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec) {
         match self.0 {}
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, VectorId, VectorSource};
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, CpuExecutor, Existing, Hit, InsertReport, MatchesMut, MemorySpace,
+    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
     SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert, without_edges,
 };
 
@@ -74,10 +74,10 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
-        existing: Existing,
+        on_conflict: OnConflict,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        insert(&*self.executor, &mut &self.graph, vectors, keys, existing, progress)
+        insert(&*self.executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
@@ -88,7 +88,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         Ok(self.graph.write(compact)?)
     }
 
-    fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
+    fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let Ok(()) = without_edges(&*self.executor, &mut &self.graph, vertices, work);
         Ok(())
     }

@@ -11,10 +11,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, VectorSource};
+use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Existing, Hit, InsertReport, MatchesMut, MemorySpace, SearchCost,
+    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict, SearchCost,
     SearchError, SearchParams, SearchReport,
 };
 
@@ -25,7 +25,7 @@ pub(crate) use cuda::CudaBackend;
 pub(crate) use cuda::{BuildDevice, Upload, check_device, plan_build, plan_graph};
 pub(crate) use host::HostBackend;
 
-/// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
+/// The graph of an index, and the operations that search and change it. SearchBatcher of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].
@@ -78,7 +78,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         &self,
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
-        existing: Existing,
+        on_conflict: OnConflict,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError>;
 
@@ -90,7 +90,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns [`DeviceError`]; `work` may then not have been called.
-    fn without_edges(&self, vertices: &[VectorId], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
+    fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
 
     /// Measures the time of one launch without transfers, and the cost of each query, on a CUDA device. `None` on the
     /// CPU.

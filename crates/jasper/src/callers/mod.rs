@@ -21,7 +21,7 @@ use std::thread::{self, JoinHandle};
 
 use jasper_core::Element;
 use jasper_graph::KeyFilter;
-use jasper_vamana::{Distances, Filter, Hit, Matches, SearchError, SearchParams, TunedLaunch};
+use jasper_vamana::{Distances, Filter, Hit, Matches, SearchConfig, SearchError, SearchParams};
 
 use crate::backend::Backend;
 use queue::{Queue, Run, Submitted};
@@ -47,7 +47,7 @@ struct Settings {
     k: usize,
     beam_width: Option<usize>,
     distances: Distances,
-    launch: Option<TunedLaunch>,
+    config: Option<SearchConfig>,
 }
 
 impl<T: Element> Query<T> {
@@ -58,17 +58,17 @@ impl<T: Element> Query<T> {
             Some(Filter::Keys(keys)) => Some(keys.clone()),
             Some(Filter::Predicate(_)) => return None,
         };
-        let SearchParams { k, beam_width, distances, launch, .. } = params;
+        let SearchParams { k, beam_width, distances, config, .. } = params;
         Some(Self {
             vector: vector.to_vec(),
-            settings: Settings { k, beam_width, distances, launch },
+            settings: Settings { k, beam_width, distances, config },
             filter,
         })
     }
 
     fn params(&self) -> SearchParams<'_> {
-        let Settings { k, beam_width, distances, launch } = self.settings;
-        let mut params = SearchParams::new(k).distances(distances).launch(launch);
+        let Settings { k, beam_width, distances, config } = self.settings;
+        let mut params = SearchParams::new(k).distances(distances).config(config);
         params.beam_width = beam_width;
         match &self.filter {
             Some(keys) => params.filter(keys),
@@ -77,7 +77,7 @@ impl<T: Element> Query<T> {
     }
 
     /// Whether searches with both settings may be in one batch.
-    fn fits(&self, other: &Self) -> bool {
+    fn is_compatible(&self, other: &Self) -> bool {
         let same_filter = match (&self.filter, &other.filter) {
             (None, None) => true,
             (Some(a), Some(b)) => a.ptr_eq(b),
@@ -94,8 +94,8 @@ impl<T: Element> Run for Runner<T> {
     type Query = Query<T>;
     type Answer = Answer;
 
-    fn may_share(&self, first: &Query<T>, other: &Query<T>) -> bool {
-        first.fits(other)
+    fn are_compatible(&self, first: &Query<T>, other: &Query<T>) -> bool {
+        first.is_compatible(other)
     }
 
     fn run(&self, batch: &[&Query<T>]) -> Vec<Answer> {
@@ -120,14 +120,14 @@ impl<T: Element> Runner<T> {
 }
 
 /// The callers of an index, and the threads that answer submitted searches.
-pub(crate) struct Callers<T: Element> {
+pub(crate) struct SearchBatcher<T: Element> {
     queue: Arc<Queue<Query<T>, Answer>>,
     runner: Arc<Runner<T>>,
     /// Started by the first submitted search.
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl<T: Element> Callers<T> {
+impl<T: Element> SearchBatcher<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
         let queue = Arc::new(Queue::new(MAX_RUNNING, MAX_BATCH));
         Self { queue, runner: Arc::new(Runner(backend)), workers: Mutex::default() }
@@ -136,7 +136,7 @@ impl<T: Element> Callers<T> {
     /// Searches in one launch with the callers that arrive at the same time.
     pub(crate) fn search(&self, vector: &[T], params: SearchParams<'_>) -> Answer {
         match Query::new(vector, params) {
-            Some(query) => self.queue.search(&*self.runner, query),
+            Some(query) => self.queue.call(&*self.runner, query),
             None => self.runner.0.search(vector, params),
         }
     }
@@ -172,7 +172,7 @@ impl<T: Element> Callers<T> {
     }
 }
 
-impl<T: Element> Drop for Callers<T> {
+impl<T: Element> Drop for SearchBatcher<T> {
     /// Waits until submitted searches are answered.
     fn drop(&mut self) {
         self.queue.close();
@@ -186,9 +186,9 @@ impl<T: Element> Drop for Callers<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for Callers<T> {
+impl<T: Element> fmt::Debug for SearchBatcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Callers")
+        f.write_str("SearchBatcher")
     }
 }
 

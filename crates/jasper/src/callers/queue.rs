@@ -31,7 +31,7 @@ pub(crate) trait Run {
     type Answer;
 
     /// Whether two queries may be in one batch.
-    fn may_share(&self, first: &Self::Query, other: &Self::Query) -> bool;
+    fn are_compatible(&self, first: &Self::Query, other: &Self::Query) -> bool;
 
     /// The answers to the queries of a batch, in their order.
     fn run(&self, batch: &[&Self::Query]) -> Vec<Self::Answer>;
@@ -84,7 +84,7 @@ impl<Q, A> Queue<Q, A> {
     ///
     /// # Panics
     /// Panics if the thread that ran its batch panicked.
-    pub(crate) fn search(&self, runner: &impl Run<Query = Q, Answer = A>, query: Q) -> A {
+    pub(crate) fn call(&self, runner: &impl Run<Query = Q, Answer = A>, query: Q) -> A {
         let request = Arc::new(Request::new(query, true));
         let mut state = self.lock();
         let leads = state.running < self.max_running;
@@ -101,7 +101,7 @@ impl<Q, A> Queue<Q, A> {
         request.wait_or_lead().expect("a batch answers its first query")
     }
 
-    /// Queues a query; a worker runs it, or a thread in [`Self::search`].
+    /// Queues a query; a worker runs it, or a thread in [`Self::call`].
     pub(crate) fn submit(&self, query: Q) -> Submitted<Q, A> {
         let request = Arc::new(Request::new(query, false));
         let mut state = self.lock();
@@ -153,7 +153,7 @@ impl<Q, A> Queue<Q, A> {
         let mut at = 0;
         // Only the first `max_batch` queries are considered, which bounds the time if they differ.
         while at < state.waiting.len().min(self.max_batch) && batch.len() < self.max_batch {
-            if runner.may_share(&batch[0].query, &state.waiting[at].query) {
+            if runner.are_compatible(&batch[0].query, &state.waiting[at].query) {
                 batch.extend(state.waiting.remove(at).filter(|request| !request.is_withdrawn()));
             } else {
                 at += 1;

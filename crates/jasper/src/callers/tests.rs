@@ -41,13 +41,13 @@ impl Run for Squares {
     type Answer = usize;
 
     /// Queries of different hundreds do not share a batch.
-    fn may_share(&self, first: &usize, other: &usize) -> bool {
+    fn are_compatible(&self, first: &usize, other: &usize) -> bool {
         first / 100 == other / 100
     }
 
     fn run(&self, batch: &[&usize]) -> Vec<usize> {
         assert!((1..=MAX_BATCH).contains(&batch.len()));
-        assert!(batch.iter().all(|query| self.may_share(batch[0], query)));
+        assert!(batch.iter().all(|query| self.are_compatible(batch[0], query)));
         assert!(self.running.fetch_add(1, Ordering::Relaxed) < MAX_RUNNING);
         thread::yield_now();
         self.running.fetch_sub(1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ fn every_waiting_caller_gets_its_own_answer() {
         let shared = squaring();
         let callers = spawn_each(&shared, [1, 2, 3, 104, 5, 106], |(queue, squares), query| {
             for query in [query, query + 10] {
-                assert_eq!(queue.search(squares, query), query * query);
+                assert_eq!(queue.call(squares, query), query * query);
             }
         });
         finish(&shared, callers, vec![]);
@@ -112,7 +112,7 @@ fn submitted_and_waiting_callers_are_answered_together() {
         let workers = spawn_workers(&shared, 2);
         let callers = spawn_each(&shared, 1..6, |(queue, squares), query| {
             if query % 2 == 0 {
-                assert_eq!(queue.search(squares, query), query * query);
+                assert_eq!(queue.call(squares, query), query * query);
             } else {
                 let answers = [queue.submit(query), queue.submit(query + 100)].map(shuttle::future::block_on);
                 assert_eq!(answers, [query, query + 100].map(|query| query * query));
@@ -132,7 +132,7 @@ fn a_submitted_search_may_be_dropped_at_any_point() {
             1 => drop(queue.submit(query)),
             2 => assert!(matches!(poll(queue.submit(query)), Poll::Pending | Poll::Ready(4))),
             3 => assert_eq!(shuttle::future::block_on(queue.submit(query)), 9),
-            _ => assert_eq!(queue.search(squares, query), query * query),
+            _ => assert_eq!(queue.call(squares, query), query * query),
         });
         finish(&shared, callers, workers);
         assert!((3..=5).contains(&shared.1.answered.load(Ordering::Relaxed)));
@@ -159,7 +159,7 @@ fn callers_that_arrive_together_share_batches() {
     check(move || {
         let shared = squaring();
         let callers = spawn_each(&shared, 1..9, |(queue, squares), query| {
-            assert_eq!(queue.search(squares, query), query * query);
+            assert_eq!(queue.call(squares, query), query * query);
         });
         finish(&shared, callers, vec![]);
         fewest.fetch_min(shared.1.batches.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -174,7 +174,7 @@ fn two_callers_and_a_worker_in_every_order() {
         let workers = spawn_workers(&shared, 1);
         let submitted = shared.0.submit(7);
         let callers = spawn_each(&shared, [3], |(queue, squares), query| {
-            assert_eq!(queue.search(squares, query), 9);
+            assert_eq!(queue.call(squares, query), 9);
         });
         assert_eq!(shuttle::future::block_on(submitted), 49);
         finish(&shared, callers, workers);
@@ -189,7 +189,7 @@ impl super::queue::Run for Evens {
     type Query = usize;
     type Answer = usize;
 
-    fn may_share(&self, _: &usize, _: &usize) -> bool {
+    fn are_compatible(&self, _: &usize, _: &usize) -> bool {
         true
     }
 
@@ -211,8 +211,8 @@ fn a_batch_that_panics_fails_its_callers_and_no_others() {
     assert_eq!(panics, 1);
     let answers = submitted.map(|submitted| catch_unwind(AssertUnwindSafe(|| poll(submitted))).ok());
     assert_eq!(answers, [Some(Poll::Ready(0)), None, Some(Poll::Ready(2))]);
-    assert!(catch_unwind(AssertUnwindSafe(|| queue.search(&Evens, 3))).is_err());
-    assert_eq!(queue.search(&Evens, 4), 4);
+    assert!(catch_unwind(AssertUnwindSafe(|| queue.call(&Evens, 3))).is_err());
+    assert_eq!(queue.call(&Evens, 4), 4);
 }
 
 fn poll<F: Future>(future: F) -> Poll<F::Output> {

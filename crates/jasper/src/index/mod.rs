@@ -14,7 +14,7 @@ use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
 use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
-use crate::callers::Callers;
+use crate::callers::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, IndexStats, MoveError};
 pub use open::OpenOptions;
@@ -39,7 +39,7 @@ pub use open::OpenOptions;
 #[derive(Debug)]
 pub struct Index<T: Element> {
     pub(crate) backend: Arc<dyn Backend<T>>,
-    callers: Callers<T>,
+    callers: SearchBatcher<T>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
@@ -69,7 +69,7 @@ impl<T: Element> Index<T> {
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
         Self {
-            callers: Callers::new(Arc::clone(&backend) as _),
+            callers: SearchBatcher::new(Arc::clone(&backend) as _),
             backend,
             executor,
             writer: Mutex::default(),
@@ -84,7 +84,7 @@ impl<T: Element> Index<T> {
         // Waits for submitted searches, which hold the backend.
         drop(callers);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
-        let callers = Callers::new(Arc::clone(&backend));
+        let callers = SearchBatcher::new(Arc::clone(&backend));
         Self { callers, backend, executor, writer, storage, exact_linking }
     }
 

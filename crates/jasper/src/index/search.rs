@@ -181,7 +181,7 @@ impl<T: Element> Index<T> {
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
         let cuda = self.backend.as_cuda().ok_or(crate::DeviceError::OnCpu)?;
-        cuda.launch(stream, params, arrays)
+        cuda.enqueue(stream, params, arrays)
     }
 
     /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.

@@ -2,11 +2,9 @@
 
 use std::collections::HashSet;
 
-use jasper_core::{
-    Element, Key, MatrixView, Progress, ProgressFn, Stage, VectorId, VectorSource, no_progress,
-};
+use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{KeyError, KeyMap, VectorError};
-use jasper_vamana::{CompactReport, ConsolidateReport, Existing, InsertReport, UpdateError};
+use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
 use crate::Index;
 
@@ -33,7 +31,7 @@ impl<T: Element> Index<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _writer = self.lock_writer();
-        self.backend.insert(vectors, keys, Existing::Refuse, progress)
+        self.backend.insert(vectors, keys, OnConflict::Refuse, progress)
     }
 
     /// Adds one vector.
@@ -66,7 +64,7 @@ impl<T: Element> Index<T> {
         // The largest key is NO_KEY, which is reserved.
         let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
         let keys: Vec<Key> = (first..end).collect();
-        Ok((first, self.backend.insert(vectors, &keys, Existing::Refuse, progress)?))
+        Ok((first, self.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -88,7 +86,7 @@ impl<T: Element> Index<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _writer = self.lock_writer();
-        self.backend.insert(vectors, keys, Existing::Replace, progress)
+        self.backend.insert(vectors, keys, OnConflict::Replace, progress)
     }
 
     /// Adds one vector under a key, replacing its vector if the key is already in the index.
@@ -120,7 +118,7 @@ impl<T: Element> Index<T> {
     fn change_keys(
         &self,
         keys: &[Key],
-        check: impl Fn(&KeyMap, Key) -> Result<VectorId, KeyError>,
+        check: impl Fn(&KeyMap, Key) -> Result<Slot, KeyError>,
         change: impl Fn(&mut KeyMap, Key) -> Result<(), KeyError>,
     ) -> Result<(), UpdateError> {
         let mut seen = HashSet::with_capacity(keys.len());

@@ -1,7 +1,7 @@
 //! Queries with known true neighbors: half for selection, half for validation.
 
 use jasper_core::recall::{Truth, recall_at};
-use jasper_core::{Element, Key, MatrixView, ProgressFn, VectorId, synthetic};
+use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, synthetic};
 use jasper_data::GroundTruth;
 use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
@@ -60,17 +60,17 @@ impl<T: Element> HeldOut<T> {
         k: usize,
         seed: u64,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Self, Vec<VectorId>), TuneError> {
+    ) -> Result<(Self, Vec<Slot>), TuneError> {
         index.backend.read(|graph| {
             graph.require_vectors().map_err(SearchError::from)?;
             // Vertices of several keys are not sampled, nor are start points, without whose edges a search finds
             // nothing.
-            let single_key = |slot: VectorId| {
+            let single_key = |slot: Slot| {
                 let mut keys =
                     graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
                 keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
             };
-            let eligible: Vec<(VectorId, Key)> = graph.keys().live_slots().filter_map(single_key).collect();
+            let eligible: Vec<(Slot, Key)> = graph.keys().live_slots().filter_map(single_key).collect();
             let order = synthetic::permutation(eligible.len(), seed).into_iter();
             let sample: Vec<_> = order
                 .take(count.min(graph.keys().live() / VECTORS_PER_SAMPLE))

@@ -24,10 +24,10 @@ mod kept;
 mod search;
 mod width;
 
-use jasper_core::{Element, MatrixView, ProgressFn, VectorId, no_progress};
+use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress};
 use jasper_data::GroundTruth;
 use jasper_vamana::SearchError;
-pub use jasper_vamana::{TunedLaunch, TunedSearch};
+pub use jasper_vamana::{SearchConfig, TunedSearch};
 
 use crate::{DeviceError, Index};
 use error::TuneError;
@@ -144,7 +144,7 @@ impl<T: Element> Index<T> {
     /// Removes the out-edges of some vertices, runs `work`, and restores the edges. The caller holds the writer lock.
     pub(crate) fn without_edges<R, E: From<DeviceError>>(
         &self,
-        vertices: &[VectorId],
+        vertices: &[Slot],
         work: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, E> {
         if vertices.is_empty() {

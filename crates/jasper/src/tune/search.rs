@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
-use jasper_vamana::{Matches, SearchParams, TunedLaunch, TunedSearch};
+use jasper_vamana::{Matches, SearchConfig, SearchParams, TunedSearch};
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
@@ -17,7 +17,7 @@ const TIMED: Duration = Duration::from_millis(200);
 /// Launch parameters that are tried on a GPU: warps per query, expansions per step, and sizes of the visited cache.
 const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
-const VISITED_SLOTS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
+const VISITED_CAPACITY: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 impl<T: Element> Index<T> {
     /// The fastest search that reaches the goal, for each of [`BATCHES`]. `state` is that of the graph before queries
@@ -53,9 +53,9 @@ impl<T: Element> Index<T> {
             };
             for (fastest, batch) in fastest.iter_mut().zip(BATCHES) {
                 let queries = held_out.selection.at_least(batch);
-                for &launch in group {
+                for &config in group {
                     step()?;
-                    let queries_per_second = self.rate(&queries, batch, goal.params(beam_width, launch))?;
+                    let queries_per_second = self.rate(&queries, batch, goal.params(beam_width, config))?;
                     if fastest.as_ref().is_some_and(|other| other.queries_per_second >= queries_per_second) {
                         continue;
                     }
@@ -65,7 +65,7 @@ impl<T: Element> Index<T> {
                         target: goal.recall,
                         batch,
                         beam_width,
-                        launch,
+                        config,
                         recall,
                         queries_per_second,
                         state,
@@ -85,7 +85,7 @@ impl<T: Element> Index<T> {
         &self,
         goal: Goal,
         held_out: &HeldOut<T>,
-        launch: Option<TunedLaunch>,
+        config: Option<SearchConfig>,
     ) -> Result<(usize, f64), TuneError> {
         let vertices = self.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
         // A sampled query takes one entry of the frontier itself.
@@ -93,7 +93,7 @@ impl<T: Element> Index<T> {
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.backend.search_batch(queries, params.launch(launch), matches)
+                self.backend.search_batch(queries, params.config(config), matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -135,18 +135,20 @@ impl<T: Element> Index<T> {
 }
 
 /// The launch parameters to try, those with the same number of expansions next to each other.
-fn launches() -> Vec<Option<TunedLaunch>> {
-    let shapes =
-        WARPS.into_iter().flat_map(|warps| VISITED_SLOTS.map(|visited_slots| (warps, visited_slots)));
-    let launch = |expansions, (warps, visited_slots)| Some(TunedLaunch { warps, expansions, visited_slots });
+fn launches() -> Vec<Option<SearchConfig>> {
+    let shapes = WARPS
+        .into_iter()
+        .flat_map(|warps| VISITED_CAPACITY.map(|visited_capacity| (warps, visited_capacity)));
+    let config =
+        |expansions, (warps, visited_capacity)| Some(SearchConfig { warps, expansions, visited_capacity });
     EXPANSIONS
         .into_iter()
-        .flat_map(|expansions| shapes.clone().map(move |shape| launch(expansions, shape)))
+        .flat_map(|expansions| shapes.clone().map(move |shape| config(expansions, shape)))
         .collect()
 }
 
-fn expansions(launch: &Option<TunedLaunch>) -> Option<u32> {
-    launch.map(|launch| launch.expansions)
+fn expansions(config: &Option<SearchConfig>) -> Option<u32> {
+    config.map(|config| config.expansions)
 }
 
 #[cfg(test)]
@@ -162,6 +164,6 @@ mod tests {
             groups.iter().map(|group| expansions(&group[0])).collect::<Vec<_>>(),
             EXPANSIONS.map(Some)
         );
-        assert!(groups.iter().all(|group| group.len() == WARPS.len() * VISITED_SLOTS.len()));
+        assert!(groups.iter().all(|group| group.len() == WARPS.len() * VISITED_CAPACITY.len()));
     }
 }

@@ -31,7 +31,7 @@ fn few_rows<T: Element>() {
             let grown = small(metric).empty::<T>(5).unwrap();
             for (key, row) in rows.chunks_exact(5).enumerate() {
                 let report = grown.insert(&view(row, 5), &[key as Key]).unwrap();
-                assert_eq!((report.keys, report.identical), (1, 0));
+                assert_eq!((report.keys, report.duplicates), (1, 0));
             }
             check_all(&grown, &rows, 5);
         }
@@ -113,9 +113,9 @@ fn equal_rows<T: Element>() {
     for metric in Metric::ALL {
         let rows: Vec<T> = [3.0, 1.0, 2.0].map(T::from_f32).repeat(500);
         let index = small(metric).build(&view(&rows[..900], 3)).unwrap();
-        assert_eq!((index.len(), index.stats().vertices), (300, 1));
+        assert_eq!((index.len(), index.stats().live_vertices), (300, 1));
         let report = index.insert(&view(&rows[900..], 3), &(300..500).collect::<Vec<_>>()).unwrap();
-        assert_eq!((report.keys, report.identical, index.stats().vertices), (200, 200, 1));
+        assert_eq!((report.keys, report.duplicates, index.stats().live_vertices), (200, 200, 1));
         check_all(&index, &rows, 3);
         // `k` is less than the number of copies.
         assert_eq!(keys(&index.search(&rows[..3], SearchParams::new(7)).unwrap()), [0, 1, 2, 3, 4, 5, 6]);
@@ -145,7 +145,7 @@ fn a_quarter_of_copies_hides_nobody() {
     }
     let index = small(Metric::L2).max_degree(16).build(&view(&rows[..8 * 2000], 8)).unwrap();
     index.insert_auto(&view(&rows[8 * 2000..], 8)).unwrap();
-    assert!(index.stats().vertices <= 3000 - 720);
+    assert!(index.stats().live_vertices <= 3000 - 720);
     check_all(&index, &rows, 8);
     // There are more copies than the frontier holds, and a few other rows.
     let copies = rows.chunks_exact(8).filter(|row| *row == &rows[..8]).count();
@@ -351,10 +351,10 @@ fn empty_and_back<T: Element>() {
         // Rows that are there, under keys that were: into a graph of nothing but the deleted.
         let report = index.insert_with_progress(&view(&rows[..40], 4), &all[..10], &mut no_progress).unwrap();
         // A search by inner product for a short row leads past it.
-        assert!(report.identical >= if metric == Metric::InnerProduct { 3 } else { 10 });
+        assert!(report.duplicates >= if metric == Metric::InnerProduct { 3 } else { 10 });
         assert_eq!(keys(&everything(&index, &rows[..4])).len(), 10);
         index.delete(&all[..10]).unwrap();
-        assert_eq!(index.consolidate().unwrap().freed, 110 - report.identical);
+        assert_eq!(index.consolidate().unwrap().freed, 110 - report.duplicates);
         assert!(index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
         assert!(matches!(index.undelete(&[3]), Err(UpdateError::Key(KeyError::Unknown(3)))));
         assert_eq!(index.consolidate().unwrap().freed, 0);

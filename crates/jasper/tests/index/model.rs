@@ -153,7 +153,7 @@ impl<T: Element> Subject<T> {
             let new: BTreeSet<Row> = new.collect();
             assert_eq!(report.keys, pairs.len());
             if !self.goes_by_direction() {
-                assert!(report.identical <= pairs.len() - new.len(), "{report:?}: {new:?} are new");
+                assert!(report.duplicates <= pairs.len() - new.len(), "{report:?}: {new:?} are new");
             }
             pairs.iter().for_each(|&(key, row)| self.model.hold(key, row));
         }

@@ -10,16 +10,16 @@ use crate::WARP_SIZE;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::DistanceForm;
 use crate::neighbor::entry;
-use crate::tile::{OwnUnits, Tile, Unit};
+use crate::tile::{QueryUnits, RowReader, Unit};
 
 /// Bytes per cache line.
 const LINE: usize = 128;
 
-/// The scorer of exact distances. `LOADS` is that of [`Tile`].
+/// The scorer of exact distances. `LOADS` is that of [`RowReader`].
 pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
-    tile: Tile<E, T, LOADS>,
+    tile: RowReader<E, T, LOADS>,
     /// This lane's units of the query, if it stays in registers.
-    own: OwnUnits,
+    own: QueryUnits,
     /// The whole query, if it does not stay in registers.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
@@ -39,7 +39,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
 
     #[inline(always)]
     unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
-        let tile = Tile::new(args.graph.shape);
+        let tile = RowReader::new(args.graph.shape);
         // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
@@ -93,7 +93,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
 
     #[inline(always)]
     unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
-        let (tile, own) = self.tile.place();
+        let (tile, own) = self.tile.tile_and_lane();
         let (per_round, row_bytes) = (self.per_round(), self.tile.row_bytes());
         // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th id.
@@ -131,7 +131,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
         if self.tile.shape.keeps_query() {
-            return Tile::<E, T, LOADS>::own_unit(&self.own, step);
+            return RowReader::<E, T, LOADS>::query_unit(&self.own, step);
         }
         // SAFETY: the offset is within the query.
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
 use super::super::frontier::{Frontier, NO_ENTRY};
-use super::super::list::List;
+use super::super::list::SortedList;
 use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::slots::{DISMISSAL, Request, WorkSlots};
@@ -19,7 +19,7 @@ const NO_WORK_SLOT: u32 = 0_u32.trailing_zeros();
 const HALF: u32 = WARP_SIZE / 2;
 
 /// The least entry, as a bound that rejects every entry.
-const LEAST_KEY: u64 = 0;
+const MIN_ENTRY: u64 = 0;
 
 /// The batches of start points, which are assigned to the slots in turn.
 struct StartBatches {
@@ -46,7 +46,7 @@ impl StartBatches {
 /// The state of the leader. Some fields have a value per lane.
 pub(super) struct Leader {
     slots: WorkSlots,
-    list: List,
+    list: SortedList,
     /// `[stride]`: entries to be merged into the list.
     near: Shared<u64>,
     /// `[slots]`: the nearest unexpanded vertices.
@@ -68,7 +68,7 @@ impl Leader {
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, slots: WorkSlots) -> Self {
         let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
         // SAFETY: the caller's promise.
-        let list = unsafe { List::new(args.beam_width, part(layout.list).cast()) };
+        let list = unsafe { SortedList::new(args.beam_width, part(layout.list).cast()) };
         Self {
             slots,
             list,
@@ -95,7 +95,7 @@ impl Leader {
             // Start points and neighbors share one loop, because merging is most of the code.
             loop {
                 let (slot, next) = if batches.has_remaining() {
-                    (self.request_start_batches(&mut batches), LEAST_KEY)
+                    (self.request_start_batches(&mut batches), MIN_ENTRY)
                 } else {
                     let nearest = if self.cost.hops < args.max_hops {
                         self.list.nearest_unexpanded()

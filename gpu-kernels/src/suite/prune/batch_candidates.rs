@@ -27,7 +27,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
-    let peers = PeerSampling { group, every: rng.random_range(1..9), more: rng.random_range(0..9) };
+    let peers = PeerSampling { group, stride: rng.random_range(1..9), second_round: rng.random_range(0..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let vertices_len = batch.len();
@@ -96,8 +96,8 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         batch_candidates: keys.output(),
         vertices_len: vertices_len as u32,
         group: group as u32,
-        every: peers.every as u32,
-        more: peers.more as u32,
+        stride: peers.stride as u32,
+        second_round: peers.second_round as u32,
         chunk_len: rng.random_range(1..12),
         candidates_stride: stride as u32,
     };

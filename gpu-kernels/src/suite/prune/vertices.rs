@@ -1,6 +1,6 @@
 //! Vertices to prune, and the results by the definition.
 
-use jasper_core::{Element, Metric, Neighbor, VectorId, padded_len};
+use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
@@ -92,7 +92,7 @@ impl<T: Element> Vertices<T> {
     }
 
     pub(super) fn neighbor(&self, of: u32, id: u32) -> Neighbor {
-        Neighbor::new(self.distance(of, id), VectorId::new(id))
+        Neighbor::new(self.distance(of, id), Slot::new(id))
     }
 
     /// Up to `most` distinct vertices, in any order.

@@ -1,6 +1,6 @@
 //! A test case of a search: its parameters, and the output of a kernel.
 
-use jasper_core::{BitSet, Element, VectorId};
+use jasper_core::{BitSet, Element, Slot};
 use jasper_graph::Graph;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
@@ -18,7 +18,7 @@ pub(super) const TO_THE_END: u32 = u32::MAX;
 pub(super) struct SearchCase {
     pub(super) form: DistanceForm,
     /// Slots whose rows are the queries.
-    pub(super) queries: Vec<VectorId>,
+    pub(super) queries: Vec<Slot>,
     /// Whether queries are given as rows of the graph.
     pub(super) names_rows: bool,
     /// Slots that may be results; all if `None`.
@@ -28,13 +28,13 @@ pub(super) struct SearchCase {
     /// Unless it is [`TO_THE_END`], visited vertices are logged.
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
-    pub(super) visited_slots: u32,
+    pub(super) visited_capacity: u32,
     /// Entries that are candidates to rerank.
     pub(super) candidates_len: u32,
     /// Whether results of an earlier search fill the places that are left.
     pub(super) has_rest: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
-    pub(super) start_points: Option<Vec<Vec<Option<VectorId>>>>,
+    pub(super) start_points: Option<Vec<Vec<Option<Slot>>>>,
 }
 
 /// The output of a kernel for all queries.
@@ -61,7 +61,7 @@ impl SearchCase {
         // If rounding affects which vertices are near, the search must find all of them.
         let beam_width =
             if form == DistanceForm::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
-        let mut slot = || VectorId::from_index(rng.random_range(0..slots));
+        let mut slot = || Slot::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..2).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
         // A bound that some searches reach, and one that none does.
@@ -73,7 +73,7 @@ impl SearchCase {
             let mut of_query = || {
                 let mut all: Vec<_> = (0..slots.max(len)).map(|i| (i < slots).then_some(i)).collect();
                 all.shuffle(rng);
-                all[..len].iter().map(|slot| slot.map(VectorId::from_index)).collect()
+                all[..len].iter().map(|slot| slot.map(Slot::from_index)).collect()
             };
             queries.iter().map(|_| of_query()).collect()
         });
@@ -86,7 +86,7 @@ impl SearchCase {
             beam_width,
             max_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
-            visited_slots: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
+            visited_capacity: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
             has_rest: rng.random(),
             start_points,
@@ -94,7 +94,7 @@ impl SearchCase {
     }
 
     /// The start points of query `i`.
-    pub(super) fn start_points_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<VectorId> {
+    pub(super) fn start_points_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<Slot> {
         match &self.start_points {
             Some(start_points) => start_points[i].iter().flatten().copied().collect(),
             None => graph.adjacency().start_points().to_vec(),
@@ -134,8 +134,7 @@ impl SearchCase {
         let fallback: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
         let fallback = self.has_rest.then(|| stream.upload(&fallback).unwrap());
         let start_points = self.start_points.as_ref().map(|start_points| {
-            let start_points =
-                start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, VectorId::get));
+            let start_points = start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, Slot::get));
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
         });
         let mut graph = on_device.args();
@@ -158,7 +157,7 @@ impl SearchCase {
             beam_width: self.beam_width,
             max_hops: self.max_hops,
             expansions: self.expansions,
-            visited_slots: self.visited_slots,
+            visited_capacity: self.visited_capacity,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
             parts: 1,
             candidates_len: self.candidates_len,

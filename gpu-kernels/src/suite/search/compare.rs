@@ -1,6 +1,6 @@
 //! Compares the output of a kernel with the reference, and the reference with the CPU executor.
 
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Hit, Matches, SearchParams};
 
@@ -50,7 +50,7 @@ pub(super) struct QueryCheck<'a> {
     /// Warps per query.
     pub(super) warps: u32,
     /// The distance of the query to a vertex.
-    pub(super) score: &'a dyn Fn(VectorId) -> f32,
+    pub(super) score: &'a dyn Fn(Slot) -> f32,
     pub(super) context: &'a dyn Fn() -> String,
 }
 
@@ -88,7 +88,7 @@ impl QueryCheck<'_> {
             assert_eq!(log, expanded, "what was expanded, {}", context());
         }
         // The visited cache is lossy. Without it, every vertex is scored as often as it is encountered.
-        let least = if case.visited_slots == 0 { expected.met } else { expected.distinct };
+        let least = if case.visited_capacity == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
         expected
     }
@@ -99,14 +99,14 @@ impl QueryCheck<'_> {
 fn are_near(
     found: &[DeviceHit],
     nearest: &[Neighbor],
-    score: &dyn Fn(VectorId) -> f32,
+    score: &dyn Fn(Slot) -> f32,
     form: DistanceForm,
     context: &dyn Fn() -> String,
 ) {
     let mut slots = Vec::new();
     for (answer, near) in found.iter().zip(nearest) {
         let [low, high, distance, slot] = *answer;
-        let (distance, slot) = (f32::from_bits(distance), VectorId::new(slot));
+        let (distance, slot) = (f32::from_bits(distance), Slot::new(slot));
         assert_eq!(u64::from(high) << 32 | u64::from(low), graphs::key(slot), "{answer:?}, {}", context());
         if form == DistanceForm::HalfSquaredL2 {
             let is_near = |other: f32| (distance - other).abs() <= UNIT_TOLERANCE;
@@ -127,7 +127,7 @@ fn are_near(
 fn is_of_the_cpu<T: Element>(
     cpu: &CpuExecutor,
     graph: &Graph<T>,
-    query: VectorId,
+    query: Slot,
     expected: &ReferenceSearch,
     case: &SearchCase,
     context: &dyn Fn() -> String,

@@ -1,6 +1,6 @@
 //! Graphs to search, on the host and on a device.
 
-use jasper_core::{BuildParams, Element, Key, Metric, VectorId, padded_len};
+use jasper_core::{BuildParams, Element, Key, Metric, Slot, padded_len};
 use jasper_graph::Graph;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
@@ -13,7 +13,7 @@ use crate::{Buffer, DevicePtr, RowShape, Stream};
 const DEGREES: [usize; 7] = [1, 4, 31, 32, 33, 64, 128];
 
 /// The key of a slot: both of its words count.
-pub(super) fn key(slot: VectorId) -> Key {
+pub(super) fn key(slot: Slot) -> Key {
     Key::from(slot.get()) << 32 | Key::from(!slot.get())
 }
 
@@ -35,8 +35,8 @@ pub(super) fn random<T: Element>(
         let slot = graph.add_vector(&prepared, squared_norm).unwrap();
         graph.keys_mut().assign(key(slot), slot).unwrap();
     }
-    let mut others: Vec<VectorId> = graph.keys().vertices().collect();
-    for slot in (0..slots).map(VectorId::from_index) {
+    let mut others: Vec<Slot> = graph.keys().vertices().collect();
+    for slot in (0..slots).map(Slot::from_index) {
         others.shuffle(rng);
         let degree = rng.random_range(0..=max_degree.min(slots));
         let neighbors: Vec<_> = others[..degree].iter().copied().filter(|other| *other != slot).collect();
@@ -49,7 +49,7 @@ pub(super) fn random<T: Element>(
 }
 
 /// The rows of some slots, one after the other.
-pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item = VectorId>) -> Vec<T> {
+pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item = Slot>) -> Vec<T> {
     slots.into_iter().flat_map(|slot| graph.vectors().padded(slot)).copied().collect()
 }
 

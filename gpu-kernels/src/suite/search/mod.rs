@@ -10,7 +10,7 @@ mod quantized;
 mod reference;
 mod scans;
 
-use jasper_core::{BitSet, Element, ElementKind, Metric, VectorId, f16, synthetic};
+use jasper_core::{BitSet, Element, ElementKind, Metric, Slot, f16, synthetic};
 use jasper_graph::Graph;
 use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
@@ -137,7 +137,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     for warps in [1, 8] {
         let kernel = Search::for_rows(ElementKind::I8, Measure::SquaredL2, 16, 8, warps);
         let graph = graph::<i8>(&mut rng, kernel, DistanceForm::SquaredL2, 12);
-        let queries = (0..40 * stream.multiprocessors() as usize).map(|i| VectorId::from_index(i % 12));
+        let queries = (0..40 * stream.multiprocessors() as usize).map(|i| Slot::from_index(i % 12));
         let case = SearchCase {
             queries: queries.collect(),
             start_points: None,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jasper_core::{MatrixView, Metric, VectorId, synthetic};
+use jasper_core::{MatrixView, Metric, Slot, synthetic};
 use jasper_graph::Graph;
 use jasper_quant::{Codes, Quantization, Quantizer};
 use jasper_vamana::CpuExecutor;
@@ -60,7 +60,7 @@ impl Coded {
 
     /// Bytes per level of queries.
     fn level_bytes(&self) -> u32 {
-        self.quantizer.query(self.graph.vectors().get(VectorId::new(0))).terms().level_bytes
+        self.quantizer.query(self.graph.vectors().get(Slot::new(0))).terms().level_bytes
     }
 
     /// Runs `kernel` on `stream`, and compares its output with the reference.
@@ -93,7 +93,7 @@ impl Coded {
         for (i, &query) in case.queries.iter().enumerate() {
             let context = || format!("{kernel:?}, {name}, {} slots, {query:?} of {case:?}", graph.slots());
             let coded = quantizer.query(graph.vectors().get(query));
-            let score = |id: VectorId| {
+            let score = |id: Slot| {
                 let mut estimate = [0.0];
                 coded.estimate(&self.codes, &[id], &mut estimate);
                 estimate[0]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jasper_core::{Element, Neighbor, VectorId};
+use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
 
 use super::case::SearchCase;
@@ -23,8 +23,8 @@ pub(super) struct ReferenceSearch {
 /// `beam_width` of all vertices encountered.
 pub(super) fn search<T: Element>(
     graph: &Graph<T>,
-    score: &dyn Fn(VectorId) -> f32,
-    mut next: Vec<VectorId>,
+    score: &dyn Fn(Slot) -> f32,
+    mut next: Vec<Slot>,
     case: &SearchCase,
     expansions: u32,
 ) -> ReferenceSearch {

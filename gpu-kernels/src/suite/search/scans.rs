@@ -1,6 +1,6 @@
 //! Scans of listed slots, as a product and in parts, against a scan by one search per query.
 
-use jasper_core::{Element, Metric, VectorId, f16, synthetic};
+use jasper_core::{Element, Metric, Slot, f16, synthetic};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
@@ -54,7 +54,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
     // Vectors on few lines would be at equal angles, many more than k.
     let dimension = rng.random_range(6..40);
     let mut graph = graphs::random::<T>(&mut rng, metric, dimension, slots_len + 50);
-    let mut slots: Vec<VectorId> = graph.keys().vertices().collect();
+    let mut slots: Vec<Slot> = graph.keys().vertices().collect();
     slots.shuffle(&mut rng);
     slots.truncate(slots_len);
     slots.sort_unstable();
@@ -67,14 +67,14 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
     };
     let case = SearchCase {
         form,
-        queries: (0..queries_len).map(|_| VectorId::from_index(rng.random_range(0..slots_len))).collect(),
+        queries: (0..queries_len).map(|_| Slot::from_index(rng.random_range(0..slots_len))).collect(),
         names_rows: false,
         allowed: None,
         k,
         beam_width: k,
         max_hops: 0,
         expansions: 2,
-        visited_slots: 0,
+        visited_capacity: 0,
         candidates_len: 0,
         has_rest: false,
         start_points: None,

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 
 const WORDS: u32 = 15;
 
@@ -54,7 +54,7 @@ fn fraction(word: u32) -> f32 {
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case(input: &[u32]) -> Case {
-    let launch = Launch { grid: (2, 1), block: 128, shared: 0 };
+    let launch = LaunchConfig { grid: (2, 1), block: 128, shared: 0 };
     let answers = launch.threads().flat_map(|(x, _, thread)| {
         let words = &input[3 * (x * 128 + thread) as usize..];
         of_thread([words[0], words[1], words[2]])

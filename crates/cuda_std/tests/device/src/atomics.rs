@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::{Answers, Args, shared_by_all};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 
 /// What updates of a place of its own find, which is in no doubt: 4 of u32, then 4 of u64, in each memory.
 const WORDS: u32 = 2 * (4 + 8);
@@ -65,7 +65,7 @@ pub unsafe fn atomics(args: Args) {
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case(input: &[u32]) -> Case {
-    let launch = Launch { grid: (2, 1), block: 64, shared: 64 * 8 };
+    let launch = LaunchConfig { grid: (2, 1), block: 64, shared: 64 * 8 };
     let words = &input[..128];
     let longs: Vec<u64> = words.iter().map(|&word| u64::from(word) << 32 | u64::from(!word)).collect();
     let answers = words.iter().zip(&longs).flat_map(|(&word, &long)| {

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 
 const WORDS: u32 = 11;
 
@@ -70,7 +70,7 @@ unsafe fn from_the_first_warp(thread: u32) -> u32 {
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case(input: &[u32]) -> Case {
-    let launch = Launch { grid: (3, 2), block: 64, shared: 66 * 4 };
+    let launch = LaunchConfig { grid: (3, 2), block: 64, shared: 66 * 4 };
     let answers = launch.threads().flat_map(|(x, y, thread)| {
         let words = &input[(x * 64) as usize..][..64];
         let word = words[thread as usize];

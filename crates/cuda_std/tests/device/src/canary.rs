@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 
 use crate::Args;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 
 /// The first half of the threads writes on both sides of a barrier, each thread its word and then its neighbor's.
 ///
@@ -54,7 +54,7 @@ pub unsafe fn canary_product(args: Args) {
 /// Half of 64 threads write.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case() -> Case {
-    let launch = Launch { grid: (1, 1), block: 64, shared: 0 };
+    let launch = LaunchConfig { grid: (1, 1), block: 64, shared: 0 };
     let written = (0..32).map(|thread| thread + 2);
     let after = std::iter::once(1).chain(written).chain([0; 32]).collect();
     Case::new("canary", canary, launch, after, &[], &[])
@@ -63,7 +63,7 @@ pub(crate) fn case() -> Case {
 /// Half of 32 lanes write their number, and 32 more: the sum of as many products of ones.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case_of_product() -> Case {
-    let launch = Launch { grid: (1, 1), block: 32, shared: 0 };
+    let launch = LaunchConfig { grid: (1, 1), block: 32, shared: 0 };
     let sums = (0..16).map(|lane| 32 + lane);
     let after = (0..16).chain([0; 16]).chain(sums).chain([0; 16]).collect();
     Case::new("canary_product", canary_product, launch, after, &[], &[])

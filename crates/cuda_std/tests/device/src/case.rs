@@ -7,7 +7,7 @@ pub const INPUT_WORDS: usize = 1024;
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
-pub struct Launch {
+pub struct LaunchConfig {
     /// Columns and rows of blocks.
     pub grid: (u32, u32),
     /// Threads of a block.
@@ -16,7 +16,7 @@ pub struct Launch {
     pub shared: u32,
 }
 
-impl Launch {
+impl LaunchConfig {
     /// Where each thread of the grid is, in the order of their answers: (block column, block row, thread).
     pub(crate) fn threads(self) -> impl Iterator<Item = (u32, u32, u32)> {
         let Self { grid: (columns, rows), block, .. } = self;
@@ -32,7 +32,7 @@ pub struct Case {
     /// The kernel itself, for the emulator.
     pub kernel: unsafe fn(Args),
     /// The launch.
-    pub launch: Launch,
+    pub launch: LaunchConfig,
     /// What `output` holds before.
     pub before: Vec<u32>,
     /// What it must hold afterwards.
@@ -44,7 +44,7 @@ impl Case {
     pub(crate) fn new(
         entry: &'static str,
         kernel: unsafe fn(Args),
-        launch: Launch,
+        launch: LaunchConfig,
         answers: Vec<u32>,
         shared_before: &[u32],
         shared_after: &[u32],

@@ -18,7 +18,7 @@ pub mod products;
 pub mod warps;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use case::{Case, INPUT_WORDS, Launch, cases};
+pub use case::{Case, INPUT_WORDS, LaunchConfig, cases};
 
 /// The kernels as PTX, compiled by `cargo xtask ptx build`.
 #[cfg(not(target_arch = "nvptx64"))]

@@ -6,7 +6,7 @@ use cuda_std::{Value, Word};
 
 use crate::Args;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 
 /// Bytes that each type has room for: four values of the widest.
 const PART: usize = 64;
@@ -93,7 +93,7 @@ pub unsafe fn memory(args: Args) {
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case(input: &[u32]) -> Case {
-    let launch = Launch { grid: (1, 1), block: 32, shared: 32 * 16 };
+    let launch = LaunchConfig { grid: (1, 1), block: 32, shared: 32 * 16 };
     let sizes: [usize; VALUES + WORDS] = [1, 1, 2, 4, 4, 4, 8, 8, 16, 4, 4, 8, 8];
     let rows = launch.threads().flat_map(|(_, _, thread)| {
         let words = &input[thread as usize * STEP / 4..];

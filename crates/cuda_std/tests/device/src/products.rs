@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 
 const WORDS: u32 = 8;
 
@@ -72,7 +72,7 @@ pub unsafe fn products(args: Args) {
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case(input: &[u32]) -> Case {
-    let launch = Launch { grid: (1, 1), block: 32, shared: 0 };
+    let launch = LaunchConfig { grid: (1, 1), block: 32, shared: 0 };
     let a = |row: u32, column: u32| input[row as usize].rotate_left(column) as u8;
     let b = |row: u32, column: u32| input[64 + row as usize].rotate_left(column * 3) as u8;
     let element = |row: u32, column: u32, number: fn(u8) -> i32| {

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::{Case, Launch};
+use crate::{Case, LaunchConfig};
 use warp::{FULL_MASK, WARP_SIZE};
 
 const WORDS: u32 = 31;
@@ -64,7 +64,7 @@ pub unsafe fn warps(args: Args) {
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) fn case(input: &[u32]) -> Case {
-    let launch = Launch { grid: (2, 1), block: 64, shared: 64 * 4 };
+    let launch = LaunchConfig { grid: (2, 1), block: 64, shared: 64 * 4 };
     let answers = launch.threads().flat_map(|(_, _, thread)| {
         let first = (thread / 32 * 32) as usize;
         of_lane(&input[first..first + 32], thread as usize % 32)

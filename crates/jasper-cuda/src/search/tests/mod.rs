@@ -15,12 +15,12 @@ use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Hit, Matches, Platform, SearchError, SearchParams, SearchPlan, SearchReport,
-    TunedLaunch, bulk_build, consolidate, quantize,
+    CpuExecutor, Distances, Hit, Matches, Platform, SearchConfig, SearchError, SearchParams, SearchPlan,
+    SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
-use super::batch::{Batch, MAX_CHUNKS_IN_FLIGHT, Task};
+use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT, PendingQuery};
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
@@ -170,8 +170,8 @@ impl Both {
         };
         let (mut matches, mut contexts) = (Matches::new(queries.len(), params.k)?, vec![context()?]);
         let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
-        let tasks = tasks.map(|(row, (vector, out))| Task::new(row, vector, out)).collect();
-        let batch = Batch { plan: &plan, graph: copy, pool: self.cpu.pool() };
+        let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
+        let batch = BatchSearch { plan: &plan, graph: copy, pool: self.cpu.pool() };
         let report = batch.search(tasks, &mut contexts, context)?;
         assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))
@@ -246,7 +246,7 @@ fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) 
 }
 
 /// One warp per query, for any batch.
-const ALONE: TunedLaunch = TunedLaunch { warps: 1, expansions: 1, visited_slots: 64 };
+const ALONE: SearchConfig = SearchConfig { warps: 1, expansions: 1, visited_capacity: 64 };
 
 fn agrees<T: Element>(seed: u64) {
     let both = Both::new(seed);
@@ -256,7 +256,7 @@ fn agrees<T: Element>(seed: u64) {
         for (k, beam_width) in [(1, 1), (10, 10), (7, 33), (100, 120)] {
             let params = SearchParams::new(k).beam_width(beam_width);
             both.agree(&graph, &queries, params);
-            both.agree(&graph, &queries, params.launch(ALONE));
+            both.agree(&graph, &queries, params.config(ALONE));
         }
     }
 }
@@ -408,7 +408,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
             ] {
                 let params = SearchParams::new(k).beam_width(beam_width).distances(distances);
                 both.agree(&graph, &queries, params);
-                both.agree(&graph, &queries, params.launch(ALONE));
+                both.agree(&graph, &queries, params.config(ALONE));
                 both.agree(&graph, &queries, params.filter(&even));
             }
         }
@@ -420,7 +420,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
     graph.drop_vectors();
     let params = SearchParams::new(7).beam_width(30);
     both.agree(&graph, &queries, params);
-    both.agree(&graph, &queries, params.launch(ALONE));
+    both.agree(&graph, &queries, params.config(ALONE));
     let few: KeyFilter = (0..40).collect();
     both.agree(&graph, &queries, params.filter(&few));
 }
@@ -444,7 +444,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     let few: KeyFilter = (0..30).collect();
     for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
         let params = SearchParams::new(7).beam_width(40).distances(distances);
-        for params in [params, params.launch(ALONE), params.filter(&few)] {
+        for params in [params, params.config(ALONE), params.filter(&few)] {
             both.vectors = MemorySpace::Device;
             let expected = both.emulated(&graph, view, params).unwrap();
             both.vectors = MemorySpace::Host;
@@ -495,7 +495,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
             for &(n, bytes) in &[(9, SCRATCH_BYTES), (9, 2 << 10), (4, 0), (1, 0), (0, 0)][..most] {
                 agree(&both, &graph, params, n, bytes);
             }
-            agree(&both, &graph, params.launch(ALONE), 9, 0);
+            agree(&both, &graph, params.config(ALONE), 9, 0);
             agree(&both, &graph, params.filter(&few), 9, 0);
         }
     }
@@ -575,17 +575,17 @@ fn what_cannot_be_searched_for_is_refused() {
     assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
     for (launch, message) in [
-        (TunedLaunch { warps: 0, ..ALONE }, "warps (0) of the launch must be 1, or at least 8"),
-        (TunedLaunch { warps: 7, ..ALONE }, "warps (7) of the launch must be 1, or at least 8"),
-        (TunedLaunch { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
-        (TunedLaunch { expansions: 9, ..ALONE }, "expansions (9)"),
+        (SearchConfig { warps: 0, ..ALONE }, "warps (0) of the launch must be 1, or at least 8"),
+        (SearchConfig { warps: 7, ..ALONE }, "warps (7) of the launch must be 1, or at least 8"),
+        (SearchConfig { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
+        (SearchConfig { expansions: 9, ..ALONE }, "expansions (9)"),
         (
-            TunedLaunch { visited_slots: 48, ..ALONE },
-            "visited_slots (48) of the launch must be 0, or a power of two",
+            SearchConfig { visited_capacity: 48, ..ALONE },
+            "visited_capacity (48) of the launch must be 0, or a power of two",
         ),
-        (TunedLaunch { visited_slots: 1 << 16, ..ALONE }, "visited_slots (65536)"),
+        (SearchConfig { visited_capacity: 1 << 16, ..ALONE }, "visited_capacity (65536)"),
     ] {
-        let said = ask(&queries, 4, params.launch(launch));
+        let said = ask(&queries, 4, params.config(launch));
         assert!(said.starts_with(message), "{said}");
     }
 }

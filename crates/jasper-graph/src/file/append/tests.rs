@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, MatrixView, Metric, VectorId, no_progress};
+use jasper_core::{BuildParams, MatrixView, Metric, Slot, no_progress};
 use jasper_quant::{Rabitq, RabitqParams};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -117,7 +117,7 @@ fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
         let vector = [key.wrapping_mul(37), high, 2, 3, key, 5, 6, 7, 8, 9, key ^ 21, 11, 12, 13, 14, 15];
         let slot = graph.add_vector(&vector, 0.0).expect("memory");
         graph.keys_mut().assign(i.into(), slot).expect("a new key");
-        graph.adjacency_mut().set_neighbors(slot, &[VectorId::new((i + 1) % 600)]);
+        graph.adjacency_mut().set_neighbors(slot, &[Slot::new((i + 1) % 600)]);
     }
     if let Some(bits) = bits {
         let rows: Vec<u8> =
@@ -274,9 +274,9 @@ fn what_differs_elsewhere_is_not_appended_to() {
     assert!(appended(&start, &coded()).is_some());
     let changes: [fn(&mut Graph<u8>); 6] = [
         |graph| assert!(graph.keys_mut().delete(7).is_ok()),
-        |graph| graph.adjacency_mut().set_neighbors(VectorId::new(3), &[VectorId::new(50)]),
-        |graph| graph.adjacency_mut().set_start_points(vec![VectorId::new(9)]),
-        |graph| graph.keys_mut().assign(5_000, VectorId::new(4)).expect("a new key"),
+        |graph| graph.adjacency_mut().set_neighbors(Slot::new(3), &[Slot::new(50)]),
+        |graph| graph.adjacency_mut().set_start_points(vec![Slot::new(9)]),
+        |graph| graph.keys_mut().assign(5_000, Slot::new(4)).expect("a new key"),
         |graph| graph.drop_vectors(),
         |graph| assert!(graph.add_vector(&[4; 16], 0.0).is_ok()),
     ];
