@@ -41,6 +41,10 @@ pub enum Strategy {
 /// Slots sampled to estimate how many keys pass a filter.
 const FILTER_SAMPLE: usize = 1024;
 
+/// Standard deviations by which a beam search should find more than `k` allowed vertices: one query in a thousand has
+/// fewer.
+const DEVIATIONS: f64 = 3.0;
+
 impl<'a, T: Element> SearchPlan<'a, T> {
     /// Plans a search of `graph` for `queries` queries on a platform. The beam width is at most that of the platform: where
     /// tombstones, a filter or a large `k` would need a wider one, it is limited, and missing results are found by a
@@ -184,12 +188,21 @@ fn choose<T: Element>(
     if share == 1.0 {
         return Strategy::Beam(params.effective_beam_width().min(vertices));
     }
-    let wide = (params.effective_beam_width() as f64 / share).ceil();
+    let wide = (enough(params, share) / share).ceil();
     let scan = platform.scan(work, (live * passing) as usize) + filter_calls * platform.filter_call_ns;
     if passing < 1.0 && scan <= platform.beam_search(work, wide) || !wide.is_finite() {
         return Strategy::Scan;
     }
     Strategy::Beam((wide as usize).min(vertices).min(platform.max_beam_width))
+}
+
+/// How many of the vertices that a search finds should be allowed, if a `share` of all is: the beam width, and so many
+/// more than `k` that nearly every query has `k`. Their number varies like that of successes in independent trials, and
+/// a query that is left short needs a scan.
+fn enough(params: SearchParams<'_>, share: f64) -> f64 {
+    let k = params.k as f64;
+    let deviation = (k * (1.0 - share)).sqrt();
+    (params.effective_beam_width() as f64).max(k + DEVIATIONS * deviation)
 }
 
 /// The share of live slots with a key that passes the filter: of all slots, or of a sample.
@@ -245,6 +258,8 @@ mod tests {
         assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), Strategy::Beam(4000));
         (0..3000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Beam(256));
+        // A beam of ten would leave half of the queries with fewer than ten: 10 + 3 * sqrt(7.5) are wanted, of each four.
+        assert_eq!(strategy(&graph, params.beam_width(10), usize::MAX), Strategy::Beam(73));
         assert_eq!(strategy(&graph, params, 200), Strategy::Beam(200));
         (3000..4000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Scan);
@@ -287,12 +302,12 @@ mod tests {
         let keys: KeyFilter = (0..4000).step_by(4).collect();
         let params = SearchParams::new(10).beam_width(10).filter(&keys);
         let plan = |queries, platform| SearchPlan::new(&graph, params, queries, platform).unwrap();
-        // A beam of 40 computes 1,536 distances, a scan 1,000 of half the cost.
+        // A beam of 73 computes 2,800 distances, a scan 1,000 of half the cost.
         assert_eq!(plan(1, Platform::CPU).strategy, Strategy::Scan);
         let slow_scan = Platform { scan_distance: Platform::CPU.beam_distance, ..Platform::CPU };
         assert_eq!(plan(1, slow_scan).strategy, Strategy::Scan);
         let slower = Platform { scan_ns: 1e9, ..slow_scan };
-        assert_eq!(plan(1, slower).strategy, Strategy::Beam(40));
+        assert_eq!(plan(1, slower).strategy, Strategy::Beam(73));
         // Its fixed cost is shared by a batch.
         assert_eq!(plan(1_000_000, slower).strategy, Strategy::Scan);
         let product = ProductCost {
