@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::WARP_SIZE;
 
 /// Bytes of shared memory that a block may use on every device without opting in.
-pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
+pub const MAX_SHARED_BYTES: u32 = 48 << 10;
 
 /// The threads of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ mod sums;
 mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use launch::{Kernel, LaunchConfig, Specialization};
+pub use launch::{Kernel, LaunchConfig, MAX_SHARED_BYTES, Specialization};
 pub use pointer::{DevicePtr, DevicePtrMut};
 pub use row_shape::RowShape;
 #[cfg(not(target_arch = "nvptx64"))]

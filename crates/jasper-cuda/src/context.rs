@@ -41,6 +41,11 @@ struct Inner {
 /// The open contexts, at most one per device.
 static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
+/// Locks a mutex whose value is valid also after a panic of another thread that held it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Context {
     /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device.
     ///
@@ -48,7 +53,7 @@ impl Context {
     /// Returns the errors of [`Device::get`], and the driver's error.
     pub fn open(ordinal: usize) -> Result<Self> {
         let device = Device::get(ordinal)?;
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&OPEN);
         open.retain(|context| context.strong_count() > 0);
         let shared = open.iter().filter_map(Weak::upgrade).find(|inner| inner.device.ordinal == ordinal);
         if let Some(inner) = shared {
@@ -77,7 +82,7 @@ impl Context {
 
     /// The number of [`memory_pool::PoolRetention`]s of this device.
     pub(crate) fn retentions(&self) -> MutexGuard<'_, usize> {
-        self.inner.retentions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.retentions)
     }
 
     /// The newest CUDA version that the driver supports.
@@ -161,13 +166,13 @@ impl Context {
 
     /// Stores the name of the kernel that is launched.
     pub(crate) fn note_launch(&self, entry: &str) {
-        let mut last = self.inner.last_launch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.inner.last_launch);
         last.clear();
         last.push_str(entry);
     }
 
     fn last_launch(&self) -> String {
-        let last = self.inner.last_launch.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.inner.last_launch);
         if last.is_empty() { "nothing was launched".into() } else { format!("the last launch was {last}") }
     }
 

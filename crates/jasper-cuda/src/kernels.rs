@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cust::sys::CUfunction;
 use gpu_kernels::{Kernel, LaunchConfig, Specialization};
 use jasper_ptx::{Archive, specialize};
 
 use crate::Context;
+use crate::context::lock;
 use crate::error::{ErrorKind, Result};
 use crate::module::LoadedModule;
 
@@ -64,13 +65,13 @@ impl Kernels {
 
     fn with<R>(&self, context: &Context, id: &KernelId, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {
         let kernel = {
-            let mut kernels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kernels = lock(&self.0);
             match kernels.get(id) {
                 Some(kernel) => kernel.clone(),
                 None => kernels.entry(id.clone()).or_default().clone(),
             }
         };
-        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernel = lock(&kernel);
         let kernel = match &mut *kernel {
             Some(kernel) => kernel,
             none => {

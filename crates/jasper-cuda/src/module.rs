@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use cust::function::FunctionAttribute;
 use cust::sys::{self, CUfunction, CUfunction_attribute};
-use gpu_kernels::LaunchConfig;
+use gpu_kernels::{LaunchConfig, MAX_SHARED_BYTES};
 
 use crate::Context;
+use crate::context::lock;
 use crate::error::{ErrorKind, LaunchLimit, Result, failure_of_cust};
 use crate::ptx::Requirement;
 
@@ -50,9 +51,6 @@ struct Function {
 // SAFETY: the handle identifies a function of the driver, which accepts calls from any thread.
 unsafe impl Send for Function {}
 
-/// Shared memory per block that needs no opt-in.
-const DEFAULT_SHARED: u32 = 48 << 10;
-
 impl LoadedModule {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
         context.enter()?;
@@ -73,7 +71,7 @@ impl LoadedModule {
 
     /// The kernel `entry`, ready for `launch`.
     pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: LaunchConfig) -> Result<CUfunction> {
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = lock(&self.functions);
         if !functions.contains_key(entry) {
             functions.insert(entry.into(), self.find(context, entry)?);
         }
@@ -117,7 +115,7 @@ impl LoadedModule {
             raw: function.to_raw(),
             threads: get(FunctionAttribute::MaxThreadsPerBlock)?,
             max_shared,
-            enabled_shared: DEFAULT_SHARED.saturating_sub(fixed).min(max_shared),
+            enabled_shared: MAX_SHARED_BYTES.saturating_sub(fixed).min(max_shared),
         })
     }
 }

@@ -3,12 +3,13 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
 use cust::sys::{self, CUfunction, CUstream};
 use gpu_kernels::{Buffer as _, Kernel, LaunchConfig};
 
+use crate::context::lock;
 use crate::error::{Error, Result};
 use crate::kernels::KernelId;
 use crate::staging::Staging;
@@ -226,7 +227,7 @@ impl gpu_kernels::Stream for Stream {
         if let Some(elements) = buffer.host_mut()? {
             return pieces(within, piece).try_for_each(|range| fill(range.clone(), &mut elements[range]));
         }
-        let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut staging = lock(&self.inner.staging);
         let staging = self.staging(&mut staging)?;
         for range in pieces(within, piece) {
             let pinned = staging.next()?;
@@ -255,7 +256,7 @@ impl gpu_kernels::Stream for Stream {
             pieces(within, piece).for_each(|range| take(range.clone(), &elements[range]));
             return Ok(());
         }
-        let mut staging = self.inner.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut staging = lock(&self.inner.staging);
         let staging = self.staging(&mut staging)?;
         let mut take = |range: Range<usize>, bytes: &[u8]| {
             let len = range.len() * size_of::<T>();

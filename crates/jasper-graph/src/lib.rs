@@ -46,7 +46,7 @@ mod vectors;
 pub use adjacency::Adjacency;
 pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
-    Section, SectionReport, check_file,
+    SearchConfig, Section, SectionReport, TunedSearch, check_file,
 };
 pub use graph::{Changes, Graph, SavedVectors, VectorBlock};
 pub use keys::{FilteredSlots, KeyError, KeyFilter, KeyMap};

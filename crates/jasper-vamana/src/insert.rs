@@ -57,8 +57,6 @@ const BATCH: usize = 16_384;
 /// (docs/src/experiments.md#insert-batch-size). Most inputs are unsorted: if a sample of one in 32 adds no candidate,
 /// or one in 8 no second candidate, the others would add little.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_round: 3 };
-/// Otherwise executors with different chunks would build different graphs.
-const _: () = assert!(BATCH <= crate::cpu::SEARCH_CHUNK);
 /// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
 /// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
 const UNBOUNDED_BATCH: usize = 512;
@@ -92,6 +90,8 @@ pub fn insert<T: Element, E: Executor<T>>(
         }
         Ok(())
     })?;
+    // Otherwise executors with different chunks would build different graphs.
+    const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
         let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
         let assign = |host: &mut Graph<T>| {

@@ -36,7 +36,6 @@
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`platform`](Platform) | where a search runs, and what its steps cost there |
-//! | [`tuned`](TunedSearch) | tuned search parameters stored with an index |
 //! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
 #![forbid(unsafe_code)]
@@ -66,7 +65,6 @@ mod quantized_linking;
 mod query;
 mod reconnect;
 mod start;
-mod tuned;
 
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use checkpoint::{CheckpointError, Checkpoints};
@@ -80,6 +78,7 @@ pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::Filter;
 pub use insert::{InsertReport, OnConflict, insert};
+pub use jasper_graph::SearchConfig;
 pub use link_progress::{BulkLinker, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
@@ -93,4 +92,3 @@ pub use plan::{SearchPlan, Strategy};
 pub use platform::{DistanceCost, Platform, ProductCost};
 pub use quantized_linking::{ByteRounding, LinkInput, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
-pub use tuned::{SearchConfig, TunedSearch};

@@ -8,11 +8,11 @@ use jasper_core::{
     BuildParams, Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource, f16, no_progress,
 };
 use jasper_data::{ReadError, Rows, VectorFile};
-use jasper_graph::{FileError, IndexInfo, SaveStats, VectorError};
+use jasper_graph::{FileError, IndexInfo, SaveStats, TunedSearch, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MemoryPlan, MemorySpace,
-    SearchError, SearchParams, SearchReport, TunedSearch,
+    SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::{DevicePeaks, Profile};

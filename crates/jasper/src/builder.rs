@@ -182,10 +182,10 @@ impl<'a> IndexBuilder<'a> {
     /// Links the float vectors themselves, in this build and in later changes of the index.
     ///
     /// Without this, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
-    /// sample of them with the exact ones, and links the rounded vectors if nearly all agree: linking then reads a
-    /// quarter of the bytes of f32, and recall is the same. Vectors that differ from their neighbors by less than a
-    /// hundredth of the coordinates' range are linked as they are. [`BuildReport::quantized_linking`] tells. Large
-    /// inserts and consolidations on a CUDA device do the same; on the CPU they use the vectors themselves.
+    /// sample of them with the exact ones, and links the rounded vectors if at least 85% of these are found. Typically they
+    /// are not where neighbors differ by less than about 1% of the coordinates' range. Linking rounded vectors reads a
+    /// quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says which were linked.
+    /// Large inserts and consolidations on a CUDA device do the same; on the CPU they use the vectors themselves.
     ///
     /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
@@ -326,42 +326,34 @@ impl<'a> IndexBuilder<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let shape = self.shape(vectors.len(), vectors.dimension())?;
-        let (cuda, plan) = self.choose_device::<T>(&shape)?;
-        match check_free(&plan, cuda.as_ref()) {
-            // If there is no room for rounded vectors, the vectors themselves are linked.
-            Err(BuildError::Memory(_)) if self.may_round::<T>() => {
-                return self.exact_linking().build_with_progress(vectors, progress);
-            }
-            checked => checked?,
-        }
+        let BuildPlan { linking, cuda, .. } = self.choose::<T>(&shape)?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
-        let mut linking =
-            LinkStage { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
-        let ingest = |progress: &mut ProgressFn<'_>| {
-            ingest(&executor, vectors, self.keys, shape.metric, shape.params, progress)
-        };
-        linking.check_checkpoint::<T>(&shape, self.may_round::<T>())?;
-        // The driver compiles kernels while vectors are read.
-        let (_for_bytes, _for_vectors) = match self.may_round::<T>() {
-            true => (linking.prepare::<i8>(&shape.quantized()), None),
-            false => (None, linking.prepare::<T>(&shape)),
-        };
-        let input = match self.may_round::<T>() {
-            true => ingest(progress)?.try_quantize(&executor)?,
-            false => LinkInput::Exact(ingest(progress)?),
+        let stage = LinkStage { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
+        stage.check_checkpoint::<T>(&shape, linking)?;
+        // The driver compiles while vectors are read.
+        let _kernels = stage.prepare::<T>(&shape, linking);
+        let ingested = ingest(&executor, vectors, self.keys, shape.metric, shape.params, progress)?;
+        let input = match linking {
+            Linking::Exact => LinkInput::Exact(ingested),
+            Linking::TryBytes => ingested.try_quantize(&executor)?,
         };
         let quantized_linking = matches!(input, LinkInput::Bytes(..));
-        let linked = match input {
-            LinkInput::Bytes(ingested, saved) => linking.run(ingested, progress)?.restore_vectors(saved),
+        let (linked, cuda) = match input {
+            LinkInput::Bytes(bytes, saved) => {
+                (stage.run(bytes, progress)?.restore_vectors(saved), stage.cuda)
+            }
             LinkInput::Exact(ingested) => {
-                linking.cuda = self.device_with_room::<T>(&shape, cuda.as_ref())?;
-                linking.run(ingested, progress)?
+                let cuda = match linking {
+                    Linking::Exact => stage.cuda,
+                    Linking::TryBytes => self.device_with_room::<T>(&shape, stage.cuda)?,
+                };
+                (LinkStage { cuda, ..stage }.run(ingested, progress)?, cuda)
             }
         };
         let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
-            device: linking.cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
-            device_name: linking.cuda.map_or_else(cpu_name, BuildDevice::device_name),
+            device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
+            device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
             keys,
             duplicates,
             reconnected,
@@ -375,12 +367,6 @@ impl<'a> IndexBuilder<'a> {
             None => {}
         }
         Ok((index, report))
-    }
-
-    /// Whether vectors are rounded to bytes for linking, if a trial allows it.
-    fn may_round<T: Element>(&self) -> bool {
-        // `EXACT` is true of integer elements: there is nothing to round.
-        !self.exact_linking && !T::EXACT
     }
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
@@ -425,9 +411,10 @@ impl<'a> IndexBuilder<'a> {
     /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let shape = self.shape(count, dimension)?;
+        let linking = self.preferred_linking::<T>();
         match self.device {
-            Device::Cuda(ordinal) => self.plan::<T>(&shape, Some(ordinal)),
-            _ => self.choose_device::<T>(&shape).map(|(_, plan)| plan),
+            Device::Cuda(ordinal) => self.plan::<T>(&shape, linking, Some(ordinal)),
+            _ => self.choose_device::<T>(&shape, linking).map(|plan| plan.memory),
         }
     }
 
@@ -437,24 +424,38 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError::Memory`] if there is not enough memory.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        let (cuda, plan) = self.choose_device::<T>(&self.shape(count, dimension)?)?;
-        match check_free(&plan, cuda.as_ref()) {
-            Err(BuildError::Memory(_)) if self.may_round::<T>() => {
-                self.exact_linking().check_memory::<T>(count, dimension)
-            }
-            checked => checked.map(|()| plan),
-        }
+        Ok(self.choose::<T>(&self.shape(count, dimension)?)?.memory)
     }
 
     fn shape(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
         Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
-    /// The CUDA device to build on, or `None` for the CPU, and the memory that the build takes there.
+    /// What a build would link, if there is memory for it.
+    fn preferred_linking<T: Element>(&self) -> Linking {
+        // `EXACT` is true of integer elements: there is nothing to round.
+        if self.exact_linking || T::EXACT { Linking::Exact } else { Linking::TryBytes }
+    }
+
+    /// What a build links and where, for which there is memory. Without room for rounded vectors, the vectors themselves
+    /// are linked.
+    fn choose<T: Element>(&self, shape: &BuildSpec) -> Result<BuildPlan, BuildError> {
+        let choose = |linking| {
+            let plan = self.choose_device::<T>(shape, linking)?;
+            check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
+        };
+        match (self.preferred_linking::<T>(), choose(self.preferred_linking::<T>())) {
+            (Linking::TryBytes, Err(BuildError::Memory(_))) => choose(Linking::Exact),
+            (_, chosen) => chosen,
+        }
+    }
+
+    /// The plan of a build on the device that the options name or, if they leave it open, on the first with room.
     fn choose_device<T: Element>(
         &self,
         shape: &BuildSpec,
-    ) -> Result<(Option<BuildDevice>, MemoryPlan), BuildError> {
+        linking: Linking,
+    ) -> Result<BuildPlan, BuildError> {
         let cuda = match self.device {
             Device::Cpu => None,
             Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
@@ -462,7 +463,7 @@ impl<'a> IndexBuilder<'a> {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
                 // below reports the latter.
-                let Ok(plan) = self.plan::<T>(shape, Some(ordinal)) else { return Ok(None) };
+                let Ok(plan) = self.plan::<T>(shape, linking, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
                     Err(BuildError::Device(error)) => Err(error),
@@ -470,21 +471,26 @@ impl<'a> IndexBuilder<'a> {
                 }
             })?,
         };
-        let plan = self.plan::<T>(shape, cuda.as_ref().map(BuildDevice::ordinal))?;
-        Ok((cuda, plan))
+        let memory = self.plan::<T>(shape, linking, cuda.as_ref().map(BuildDevice::ordinal))?;
+        Ok(BuildPlan { linking, cuda, memory })
     }
 
     /// Memory of a build on a CUDA device, or on the CPU.
-    fn plan<T: Element>(&self, shape: &BuildSpec, cuda: Option<usize>) -> Result<MemoryPlan, BuildError> {
+    fn plan<T: Element>(
+        &self,
+        shape: &BuildSpec,
+        linking: Linking,
+        cuda: Option<usize>,
+    ) -> Result<MemoryPlan, BuildError> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
-        let plan = match self.may_round::<T>() {
-            true => {
+        let plan = match linking {
+            Linking::TryBytes => {
                 let plan = link_plan::<i8>(&shape.quantized(), cuda)?;
                 plan.part(MemorySpace::Host, "vectors as given", shape.vector_bytes::<T>() as u64)
             }
-            false => link_plan::<T>(shape, cuda)?,
+            Linking::Exact => link_plan::<T>(shape, cuda)?,
         };
         if candidates.is_empty() {
             return Ok(plan);
@@ -511,6 +517,22 @@ fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), Build
     Ok(plan.clone().without(SKETCHES).check(free)?)
 }
 
+/// What a build links.
+#[derive(Clone, Copy)]
+enum Linking {
+    /// The vectors themselves.
+    Exact,
+    /// Vectors rounded to bytes if a trial finds the same neighbors by them, else the vectors themselves.
+    TryBytes,
+}
+
+/// What a build links, the CUDA device to link it on, or `None` for the CPU, and the memory that the build takes.
+struct BuildPlan {
+    linking: Linking,
+    cuda: Option<BuildDevice>,
+    memory: MemoryPlan,
+}
+
 /// The second step of a build, on the CPU or on a CUDA device.
 #[derive(Clone, Copy)]
 struct LinkStage<'a> {
@@ -520,23 +542,25 @@ struct LinkStage<'a> {
 }
 
 impl LinkStage<'_> {
-    /// Checks that a checkpoint is of this build, before vectors are read. If the build `may_round` vectors, the
-    /// checkpoint may be of bytes or of the vectors themselves.
-    fn check_checkpoint<T: Element>(&self, shape: &BuildSpec, may_round: bool) -> Result<(), UpdateError> {
+    /// Checks that a checkpoint is of this build, before vectors are read.
+    fn check_checkpoint<T: Element>(&self, shape: &BuildSpec, linking: Linking) -> Result<(), UpdateError> {
         let Some(checkpoints) = self.checkpoints else { return Ok(()) };
         let BuildSpec { metric, dimension, params, .. } = shape;
-        let checked = match checkpoints.check::<T>(*metric, *dimension, params) {
-            Err(CheckpointError::Parameter { name: "element", .. }) if may_round => {
+        let checked = match (linking, checkpoints.check::<T>(*metric, *dimension, params)) {
+            (Linking::TryBytes, Err(CheckpointError::Parameter { name: "element", .. })) => {
                 checkpoints.check::<i8>(shape.quantized().metric, *dimension, params)
             }
-            checked => checked,
+            (_, checked) => checked,
         };
         Ok(checked?)
     }
 
-    /// Begins to compile kernels.
-    fn prepare<T: Element>(&self, shape: &BuildSpec) -> Option<impl Sized + use<T>> {
-        self.cuda.map(|cuda| cuda.prepare::<T>(shape))
+    /// Begins to compile kernels, while the caller keeps the result.
+    fn prepare<T: Element>(&self, shape: &BuildSpec, linking: Linking) -> Option<impl Sized + use<T>> {
+        self.cuda.map(|cuda| match linking {
+            Linking::TryBytes => cuda.prepare::<i8>(&shape.quantized()),
+            Linking::Exact => cuda.prepare::<T>(shape),
+        })
     }
 
     fn run<T: Element>(

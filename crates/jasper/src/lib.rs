@@ -77,6 +77,7 @@
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
 //! | [`graph`] | the graph itself, and graph files of other libraries |
+//! | `cuda` | CUDA devices: memory, streams, errors; with the feature `cuda` |
 //! | [`error`] | all errors and their causes |
 //! | [`mod@bench`] | synthetic sets, recall, profiles, runbooks |
 //!

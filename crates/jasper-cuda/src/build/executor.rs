@@ -188,7 +188,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.output(),
-            row_bytes: graph.args().shape.row_bytes(),
+            row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
             candidates_stride: candidates.max_candidates,
         };

@@ -6,11 +6,11 @@ use gpu_kernels::edges::{FindFreeRow, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::CopyRows;
 use gpu_kernels::search::Search;
-use jasper_core::{Element, padded_len};
+use jasper_core::Element;
 use jasper_vamana::BuildSpec;
 
 use crate::Context;
-use crate::graph::form;
+use crate::graph::{form, row_bytes};
 use crate::kernels::KernelId;
 use crate::search::config::default_config;
 
@@ -47,7 +47,7 @@ impl Drop for KernelPreload {
 /// The kernels that take long to compile or are launched first.
 fn kernels<T: Element>(shape: &BuildSpec, multiprocessors: u32) -> Vec<KernelId> {
     let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
-    let row_bytes = (padded_len::<T>(shape.dimension) * size_of::<T>()) as u32;
+    let row_bytes = row_bytes::<T>(shape.dimension);
     let search = |batch| {
         let warps = default_config(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps))

@@ -183,6 +183,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         padded_len::<T>(self.dimension)
     }
 
+    /// Bytes per row of vectors or queries, with padding.
+    pub(crate) fn row_bytes(&self) -> u32 {
+        row_bytes::<T>(self.dimension)
+    }
+
     /// Kernel arguments, valid for launches after the upload and before the drop.
     pub fn args(&self) -> GraphArgs {
         GraphArgs {
@@ -244,6 +249,11 @@ pub(crate) fn form<T: Element>(metric: Metric) -> DistanceForm {
         (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
         (Metric::Cosine, true) => DistanceForm::Cosine,
     }
+}
+
+/// Bytes per row of vectors, with padding.
+pub(crate) fn row_bytes<T: Element>(dimension: usize) -> u32 {
+    (padded_len::<T>(dimension) * size_of::<T>()) as u32
 }
 
 /// The words of a set of slots as a bitmap of `slots` bits.

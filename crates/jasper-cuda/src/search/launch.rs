@@ -136,7 +136,7 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
         let rerank = plan.rerank.map(|rerank| rerank.min(width) as u32);
-        let row_bytes = graph.args().shape.row_bytes();
+        let row_bytes = graph.row_bytes();
         let config = plan.params.config.unwrap_or_else(|| match rerank {
             Some(_) => default_quantized_config(queries, multiprocessors, row_bytes, width),
             None => default_config(queries, multiprocessors, row_bytes),
@@ -161,7 +161,7 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
         // No slot is visited twice: no visited cache.
         let config = SearchConfig {
             visited_capacity: 0,
-            ..default_config(queries, multiprocessors, graph.args().shape.row_bytes())
+            ..default_config(queries, multiprocessors, graph.row_bytes())
         };
         let scan = if plan.prefers_product(queries, matching.len()) {
             Scan::Product
@@ -384,7 +384,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
         });
         search_kernel(&input, beam_width, config).launch_config(&search).shared.max(quantized)
     };
-    let row_bytes = graph.args().shape.row_bytes();
+    let row_bytes = graph.row_bytes();
     let needed =
         shared(default_config(1, 1, row_bytes)).max(shared(default_config(usize::MAX, 1, row_bytes)));
     if needed <= available { Ok(()) } else { Err(ErrorKind::RowTooLong { row_bytes, needed, available }) }

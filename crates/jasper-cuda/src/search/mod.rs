@@ -17,7 +17,7 @@ pub(crate) mod launch;
 mod tests;
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use gpu_kernels::Buffer as _;
 use jasper_core::Element;
@@ -25,6 +25,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
 
+use crate::context::lock;
 use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{BatchSearch, PendingQuery};
 use config::{default_config, platform};
@@ -181,7 +182,7 @@ impl<T: Element> DeviceSearcher<T> {
         pool: &ThreadPool,
         tasks: Vec<PendingQuery<'_, T>>,
     ) -> Result<SearchReport, SearchError> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || lock(&self.idle);
         let add = || PinnedSearchContext::new(&self.context).map_err(SearchError::device);
         let mut contexts = idle().pop().unwrap_or_default();
         if contexts.is_empty() {
@@ -209,7 +210,7 @@ impl<T: Element> DeviceGraph<T> {
         context.warm_up(&search_kernel(
             &self.input(),
             beam_width as u32,
-            default_config(1, 1, self.args().shape.row_bytes()),
+            default_config(1, 1, self.row_bytes()),
         ))
     }
 }

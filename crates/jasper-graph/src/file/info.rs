@@ -12,7 +12,7 @@ use jasper_quant::Quantization;
 
 use super::small::KeyAt;
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, at, small};
+use super::{FileError, FileFault, at, small, tuned};
 use crate::{Graph, needs_norms};
 
 /// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
@@ -85,9 +85,6 @@ pub(super) struct Record {
     /// The key after the largest that was ever in the index.
     next_key: u64,
 }
-
-/// Bytes of a record of the section `tuned searches`.
-const TUNED_RECORD_BYTES: u64 = 128;
 
 impl IndexInfo {
     /// Reads the contents of `path`. Cost: a few pages, and the quantizer, as large as a few hundred to a few thousand
@@ -201,7 +198,7 @@ impl IndexInfo {
             Section::FurtherKeys | Section::DeletedKeys => (size_of::<KeyAt>() as u64, false),
             Section::Tombstones | Section::FreeSlots => (slots.div_ceil(32) * 4, true),
             Section::StartPoints => (4, false),
-            Section::TunedSearches => (TUNED_RECORD_BYTES, false),
+            Section::TunedSearches => (tuned::RECORD_BYTES as u64, false),
             Section::Quantizer => (1, false),
             Section::Codes => (ROW_ALIGN_BYTES as u64, false),
             Section::Unused => (1, false),

@@ -29,6 +29,7 @@
 //! | `save` | writing |
 //! | `append` | writing only the sections that a file lacks |
 //! | `checkpoint` | the edges of an unfinished bulk build |
+//! | `tuned` | searches that were measured to reach a recall |
 //! | `open`, `small` | reading and mapping, and the sections that both read |
 //! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
 //! | `check` | verifying checksums |
@@ -49,6 +50,7 @@ mod small;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tuned;
 
 pub(crate) use check::check_source;
 pub use check::{FileReport, SectionReport, check_file};
@@ -60,6 +62,7 @@ pub use info::IndexInfo;
 pub use save::SaveStats;
 pub(crate) use save::{save_to_memory, state, write_file};
 pub use table::{FORMAT_VERSION, Section};
+pub use tuned::{SearchConfig, TunedSearch};
 
 /// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals
 /// what a mapping needs.

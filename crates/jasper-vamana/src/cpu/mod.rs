@@ -53,13 +53,17 @@ pub enum PoolError {
     #[error("threads (0) must be at least 1; leave it out for one per CPU")]
     Zero,
     /// The operating system refused to start the threads.
-    #[error("{threads} threads could not be started; ask for fewer")]
+    #[error("{} could not be started; ask for fewer", requested(.threads))]
     Refused {
-        /// Threads that were requested.
-        threads: usize,
+        /// Threads that were requested; `None` for one per CPU.
+        threads: Option<usize>,
         /// The reason.
         source: rayon::ThreadPoolBuildError,
     },
+}
+
+fn requested(threads: &Option<usize>) -> String {
+    threads.map_or_else(|| "one thread per CPU".to_owned(), |threads| format!("{threads} threads"))
 }
 
 /// Vertices per task of the thread pool.
@@ -80,10 +84,9 @@ impl CpuExecutor {
         if threads == Some(0) {
             return Err(PoolError::Zero);
         }
-        // For rayon, 0 means one per CPU.
-        let threads = threads.unwrap_or(0);
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
+            // 0 is one per CPU for rayon.
+            .num_threads(threads.unwrap_or(0))
             .thread_name(|i| format!("jasper-{i}"))
             .build()
             .map_err(|source| PoolError::Refused { threads, source })?;

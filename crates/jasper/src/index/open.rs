@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn, no_progress};
-use jasper_graph::{FileError, FileFault, Graph};
-use jasper_vamana::{CpuExecutor, TunedSearch};
+use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
+use jasper_vamana::CpuExecutor;
 
 use crate::Index;
 

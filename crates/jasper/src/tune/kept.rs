@@ -1,7 +1,8 @@
 //! The tuned searches stored with an index.
 
 use jasper_core::Element;
-use jasper_vamana::{SearchConfig, SearchParams, TunedSearch};
+use jasper_graph::TunedSearch;
+use jasper_vamana::{SearchConfig, SearchParams};
 
 use super::Goal;
 use crate::{Device, Index};

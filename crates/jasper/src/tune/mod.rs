@@ -26,8 +26,8 @@ mod width;
 
 use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress};
 use jasper_data::GroundTruth;
+pub use jasper_graph::{SearchConfig, TunedSearch};
 use jasper_vamana::SearchError;
-pub use jasper_vamana::{SearchConfig, TunedSearch};
 
 use crate::{DeviceError, Index};
 use error::TuneError;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
-use jasper_vamana::{Matches, SearchConfig, SearchParams, TunedSearch};
+use jasper_graph::TunedSearch;
+use jasper_vamana::{Matches, SearchConfig, SearchParams};
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;

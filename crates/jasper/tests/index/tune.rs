@@ -9,8 +9,8 @@ use crate::common::SearchHits;
 use jasper::graph::Graph;
 use jasper::tune::TunedSearch;
 use jasper::{
-    Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, Stage,
-    bench::synthetic::Clusters, no_progress,
+    AnyIndex, AnyMatrixView, Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError,
+    SearchParams, Stage, bench::synthetic::Clusters, no_progress,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
@@ -177,4 +177,28 @@ fn what_cannot_be_tuned_is_told() {
         .unwrap();
     let error = few.tune(Goal { k: 1, recall: 0.9 }, sampled(100)).unwrap_err();
     assert!(matches!(error, TuneError::Queries(1)), "{error}");
+}
+
+#[test]
+fn an_index_of_any_element_is_tuned_as_its_own() {
+    let index: AnyIndex = index::<u8>(1000, Metric::L2).into();
+    let goal = Goal { k: 10, recall: 0.9 };
+    let report = index.tune(goal, TuneQueries::Sampled { count: 30, seed: 1 }).unwrap();
+    assert_eq!(report.searches, index.tuned_searches());
+    let queries = AnyMatrixView::from(MatrixView::new(&[0.0_f32; DIMENSION], DIMENSION).unwrap());
+    let (_, truth) = asked::<u8>(Metric::L2, 500, 10);
+    assert!(index.tune(goal, TuneQueries::Given { queries, truth: &truth }).is_err());
+}
+
+/// A batch costs the same whoever owns the arrays.
+#[test]
+fn results_have_a_report_of_what_they_took() {
+    let index = index::<f32>(1000, Metric::L2);
+    let queries: Vec<f32> = Clusters::new(DIMENSION, 5).rows(20, 1);
+    let (queries, params) = (MatrixView::new(&queries, DIMENSION).unwrap(), SearchParams::new(5));
+    let (mut keys, mut distances) = ([0; 100], [0.0; 100]);
+    let expected = index.search_batch_into(queries, params, &mut keys, &mut distances).unwrap();
+    let matches = index.search_batch(queries, params).unwrap();
+    assert!(expected.cost.hops > 0 && *matches.report() == expected);
+    assert_eq!(matches.keys(), keys);
 }

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 
 use jasper_core::Element;
-use jasper_graph::{FileFault, Graph, Section};
+
+use super::{FileFault, Section};
+use crate::Graph;
 
 /// A search that was measured to reach a recall on a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +45,7 @@ pub struct SearchConfig {
 }
 
 /// Bytes of a search in a file: a device name, three f64, seven u32, and zeros.
-const RECORD_BYTES: usize = 128;
+pub(super) const RECORD_BYTES: usize = 128;
 const DEVICE_BYTES: usize = 64;
 
 impl TunedSearch {
