@@ -44,29 +44,32 @@ const MIN_PART: usize = 256;
 /// Nanoseconds per byte that a kernel reads over PCIe.
 const HOST_NS_PER_BYTE: f64 = 0.02;
 
-/// What searches cost on a device with vectors in `storage`, on an H200 with 132 multiprocessors. Measured: hops of one
-/// query, bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), distances of scans by one warp per query, and
-/// products (docs/src/benchmarks.md). Estimated: what does not depend on the size, and distances of scans in parts.
+/// Nanoseconds per byte that a scan of many queries reads: they read the same vectors, mostly from caches.
+const CACHE_NS_PER_BYTE: f64 = 1.0 / 9000.0;
+
+/// What searches cost on a device with vectors in `storage`, measured on an H200 with 132 multiprocessors: hops of one
+/// query, the bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), and filtered searches
+/// (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
 pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> Platform {
     let device_ns_per_byte = 1.0 / 4500.0;
-    let ns_per_byte = match storage {
-        MemorySpace::Device => device_ns_per_byte,
-        MemorySpace::Host => HOST_NS_PER_BYTE,
+    let (ns_per_byte, scan_ns_per_byte) = match storage {
+        MemorySpace::Device => (device_ns_per_byte, CACHE_NS_PER_BYTE),
+        MemorySpace::Host => (HOST_NS_PER_BYTE, HOST_NS_PER_BYTE),
     };
     Platform {
         max_beam_width: MAX_BEAM_WIDTH as usize,
         hop_ns: 2000.0,
         // If vectors are on the host, beam searches read codes, which are on the device.
         beam_distance: DistanceCost { ns: 0.02, ns_per_byte: device_ns_per_byte },
-        scan_distance: DistanceCost { ns: 0.37, ns_per_byte },
-        few_scan_distance: DistanceCost { ns: 0.1, ns_per_byte },
+        scan_distance: DistanceCost { ns: 0.02, ns_per_byte: scan_ns_per_byte },
+        few_scan_distance: DistanceCost { ns: 0.3, ns_per_byte },
         few_queries: (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize,
         scan_ns: 10_000.0,
         // The host calls a predicate for every key once, whatever the strategy.
         filter_call_ns: 0.0,
         product: Some(ProductCost {
             max_k: MAX_K,
-            ns: 30_000.0,
+            ns: 200_000.0,
             tile: 128,
             least_tiles: 2 * multiprocessors as usize,
             float_ns: 9e-5,

@@ -215,7 +215,7 @@ fn strategies_of_a_large_device_depend_on_the_batch() {
     let filter = KeyFilter::from_iter(0..300);
     let params = SearchParams::new(10).beam_width(20).filter(&filter);
     let plan = |queries| SearchPlan::new(&graph, params, queries, device).unwrap();
-    for (queries, is_product) in [(1, false), (10_000, true)] {
+    for (queries, is_product) in [(1, false), (1000, false), (100_000, true)] {
         assert_eq!(plan(queries).strategy, Strategy::Scan);
         assert_eq!(plan(queries).prefers_product(queries, 300), is_product, "{queries} queries");
     }
@@ -226,5 +226,5 @@ fn strategies_of_a_large_device_depend_on_the_batch() {
     // Rows that come over PCIe are gathered once for all queries.
     let host = platform(132, MemorySpace::Host);
     let params = SearchParams::new(10).filter(&filter);
-    assert!(SearchPlan::new(&graph, params, 200, host).unwrap().prefers_product(200, 300));
+    assert!(SearchPlan::new(&graph, params, 1000, host).unwrap().prefers_product(1000, 300));
 }
