@@ -189,7 +189,7 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
-    /// always linked as they are. The setting is not saved: see [`OpenOptions::exact_linking`](crate::OpenOptions).
+    /// always linked as they are. The setting is not saved: see [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};

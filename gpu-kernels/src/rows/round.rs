@@ -49,6 +49,7 @@ impl ToF32 for F16 {
 /// # Safety
 /// As the fields of the arguments say.
 #[inline(always)]
+#[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
 unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
     let row = row_of_warp();
     if row >= args.rows as usize {

@@ -46,7 +46,7 @@ pub struct Index<T: Element> {
     /// Where vectors are stored on a CUDA device. `None` stores them where they fit.
     storage: Mutex<Option<MemorySpace>>,
     /// Whether changes on a CUDA device never link vectors rounded to bytes.
-    exact_linking: bool,
+    pub(crate) exact_linking: bool,
 }
 
 impl<T: Element> Index<T> {

@@ -51,6 +51,8 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         let error = builder.empty::<f32>(3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");
     }
+    // It holds for later inserts.
+    builder.exact_linking().empty::<f32>(3).unwrap();
 }
 
 #[test]
