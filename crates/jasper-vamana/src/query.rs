@@ -165,7 +165,7 @@ pub enum SearchError {
         max_beam_width: usize,
     },
     /// A launch parameter is out of range.
-    #[error("{name} ({value}) of the config must be {bound}")]
+    #[error("{name} ({value}) of the search configuration must be {bound}")]
     Launch {
         /// Name of the parameter.
         name: &'static str,

@@ -575,13 +575,22 @@ fn what_cannot_be_searched_for_is_refused() {
     assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
     for (launch, message) in [
-        (SearchConfig { warps: 0, ..ALONE }, "warps (0) of the launch must be 1, or at least 8"),
-        (SearchConfig { warps: 7, ..ALONE }, "warps (7) of the launch must be 1, or at least 8"),
-        (SearchConfig { expansions: 0, ..ALONE }, "expansions (0) of the launch must be between 1 and 8"),
+        (
+            SearchConfig { warps: 0, ..ALONE },
+            "warps (0) of the search configuration must be 1, or at least 8",
+        ),
+        (
+            SearchConfig { warps: 7, ..ALONE },
+            "warps (7) of the search configuration must be 1, or at least 8",
+        ),
+        (
+            SearchConfig { expansions: 0, ..ALONE },
+            "expansions (0) of the search configuration must be between 1 and 8",
+        ),
         (SearchConfig { expansions: 9, ..ALONE }, "expansions (9)"),
         (
             SearchConfig { visited_capacity: 48, ..ALONE },
-            "visited_capacity (48) of the launch must be 0, or a power of two",
+            "visited_capacity (48) of the search configuration must be 0, or a power of two",
         ),
         (SearchConfig { visited_capacity: 1 << 16, ..ALONE }, "visited_capacity (65536)"),
     ] {
