@@ -261,7 +261,7 @@ impl<T: Element> MirroredGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam) and [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): the beam is wider, or rows
+    /// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam)(crate::ErrorKind::BuildParam) and [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong)(crate::ErrorKind::RowTooLong): the beam is wider, or rows
     /// are longer, than kernels are made for.
     pub fn check_updates(&self) -> crate::Result<()> {
         let (params, context) = (self.host.params(), self.stream().context());
