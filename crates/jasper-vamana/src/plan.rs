@@ -197,9 +197,9 @@ fn choose<T: Element>(
     Strategy::Beam((wide as usize).min(vertices).min(platform.max_beam_width))
 }
 
-/// How many of the vertices that a search finds should be allowed, if a `share` of all is: the beam width, and so many
-/// more than `k` that nearly every query has `k`. Their number varies like that of successes in independent trials, and
-/// a query that is left short needs a scan.
+/// The number of allowed vertices that a search should find where a `share` of all is allowed: at least the beam width,
+/// and more than `k` by a margin with which nearly every query has `k` results. Their number varies like that of
+/// successes in independent trials, and a query with fewer needs a scan.
 fn enough(params: SearchParams<'_>, share: f64) -> f64 {
     let k = params.k as f64;
     let deviation = (k * (1.0 - share)).sqrt();

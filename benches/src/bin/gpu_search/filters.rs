@@ -34,7 +34,7 @@ const QUERIES: usize = 10_000;
 /// Which keys a filter allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Every so many.
+    /// Keys at equal intervals.
     Every,
     /// Those nearest to the first query.
     Near,
