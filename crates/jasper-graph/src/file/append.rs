@@ -111,7 +111,7 @@ pub(super) fn append<T: Element>(
     }
     let meter = Meter::new(Stage::Saving, graph.slots(), added_bytes);
     let new = append_sections(graph, file, kept, meter, progress).inspect_err(|_| {
-        // If this fails too, readers ignore what is left.
+        // If this fails too, readers ignore the bytes after the last section.
         let _ = file.truncate(end);
     })?;
     write_header(file, &new)?;
