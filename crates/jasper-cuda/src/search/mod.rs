@@ -88,7 +88,11 @@ impl<T: Element> DeviceSearcher<T> {
         &self.context
     }
 
-    pub(crate) fn plan<'a>(
+    /// How a search for `queries` queries is executed on this device.
+    ///
+    /// # Errors
+    /// Those of [`SearchPlan::new`].
+    pub fn plan<'a>(
         &self,
         graph: GraphView<'a, T>,
         params: SearchParams<'a>,

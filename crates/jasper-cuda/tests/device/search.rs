@@ -92,13 +92,13 @@ impl<T: Element> Both<T> {
         self.contexts.search_one(self.view(), self.cpu.pool(), query, params).unwrap()
     }
 
-    /// The device's results, compared with those of the CPU: equal where sums are exact, else nearly equal.
+    /// The device's results, compared with those of the CPU for the same plan: equal where sums are exact, else nearly
+    /// equal.
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let view = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
-        self.cpu
-            .search_batch(self.host(), &view.rows().collect::<Vec<_>>(), params, expected.as_mut())
-            .unwrap();
+        let plan = self.contexts.plan(self.view(), params, view.len()).unwrap();
+        self.cpu.search_planned(&plan, &view.rows().collect::<Vec<_>>(), expected.as_mut()).unwrap();
         let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();

@@ -29,21 +29,34 @@ impl CpuExecutor {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let plan = SearchPlan::new(graph, params, queries.len(), Platform::CPU)?;
+        self.search_planned(&SearchPlan::new(graph, params, queries.len(), Platform::CPU)?, queries, matches)
+    }
+
+    /// Searches for each of `queries` by a plan, which may be one for a device: its results can then be compared with
+    /// those of the CPU.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
+    pub fn search_planned<T: Element>(
+        &self,
+        plan: &SearchPlan<'_, T>,
+        queries: &[&[T]],
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
         plan.check_size(queries.len(), &matches)?;
-        let expected = graph.dimension();
+        let expected = plan.graph.dimension();
         if let Some((row, query)) = queries.iter().enumerate().find(|(_, query)| query.len() != expected) {
             return Err(VectorError::Dimension { row, given: query.len(), expected }.into());
         }
         let order = order_by_nearness(self.pool(), queries);
-        let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(params.k).map(Some).collect();
+        let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(plan.params.k).map(Some).collect();
         let mut tasks: Vec<Query<'_, T>> = order
             .into_iter()
             .map(|row| row as usize)
             .filter_map(|row| Some(Query { row, vector: queries[row], out: outputs[row].take()? }))
             .collect();
         if let [query] = &mut tasks[..] {
-            return self.with_scratch(|scratch| scratch.search_task(&plan, std::slice::from_mut(query)));
+            return self.with_scratch(|scratch| scratch.search_task(plan, std::slice::from_mut(query)));
         }
         let task_len = tasks
             .len()
@@ -53,7 +66,7 @@ impl CpuExecutor {
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
             tasks
                 .par_chunks_mut(task_len)
-                .map(|queries| self.with_scratch(|scratch| scratch.search_task(&plan, queries)))
+                .map(|queries| self.with_scratch(|scratch| scratch.search_task(plan, queries)))
                 .collect()
         });
         let mut sum = SearchReport::default();
