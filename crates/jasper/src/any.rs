@@ -311,6 +311,7 @@ forward! {
     fn contains(key: Key) -> bool;
     fn keys() -> Vec<Key>;
     fn device() -> Device;
+    fn max_beam_width() -> usize;
     fn device_name() -> String;
     fn device_bytes() -> u64;
 }

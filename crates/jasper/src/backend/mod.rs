@@ -25,7 +25,7 @@ pub(crate) use cuda::CudaBackend;
 pub(crate) use cuda::{BuildDevice, Upload, check_device, plan_build, plan_graph};
 pub(crate) use host::HostBackend;
 
-/// The graph of an index, and the operations that search and change it. SearchBatcher of methods that change it hold the
+/// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].

@@ -298,6 +298,11 @@ impl<T: Element> Index<T> {
         })
     }
 
+    /// The largest beam width of searches: 1024 on a CUDA device, `usize::MAX` on the CPU.
+    pub fn max_beam_width(&self) -> usize {
+        self.backend.max_beam_width()
+    }
+
     /// Where the index is: [`Device::Cpu`] or [`Device::Cuda`].
     pub fn device(&self) -> Device {
         self.backend.device()
