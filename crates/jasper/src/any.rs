@@ -20,8 +20,8 @@ use crate::error::{AutoQuantizeError, CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    BuildError, Device, DeviceError, Index, IndexBuilder, IndexStats, MoveError, OpenOptions, SearchFuture,
-    UpdateError,
+    BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenOptions,
+    SearchFuture, UpdateError,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -298,7 +298,6 @@ forward! {
 }
 
 forward! {
-    fn set_vector_storage(storage: MemorySpace) -> ();
     fn memory_plan_on_device(storage: MemorySpace) -> Option<MemoryPlan>;
     fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
     fn tuned_searches() -> Vec<TunedSearch>;
@@ -423,7 +422,15 @@ impl AnyIndex {
     /// # Errors
     /// Returns [`MoveError`].
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
-        any!(AnyIndex(self), index => index.to_device(device).map(Into::into).map_err(|error| error.map(Into::into)))
+        self.to_device_with(device, DeviceOptions::new())
+    }
+
+    /// See [`Index::to_device_with`].
+    ///
+    /// # Errors
+    /// Returns [`MoveError`].
+    pub fn to_device_with(self, device: Device, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
+        any!(AnyIndex(self), index => index.to_device_with(device, options).map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
     /// See [`Index::to_host`].

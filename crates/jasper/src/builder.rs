@@ -179,9 +179,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Links the float vectors themselves, in this build and in later changes of the index.
+    /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
     ///
-    /// Without this, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
+    /// If not, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
     /// sample of them with the exact ones, and links the rounded vectors if at least 85% of these are found. Typically they
     /// are not where neighbors differ by less than about 1% of the coordinates' range. Linking rounded vectors reads a
     /// quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says which were linked.
@@ -189,7 +189,8 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
-    /// always linked as they are. The setting is not saved: see [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
+    /// always linked as they are. The setting is not saved: see
+    /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -197,11 +198,11 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
     /// assert!(builder.build_with_report(&vectors)?.1.quantized_linking);
-    /// assert!(!builder.exact_linking().build_with_report(&vectors)?.1.quantized_linking);
+    /// assert!(!builder.exact_linking(true).build_with_report(&vectors)?.1.quantized_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn exact_linking(mut self) -> Self {
-        self.exact_linking = true;
+    pub fn exact_linking(mut self, exact_linking: bool) -> Self {
+        self.exact_linking = exact_linking;
         self
     }
 
@@ -269,8 +270,8 @@ impl<'a> IndexBuilder<'a> {
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
     /// build, byte for byte, if distances are exact integers or the device is the same.
     ///
-    /// The file takes up to 4 bytes per edge. [`Checkpoints::remove`] removes it, which is best done after the index is
-    /// saved.
+    /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which is
+    /// best done after the index is saved.
     ///
     /// ```
     /// # use std::{ops::ControlFlow, time::Duration};

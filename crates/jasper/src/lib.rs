@@ -119,7 +119,7 @@ pub mod tune;
 pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use builder::IndexBuilder;
 pub use callers::SearchFuture;
-pub use device::Device;
+pub use device::{Device, DeviceOptions};
 pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};
 pub use stats::IndexStats;
@@ -178,7 +178,7 @@ pub mod error {
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
 pub mod file {
     pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
-    pub use jasper_vamana::Checkpoints;
+    pub use jasper_vamana::remove_checkpoint;
 }
 
 /// Memory plans: what a build or an index needs, by part.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jasper::file::Checkpoints;
+use jasper::file::remove_checkpoint;
 use jasper::memory::{MemoryPlan, MemorySpace};
 use jasper::{Device, IndexBuilder, Key, Progress, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
@@ -121,8 +121,7 @@ impl Args {
         let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
         let save_seconds = start.elapsed().as_secs_f64();
         if self.checkpoint.is_some() {
-            let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
-            removed.with_context(|| {
+            remove_checkpoint(&checkpoint).with_context(|| {
                 format!("{}: cannot remove the obsolete checkpoint", checkpoint.display())
             })?;
         }

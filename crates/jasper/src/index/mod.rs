@@ -16,7 +16,7 @@ use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
 use crate::callers::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
-use crate::{Device, DeviceError, IndexStats, MoveError};
+use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError};
 pub use open::OpenOptions;
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
@@ -43,8 +43,6 @@ pub struct Index<T: Element> {
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
-    /// Where vectors are stored on a CUDA device. `None` stores them where they fit.
-    storage: Mutex<Option<MemorySpace>>,
     /// Whether changes on a CUDA device never link vectors rounded to bytes.
     pub(crate) exact_linking: bool,
 }
@@ -73,19 +71,18 @@ impl<T: Element> Index<T> {
             backend,
             executor,
             writer: Mutex::default(),
-            storage: Mutex::default(),
             exact_linking,
         }
     }
 
     /// The index with its graph on another backend.
     fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
-        let Self { backend, callers, executor, writer, storage, exact_linking } = self;
+        let Self { backend, callers, executor, writer, exact_linking } = self;
         // Waits for submitted searches, which hold the backend.
         drop(callers);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
         let callers = SearchBatcher::new(Arc::clone(&backend));
-        Self { callers, backend, executor, writer, storage, exact_linking }
+        Self { callers, backend, executor, writer, exact_linking }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
@@ -125,6 +122,15 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
+        self.to_device_with(device, DeviceOptions::new())
+    }
+
+    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is already
+    /// on the device stays as it is.
+    ///
+    /// # Errors
+    /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
+    pub fn to_device_with(self, device: Device, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
         }
@@ -132,8 +138,8 @@ impl<T: Element> Index<T> {
             return Err(MoveError::new(self, error));
         }
         let index = self.to_host()?;
-        let storage = *index.storage.lock().unwrap_or_else(PoisonError::into_inner);
         let uploaded = index.backend.read(|graph| {
+            let storage = options.vector_storage;
             let upload = |ordinal| Upload::new(graph, &index.executor, ordinal, storage).map(Some);
             match device {
                 Device::Cpu => Ok(None),
@@ -165,31 +171,6 @@ impl<T: Element> Index<T> {
             return Err(MoveError::new(self, error));
         }
         Ok(self.moved(|graph, executor| Arc::new(HostBackend::new(graph, executor))))
-    }
-
-    /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in
-    /// pinned host memory, which kernels read over PCIe. By default, they are stored on the device if all of the index
-    /// fits there, else on the host if the index is [quantized](Self::quantize). The setting is not saved.
-    ///
-    /// Host storage is meant for quantized indexes, whose searches read only the reranked vectors over PCIe. Exact
-    /// searches, inserts and consolidation read all their vectors over PCIe, at a fraction of the speed. An index that
-    /// is already on a device keeps its storage until it moves there again.
-    ///
-    /// ```
-    /// use jasper::bench::synthetic::Clusters;
-    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, MemorySpace, Quantization, SearchParams};
-    ///
-    /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
-    /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
-    /// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
-    /// index.set_vector_storage(MemorySpace::Host);
-    /// let index = index.to_device(Device::Auto)?;
-    /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
-    /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn set_vector_storage(&self, storage: MemorySpace) {
-        *self.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
     }
 
     /// The memory that the index would take on a CUDA device and on the host, with its vectors in `storage`. The device

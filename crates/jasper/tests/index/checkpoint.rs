@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
+use jasper::file::remove_checkpoint;
 use jasper::{
     BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters,
 };
@@ -99,7 +100,7 @@ fn a_checkpoint_of_another_build_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
     let ours = rows::<f32>(2);
-    let exact = |metric| builder(metric).exact_linking();
+    let exact = |metric| builder(metric).exact_linking(true);
     stopped(exact(Metric::L2), &ours, &path, 500, Duration::MAX);
     let message = refusal(exact(Metric::L2).max_degree(12), &ours, &path);
     let remedy = "not 12; build with 10, or remove the file to build from the start";
@@ -172,10 +173,9 @@ fn what_a_kill_left_of_a_checkpoint_is_overwritten_and_removed() {
     stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
-    let checkpoints = jasper::file::Checkpoints::new(&path, Duration::MAX);
-    checkpoints.remove().unwrap();
+    remove_checkpoint(&path).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    checkpoints.remove().unwrap();
+    remove_checkpoint(&path).unwrap();
 }
 
 #[test]

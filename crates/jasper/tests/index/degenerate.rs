@@ -52,7 +52,7 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");
     }
     // It holds for later inserts.
-    builder.exact_linking().empty::<f32>(3).unwrap();
+    builder.exact_linking(true).empty::<f32>(3).unwrap();
 }
 
 #[test]

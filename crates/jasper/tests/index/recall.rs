@@ -212,7 +212,7 @@ fn links_by_bytes_find_as_much() {
         let [rows, queries] = [(9000, 0), (300, 1)].map(|(count, seed)| -> Vec<f32> {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
-        let exact = builder(metric).exact_linking().build(&view(&rows, DIMENSION)).unwrap();
+        let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
         let by_bytes = builder(metric).build_with_report(&view(&rows, DIMENSION));
         let (by_bytes, report) = by_bytes.unwrap();
         assert!(report.quantized_linking);
@@ -238,7 +238,7 @@ fn inner_products_of_uneven_lengths_are_found() {
     let rows = uneven(&set.rows::<f32>(9000, 0), length);
     let queries: Vec<f32> = set.rows(300, 1);
     let by_bytes = builder(Metric::InnerProduct);
-    for builder in [by_bytes, by_bytes.exact_linking()] {
+    for builder in [by_bytes, by_bytes.exact_linking(true)] {
         let index = builder.build(&view(&rows, DIMENSION)).unwrap();
         let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
         println!("uneven lengths: {found:.4}");
