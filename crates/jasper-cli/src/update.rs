@@ -90,7 +90,7 @@ impl UpdateArgs {
         let seconds = start.elapsed().as_secs_f64();
         let index = index.to_host()?;
         let start = Instant::now();
-        let saved = index.save_with_progress(&output, &mut terminal.progress())?;
+        let saved = index.with_progress(&mut terminal.progress()).save(&output)?;
         let updated = Updated {
             vectors: index.len(),
             deleted: index.stats().deleted_keys,

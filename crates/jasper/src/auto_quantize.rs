@@ -16,7 +16,7 @@ use jasper_vamana::{Distances, SearchReport};
 
 use crate::error::TuneError;
 use crate::tune::{HeldOut, least_width};
-use crate::{DeviceError, Index, UpdateError};
+use crate::{DeviceError, Index, UpdateError, WithProgress};
 
 /// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
@@ -136,31 +136,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
     pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
-        self.auto_quantize_with_progress(&mut no_progress)
-    }
-
-    /// Quantizes as [`Self::auto_quantize`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`AutoQuantizeError`].
-    pub fn auto_quantize_with_progress(
-        &self,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, AutoQuantizeError> {
-        let _writer = self.lock_writer();
-        self.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
-        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
-        let before = self.backend.read(quantizer);
-        let tried = self.try_candidates(progress);
-        if !before.zip(self.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now)) {
-            self.backend.change(|graph| graph.clear_codes())?;
-        }
-        let (recall, exact_bytes_per_query, tried) = tried?;
-        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
-        let (chosen, _) =
-            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(AutoQuantizeError::Unreached { recall })?;
-        self.quantize_locked(chosen, progress)?;
-        Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
+        self.with_progress(&mut no_progress).auto_quantize()
     }
 
     /// Returns the recall to reach, the bytes per query of exact searches, and the result of each candidate.
@@ -230,6 +206,31 @@ impl<T: Element> Index<T> {
         let edges = self.params().max_degree() * size_of::<u32>();
         let visited = (report.cost.distances - report.reranked) * visited as u64;
         (report.cost.hops * edges as u64 + visited + report.reranked * reranked as u64) as f64
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::auto_quantize`].
+    ///
+    /// # Errors
+    /// Returns [`AutoQuantizeError`].
+    pub fn auto_quantize(self) -> Result<QuantizeReport, AutoQuantizeError> {
+        let Self { inner: index, progress } = self;
+        let _writer = index.lock_writer();
+        index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
+        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
+        let before = index.backend.read(quantizer);
+        let tried = index.try_candidates(progress);
+        if !before.zip(index.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now))
+        {
+            index.backend.change(|graph| graph.clear_codes())?;
+        }
+        let (recall, exact_bytes_per_query, tried) = tried?;
+        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
+        let (chosen, _) =
+            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(AutoQuantizeError::Unreached { recall })?;
+        index.quantize_locked(chosen, progress)?;
+        Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
     }
 }
 

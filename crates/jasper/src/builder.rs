@@ -193,12 +193,12 @@ impl<'a> IndexBuilder<'a> {
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters, no_progress};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(builder.build_with_report(&vectors)?.1.quantized_linking);
-    /// assert!(!builder.exact_linking(true).build_with_report(&vectors)?.1.quantized_linking);
+    /// assert!(builder.build_with_report(&vectors, &mut no_progress)?.1.quantized_linking);
+    /// assert!(!builder.exact_linking(true).build_with_report(&vectors, &mut no_progress)?.1.quantized_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
@@ -281,7 +281,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
-    /// let stopped = builder.build_with_progress(&vectors, &mut |progress| match progress.stage {
+    /// let stopped = builder.build_with_report(&vectors, &mut |progress| match progress.stage {
     ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
     ///     _ => ControlFlow::Continue(()),
     /// });
@@ -303,25 +303,15 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with_report(vectors).map(|(index, _)| index)
+        self.build_with_report(vectors, &mut no_progress).map(|(index, _)| index)
     }
 
-    /// [`Self::build`], also with a report of what it did.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn build_with_report<T: Element>(
-        self,
-        vectors: &dyn VectorSource<T>,
-    ) -> Result<(Index<T>, BuildReport), BuildError> {
-        self.build_with_progress(vectors, &mut no_progress)
-    }
-
-    /// [`Self::build_with_report`] with a progress callback.
+    /// Builds an index as [`Self::build`] does, and reports progress to a callback, which may cancel the build. Also
+    /// returns a report of what the build did.
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn build_with_progress<T: Element>(
+    pub fn build_with_report<T: Element>(
         self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
@@ -363,8 +353,8 @@ impl<'a> IndexBuilder<'a> {
         };
         let index = Index::new(graph, executor, self.exact_linking);
         match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.quantize_with_progress(quantization, progress)?,
-            Some(QuantizeStep::Auto) => drop(index.auto_quantize_with_progress(progress)?),
+            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize()?),
             None => {}
         }
         Ok((index, report))

@@ -73,7 +73,7 @@
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
 //! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
-//! | [`ProgressFn`], [`report`] | progress and cancellation of long calls; what they did |
+//! | [`WithProgress`], [`report`] | progress and cancellation of long calls; what they did |
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
 //! | [`graph`] | the graph itself, and graph files of other libraries |
@@ -85,10 +85,9 @@
 //! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
 //! module that the table gives or at its root.
 //!
-//! Building, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning have a
-//! variant `_with_progress`, with one more argument: a callback that receives progress reports and may cancel the call.
-//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] have no such
-//! variant.
+//! Opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report their progress
+//! to a callback, which may cancel them: see [`WithProgress`]. A build does so in [`IndexBuilder::build_with_report`].
+//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] do not.
 //!
 //! # Features
 //!
@@ -113,6 +112,7 @@ mod callers;
 mod check;
 mod device;
 mod index;
+mod progress;
 mod stats;
 pub mod tune;
 
@@ -122,6 +122,7 @@ pub use callers::SearchFuture;
 pub use device::{Device, DeviceOptions};
 pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};
+pub use progress::WithProgress;
 pub use stats::IndexStats;
 
 pub use jasper_core::{

@@ -110,14 +110,14 @@ impl Args {
             if is_interrupted() { ControlFlow::Break(()) } else { show(progress) }
         };
         let start = Instant::now();
-        let built = builder.build_any_with_progress((&vectors).into(), &mut progress);
+        let built = builder.build_any_with_report((&vectors).into(), &mut progress);
         let (index, report) = built.map_err(|error| stopped(error.into()))?;
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
             .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let saved = index.save_with_progress(&self.output, &mut progress);
+        let saved = index.with_progress(&mut progress).save(&self.output);
         let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
         let save_seconds = start.elapsed().as_secs_f64();
         if self.checkpoint.is_some() {

@@ -46,7 +46,7 @@ impl Args {
     /// Whether the graph is sound, and a report as JSON and as text.
     fn check_graph(&self, terminal: Terminal) -> Result<(bool, Value, String)> {
         let index = open_index(&self.index, OpenOptions::new(), terminal)?;
-        let report = index.check_with_progress(&mut terminal.progress())?;
+        let report = index.with_progress(&mut terminal.progress()).check()?;
         let graph = &report.structure;
         let [vertices, edges, keys, faults] =
             [graph.vertices, graph.edges, graph.keys, graph.faults].map(units::count);

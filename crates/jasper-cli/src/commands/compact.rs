@@ -20,7 +20,8 @@ pub struct Args {
 impl Args {
     /// Compacts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let compact = |index: &jasper::AnyIndex| Ok(index.compact_with_progress(&mut terminal.progress())?);
+        let compact =
+            |index: &jasper::AnyIndex| Ok(index.with_progress(&mut terminal.progress()).compact()?);
         let (report, updated) = self.update.update(terminal, compact)?;
         let [moved, freed] = [report.moved, report.freed].map(units::count);
         let text = format!("freed    {freed} slots, and moved {moved} vertices");

@@ -24,7 +24,7 @@ impl Args {
     /// Consolidates and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let consolidate =
-            |index: &jasper::AnyIndex| Ok(index.consolidate_with_progress(&mut terminal.progress())?);
+            |index: &jasper::AnyIndex| Ok(index.with_progress(&mut terminal.progress()).consolidate()?);
         let (report, updated) = self.update.linking(self.linking).update(terminal, consolidate)?;
         let [freed, reconnected] = [report.freed, report.reconnected].map(units::count);
         let text = format!("freed    {freed} slots, and reconnected {reconnected} vertices");

@@ -40,11 +40,11 @@ impl Args {
                 let (vectors, progress) = ((&file).into(), &mut terminal.progress());
                 let (first_key, report) = match &keys {
                     None => {
-                        let (first, report) = index.insert_auto_with_progress(vectors, progress)?;
+                        let (first, report) = index.with_progress(progress).insert_auto(vectors)?;
                         (Some(first), report)
                     }
-                    Some(keys) if self.upsert => (None, index.upsert_with_progress(vectors, keys, progress)?),
-                    Some(keys) => (None, index.insert_with_progress(vectors, keys, progress)?),
+                    Some(keys) if self.upsert => (None, index.with_progress(progress).upsert(vectors, keys)?),
+                    Some(keys) => (None, index.with_progress(progress).insert(vectors, keys)?),
                 };
                 Ok((file.len(), first_key, report))
             })?;

@@ -49,10 +49,10 @@ pub fn quantize(
 ) -> Result<(Value, String)> {
     let (mut progress, mut trial) = (terminal.progress(), None);
     match choice {
-        QuantizationChoice::Auto => trial = Some(index.auto_quantize_with_progress(&mut progress)?),
+        QuantizationChoice::Auto => trial = Some(index.with_progress(&mut progress).auto_quantize()?),
         QuantizationChoice::None => index.clear_codes()?,
         QuantizationChoice::Fixed(quantization) => {
-            index.quantize_with_progress(quantization, &mut progress)?;
+            index.with_progress(&mut progress).quantize(quantization)?;
         }
     }
     if drop_vectors {

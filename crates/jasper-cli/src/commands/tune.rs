@@ -76,10 +76,10 @@ impl Args {
         };
         let goal = Goal { k: self.k, recall: self.recall };
         let start = Instant::now();
-        let report = index.tune_with_progress(goal, queries, &mut terminal.progress())?;
+        let report = index.with_progress(&mut terminal.progress()).tune(goal, queries)?;
         let seconds = start.elapsed().as_secs_f64();
         let output = self.output.unwrap_or(self.index);
-        let saved = index.save_with_progress(&output, &mut terminal.progress())?;
+        let saved = index.with_progress(&mut terminal.progress()).save(&output)?;
         let (output, queries) = (output.display(), report.queries);
         let state = report.searches.first().map_or(0, |search| search.state);
         let tuned = Tuned::list(report.searches, state);

@@ -9,14 +9,14 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, no_progress};
+use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
 use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
 use crate::callers::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
-use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError};
+use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
 pub use open::OpenOptions;
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
@@ -32,8 +32,8 @@ pub use open::OpenOptions;
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
 /// or undoes a change leaves its copy unusable: later calls return the error.
 ///
-/// Methods with a variant `_with_progress` take a [callback](ProgressFn) that receives progress reports and may cancel
-/// the call: see the [crate page](crate).
+/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may cancel
+/// it.
 ///
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
@@ -95,23 +95,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`FileError`]; the old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
-        self.save_with_progress(path, &mut no_progress)
-    }
-
-    /// Saves the index as [`Self::save`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`FileError`].
-    pub fn save_with_progress(
-        &self,
-        path: impl AsRef<Path>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<SaveStats, FileError> {
-        let path = path.as_ref();
-        let _writer = self.lock_writer();
-        let read = self.backend.read_edges();
-        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
-        self.backend.read(|graph| graph.save(path, progress))
+        self.with_progress(&mut no_progress).save(path)
     }
 
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
@@ -187,15 +171,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`CheckError`] if the device failed.
     pub fn check(&self) -> Result<CheckReport, CheckError> {
-        self.check_with_progress(&mut no_progress)
-    }
-
-    /// Checks the index as [`Self::check`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`CheckError`] if the device failed, or the call was cancelled.
-    pub fn check_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
-        Ok(self.read_graph(|graph| CheckReport::new(graph, self.executor.pool(), progress))??)
+        self.with_progress(&mut no_progress).check()
     }
 
     /// Runs `read` on the graph: vectors, edges and keys. Searches continue meanwhile. Changes wait, so `read` must not
@@ -297,5 +273,29 @@ impl<T: Element> Index<T> {
     /// Bytes of device memory that the index takes; 0 on the CPU.
     pub fn device_bytes(&self) -> u64 {
         self.backend.device_bytes()
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::save`].
+    ///
+    /// # Errors
+    /// Returns [`FileError`].
+    pub fn save(self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
+        let Self { inner: index, progress } = self;
+        let path = path.as_ref();
+        let _writer = index.lock_writer();
+        let read = index.backend.read_edges();
+        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
+        index.backend.read(|graph| graph.save(path, progress))
+    }
+
+    /// See [`Index::check`].
+    ///
+    /// # Errors
+    /// Returns [`CheckError`].
+    pub fn check(self) -> Result<CheckReport, CheckError> {
+        let Self { inner: index, progress } = self;
+        Ok(index.read_graph(|graph| CheckReport::new(graph, index.executor.pool(), progress))??)
     }
 }

@@ -1,6 +1,9 @@
 //! Recall after a build and after changes, in every metric.
 
-use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
+use jasper::{
+    Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16,
+    no_progress,
+};
 
 use crate::common::SearchHits;
 
@@ -213,7 +216,7 @@ fn links_by_bytes_find_as_much() {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
         let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
-        let by_bytes = builder(metric).build_with_report(&view(&rows, DIMENSION));
+        let by_bytes = builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress);
         let (by_bytes, report) = by_bytes.unwrap();
         assert!(report.quantized_linking);
         for beam_width in [12, 24, 48] {

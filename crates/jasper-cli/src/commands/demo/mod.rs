@@ -131,7 +131,7 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
     let start = Instant::now();
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let (index, _) = builder.build_with_progress(&entries.view(), &mut terminal.progress())?;
+    let (index, _) = builder.build_with_report(&entries.view(), &mut terminal.progress())?;
     let seconds = start.elapsed().as_secs_f64();
     let stats = index.stats();
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
@@ -227,7 +227,7 @@ fn change(state: &mut State, held_out: &Entries, threads: Option<usize>, termina
         &|state| {
             let saved = state.index.save(&path)?;
             state.index =
-                OpenOptions::new().threads(threads).open_with_progress(&path, &mut terminal.progress())?;
+                OpenOptions::new().threads(threads).with_progress(&mut terminal.progress()).open(&path)?;
             Ok(format!("save {} and reopen", units::bytes(saved.bytes)))
         },
     ];

@@ -116,7 +116,7 @@ impl Args {
             rebuilt_recall = report::recall(&rebuild.search);
         }
         if let Some(path) = &self.output {
-            let saved = index.save_with_progress(path, &mut terminal.progress())?;
+            let saved = index.with_progress(&mut terminal.progress()).save(path)?;
             terminal.say(format_args!("saved    {}, {}", path.display(), units::bytes(saved.bytes)))?;
         }
         let Some(path) = &self.plot else { return Ok(()) };
