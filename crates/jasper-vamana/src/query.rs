@@ -14,7 +14,7 @@ use crate::{Filter, SearchConfig, SearchCost};
 /// assert_eq!((params.k, params.beam_width), (10, Some(100)));
 /// assert_eq!(SearchParams::new(50).effective_beam_width(), 100);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
@@ -88,6 +88,12 @@ impl<'a> SearchParams<'a> {
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
         self.filter = Some(filter.into());
         self
+    }
+
+    /// The parameters without their filter, and the filter.
+    pub fn split_filter(self) -> (SearchParams<'static>, Option<Filter<'a>>) {
+        let Self { k, beam_width, filter, distances, config } = self;
+        (SearchParams { k, beam_width, filter: None, distances, config }, filter)
     }
 
     /// Sets the distances used for traversal.

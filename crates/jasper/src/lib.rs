@@ -106,9 +106,9 @@
 mod any;
 mod auto_quantize;
 mod backend;
+mod batcher;
 pub mod bench;
 mod builder;
-mod callers;
 mod check;
 mod device;
 mod index;
@@ -117,8 +117,8 @@ mod stats;
 pub mod tune;
 
 pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
+pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
-pub use callers::SearchFuture;
 pub use device::{Device, DeviceOptions};
 pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};

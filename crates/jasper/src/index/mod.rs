@@ -14,7 +14,7 @@ use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
 use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
-use crate::callers::SearchBatcher;
+use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
 pub use open::OpenOptions;
@@ -39,7 +39,7 @@ pub use open::OpenOptions;
 #[derive(Debug)]
 pub struct Index<T: Element> {
     pub(crate) backend: Arc<dyn Backend<T>>,
-    callers: SearchBatcher<T>,
+    batcher: SearchBatcher<T>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
@@ -67,7 +67,7 @@ impl<T: Element> Index<T> {
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
         Self {
-            callers: SearchBatcher::new(Arc::clone(&backend) as _),
+            batcher: SearchBatcher::new(Arc::clone(&backend) as _),
             backend,
             executor,
             writer: Mutex::default(),
@@ -77,12 +77,12 @@ impl<T: Element> Index<T> {
 
     /// The index with its graph on another backend.
     fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
-        let Self { backend, callers, executor, writer, exact_linking } = self;
+        let Self { backend, batcher, executor, writer, exact_linking } = self;
         // Waits for submitted searches, which hold the backend.
-        drop(callers);
+        drop(batcher);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
-        let callers = SearchBatcher::new(Arc::clone(&backend));
-        Self { callers, backend, executor, writer, exact_linking }
+        let batcher = SearchBatcher::new(Arc::clone(&backend));
+        Self { batcher, backend, executor, writer, exact_linking }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
