@@ -15,7 +15,7 @@ use jasper_vamana::{
     SearchError, SearchParams, SearchReport,
 };
 
-use crate::bench::{DevicePeaks, Profile};
+use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{AutoQuantizeError, CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
@@ -275,8 +275,6 @@ forward! {
     fn search_batch_into(
         [queries: AnyMatrixView] params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
     ) -> Result<SearchReport, SearchError>;
-    fn profile([queries: AnyMatrixView] params: SearchParams<'_>) -> Result<Profile, SearchError>;
-    fn device_time([queries: AnyMatrixView] params: SearchParams<'_>) -> Result<Option<Duration>, SearchError>;
     fn search_by_key(key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn delete(keys: &[Key]) -> Result<(), UpdateError>;
     fn undelete(keys: &[Key]) -> Result<(), UpdateError>;
@@ -284,7 +282,6 @@ forward! {
     fn drop_vectors() -> Result<(), UpdateError>;
     fn measure_code_error() -> Result<Option<CodeReport>, UpdateError>;
     fn sketch() -> Result<(), UpdateError>;
-    fn device_peaks() -> Result<Option<DevicePeaks>, DeviceError>;
 }
 
 forward! {
@@ -315,6 +312,26 @@ forward! {
     fn max_beam_width() -> usize;
     fn device_name() -> String;
     fn device_bytes() -> u64;
+}
+
+impl Measure for AnyIndex {
+    type Queries<'a> = AnyMatrixView<'a>;
+
+    fn profile(&self, queries: AnyMatrixView<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
+        any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => index.profile(queries, params))
+    }
+
+    fn device_time(
+        &self,
+        queries: AnyMatrixView<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<Duration>, SearchError> {
+        any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => index.device_time(queries, params))
+    }
+
+    fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        any!(AnyIndex(self), index => index.device_peaks())
+    }
 }
 
 impl OpenOptions {

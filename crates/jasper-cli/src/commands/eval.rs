@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use jasper::bench::Measure;
 use jasper::tune::Goal;
 use jasper::{Device, SearchParams};
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use jasper::bench::Measure;
 use jasper::{
     BuildError, Device, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, MemorySpace,
     Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
