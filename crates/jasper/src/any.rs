@@ -16,7 +16,7 @@ use jasper_vamana::{
 };
 
 use crate::bench::{DevicePeaks, Measure, Profile};
-use crate::error::{AutoQuantizeError, CheckError, TuneError};
+use crate::error::{CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
@@ -291,7 +291,7 @@ forward! {
     long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
-    long fn auto_quantize() -> Result<QuantizeReport, AutoQuantizeError>;
+    long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn save(path: &Path) -> Result<SaveStats, FileError>;
 }

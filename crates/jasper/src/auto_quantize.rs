@@ -16,7 +16,7 @@ use jasper_vamana::{Distances, SearchReport};
 
 use crate::error::TuneError;
 use crate::tune::{HeldOut, least_width};
-use crate::{DeviceError, Index, UpdateError, WithProgress};
+use crate::{Index, UpdateError, WithProgress};
 
 /// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
@@ -46,51 +46,6 @@ pub struct QuantizeTrial {
     pub reached: Option<(usize, f64)>,
 }
 
-/// No quantization was found. The index is as it was, but without codes if some were tried.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AutoQuantizeError {
-    /// No vectors could be sampled, or a search failed.
-    #[error(transparent)]
-    Tune(TuneError),
-    /// The vectors could not be quantized.
-    #[error(transparent)]
-    Update(UpdateError),
-    /// The progress callback cancelled the call.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// No quantization reaches the recall.
-    #[error(
-        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or \
-         keep exact distances"
-    )]
-    Unreached {
-        /// Recall to reach.
-        recall: f64,
-    },
-}
-
-impl From<TuneError> for AutoQuantizeError {
-    fn from(error: TuneError) -> Self {
-        match error {
-            TuneError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::Tune(error),
-        }
-    }
-}
-
-impl From<UpdateError> for AutoQuantizeError {
-    fn from(error: UpdateError) -> Self {
-        match error {
-            UpdateError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::Update(error),
-        }
-    }
-}
-
 /// The quantizations to try, the smallest of each kind first.
 pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Mixed { sectors: 1 },
@@ -101,14 +56,14 @@ pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Rabitq { bits: 4 },
 ];
 /// Hits per query.
-const K: usize = 10;
+pub(crate) const K: usize = 10;
 /// Sampled queries.
 const QUERIES: usize = 400;
 const SEED: u64 = 2;
 /// The beam width of the exact searches whose recall must be reached, and the largest beam width of a quantized search
 /// that reaches it.
 const BEAM_WIDTH: usize = 64;
-const WIDEST: usize = 512;
+pub(crate) const WIDEST: usize = 512;
 /// Tolerance of the recall, which is no more precise than this for a few hundred queries.
 const SLACK: f64 = 0.001;
 
@@ -134,8 +89,8 @@ impl<T: Element> Index<T> {
     /// being tried.
     ///
     /// # Errors
-    /// Returns [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
-    pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
+    /// Returns [`TuneError`]; the index is as it was, but without codes if some were tried.
+    pub fn auto_quantize(&self) -> Result<QuantizeReport, TuneError> {
         self.with_progress(&mut no_progress).auto_quantize()
     }
 
@@ -143,7 +98,7 @@ impl<T: Element> Index<T> {
     fn try_candidates(
         &self,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
+    ) -> Result<(f64, f64, Vec<QuantizeTrial>), TuneError> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
         self.without_edges(&vertices, || {
@@ -213,8 +168,8 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::auto_quantize`].
     ///
     /// # Errors
-    /// Returns [`AutoQuantizeError`].
-    pub fn auto_quantize(self) -> Result<QuantizeReport, AutoQuantizeError> {
+    /// Returns [`TuneError`].
+    pub fn auto_quantize(self) -> Result<QuantizeReport, TuneError> {
         let Self { inner: index, progress } = self;
         let _writer = index.lock_writer();
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
@@ -228,7 +183,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let (recall, exact_bytes_per_query, tried) = tried?;
         let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
         let (chosen, _) =
-            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(AutoQuantizeError::Unreached { recall })?;
+            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(TuneError::NoQuantization { recall })?;
         index.quantize_locked(chosen, progress)?;
         Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
     }

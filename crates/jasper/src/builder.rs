@@ -17,9 +17,10 @@ use jasper_vamana::{
     ingest, link_on_host,
 };
 
-use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
+use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
+use crate::error::TuneError;
 use crate::{Device, DeviceError, Index};
 
 /// An index could not be built.
@@ -46,32 +47,13 @@ pub enum BuildError {
     Input(UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
-    AutoQuantize(AutoQuantizeError),
+    AutoQuantize(TuneError),
     /// An option that needs vectors was set for [`IndexBuilder::empty`].
     #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
     Empty(&'static str),
     /// The progress callback cancelled the build.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-}
-
-impl From<UpdateError> for BuildError {
-    fn from(error: UpdateError) -> Self {
-        match error {
-            UpdateError::Cancelled(cancelled) => cancelled.into(),
-            UpdateError::Device(error) => Self::Device(error),
-            error => Self::Input(error),
-        }
-    }
-}
-
-impl From<AutoQuantizeError> for BuildError {
-    fn from(error: AutoQuantizeError) -> Self {
-        match error {
-            AutoQuantizeError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::AutoQuantize(error),
-        }
-    }
 }
 
 /// The report of a build.

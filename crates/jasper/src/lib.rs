@@ -162,7 +162,6 @@ pub mod graph {
 
 /// All errors and their causes. Those of most calls are also at the root of the crate.
 pub mod error {
-    pub use crate::auto_quantize::AutoQuantizeError;
     pub use crate::builder::BuildError;
     pub use crate::check::CheckError;
     pub use crate::device::{MoveError, ParseDeviceError};
@@ -173,6 +172,29 @@ pub mod error {
     pub use jasper_vamana::{
         CheckpointError, ParseMemorySpaceError, PlanError, PoolError, SearchError, UpdateError,
     };
+
+    /// Converts errors of inner calls. Failures of the device and cancellation keep their own variant, so that callers
+    /// match them in one place.
+    macro_rules! convert {
+        ($($Inner:ident => $Outer:ident::$Variant:ident;)*) => {$(
+            impl From<$Inner> for $Outer {
+                fn from(error: $Inner) -> Self {
+                    match error {
+                        $Inner::Cancelled(error) => Self::Cancelled(error),
+                        $Inner::Device(error) => Self::Device(error),
+                        error => Self::$Variant(error),
+                    }
+                }
+            }
+        )*};
+    }
+
+    convert! {
+        SearchError => TuneError::Search;
+        UpdateError => TuneError::Update;
+        UpdateError => BuildError::Input;
+        TuneError => BuildError::AutoQuantize;
+    }
 }
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
