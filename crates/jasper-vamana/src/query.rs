@@ -62,6 +62,18 @@ impl<'a> SearchParams<'a> {
         }
     }
 
+    /// Checks `k` and the beam width, as every search does. A device may have a smaller limit of the beam width.
+    ///
+    /// # Errors
+    /// Returns [`SearchError::ZeroK`] or [`SearchError::BeamWidth`].
+    pub fn check(&self) -> Result<(), SearchError> {
+        match (self.k, self.effective_beam_width()) {
+            (0, _) => Err(SearchError::ZeroK),
+            (k, beam_width) if beam_width < k => Err(SearchError::BeamWidth { beam_width, k }),
+            _ => Ok(()),
+        }
+    }
+
     /// Sets the beam width, if it is the default, to that within `max_beam_width`.
     pub(crate) fn within(self, max_beam_width: usize) -> Self {
         let default = || self.effective_beam_width().min(max_beam_width.max(self.k));
@@ -199,6 +211,7 @@ pub enum SearchError {
 #[non_exhaustive]
 pub struct SearchReport {
     /// Operations performed, for all queries together.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
     /// Queries that were executed as an exact scan, because few keys pass the filter, or because tombstones or the
     /// filter left fewer than `k` hits.

@@ -42,8 +42,10 @@ pub struct QuantizeTrial {
     pub quantization: Quantization,
     /// Bytes per code.
     pub bytes: usize,
-    /// The narrowest beam that reached the recall, and the bytes it reads per query; `None` if the widest did not.
-    pub reached: Option<(usize, f64)>,
+    /// The narrowest beam that reached the recall; `None` if the widest did not.
+    pub beam_width: Option<usize>,
+    /// Bytes that searches with this beam read per query; `None` if no beam reached the recall.
+    pub bytes_per_query: Option<f64>,
 }
 
 /// The quantizations to try, the smallest of each kind first.
@@ -128,7 +130,8 @@ impl<T: Element> Index<T> {
                 tried.push(QuantizeTrial {
                     quantization,
                     bytes,
-                    reached: width.map(|width| (width, per_query)),
+                    beam_width: width,
+                    bytes_per_query: width.map(|_| per_query),
                 });
             }
             step(1 + CANDIDATES.len(), progress)?;
@@ -181,7 +184,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
             index.backend.change(|graph| graph.clear_codes())?;
         }
         let (recall, exact_bytes_per_query, tried) = tried?;
-        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
+        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.bytes_per_query?)));
         let (chosen, _) =
             reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(TuneError::NoQuantization { recall })?;
         index.quantize_locked(chosen, progress)?;

@@ -66,6 +66,7 @@ pub struct BuildReport {
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
     /// Keys in the index.
+    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
     pub keys: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
     pub duplicates: usize,
@@ -74,6 +75,7 @@ pub struct BuildReport {
     /// Whether vectors rounded to 8 bits were linked: see [`IndexBuilder::exact_linking`].
     pub quantized_linking: bool,
     /// The cost of linking.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
 }
 

@@ -67,7 +67,7 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
-//! | [`Device`] | where an index is built, searched and changed |
+//! | [`Device`], [`DeviceOptions`] | where an index is built, searched and changed |
 //! | [`AnyIndex`] | an index whose element type is known at run time |
 //! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |

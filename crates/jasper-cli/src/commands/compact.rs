@@ -1,7 +1,6 @@
 //! `jasper compact`: removes free slots from the file.
 
 use anyhow::Result;
-use serde_json::json;
 
 use crate::terminal::Terminal;
 use crate::units;
@@ -25,6 +24,6 @@ impl Args {
         let (report, updated) = self.update.update(terminal, compact)?;
         let [moved, freed] = [report.moved, report.freed].map(units::count);
         let text = format!("freed    {freed} slots, and moved {moved} vertices");
-        updated.report(terminal, json!({ "moved": report.moved, "freed": report.freed }), text)
+        updated.report(terminal, &report, text)
     }
 }

@@ -1,7 +1,6 @@
 //! `jasper search`: finds the nearest keys to every query of a file.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use jasper::report::SearchReport;
@@ -11,9 +10,9 @@ use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{DeviceArgs, DistanceArgs, check_search, storage_on_device};
+use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
 use crate::files::read_queries;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;
 
@@ -65,7 +64,8 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         let k = self.k;
-        check_search(k, self.beam_width.as_slice())?;
+        let beam_search = beam_search(k, self.beam_width);
+        beam_search.check()?;
         let filter: Option<KeyFilter> =
             self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
         let index = self.device.open(&self.index, self.distances, terminal)?;
@@ -73,15 +73,14 @@ impl Args {
         let count = queries.view().len();
         let params = match self.recall {
             Some(recall) => params(&index, &self.index, Goal { k, recall }, count)?,
-            None => beam_search(k, self.beam_width),
+            None => beam_search,
         };
         let params = params.distances(self.distances.distances());
         let params = filter.as_ref().map_or(params, |keys| params.filter(keys));
         let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
-        let start = Instant::now();
-        let SearchReport { cost, scanned, .. } =
-            index.search_batch_into(queries.view(), params, &mut keys, &mut distances)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let search = || index.search_batch_into(queries.view(), params, &mut keys, &mut distances);
+        let (report, seconds) = timed(search);
+        let SearchReport { cost, scanned, .. } = report?;
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
         to_ground_truth(&keys, distances, k)?.write(&output)?;

@@ -27,7 +27,7 @@ mod width;
 use jasper_core::{Element, MatrixView, Slot, no_progress};
 use jasper_data::GroundTruth;
 pub use jasper_graph::{SearchConfig, TunedSearch};
-use jasper_vamana::SearchError;
+use jasper_vamana::SearchParams;
 
 use crate::{DeviceError, Index, WithProgress};
 use error::TuneError;
@@ -41,6 +41,17 @@ pub struct Goal {
     pub k: usize,
     /// Mean recall@k to reach, above 0 and up to 1.
     pub recall: f64,
+}
+
+impl Goal {
+    /// Checks `k` and the recall, as [`Index::tune`] does.
+    ///
+    /// # Errors
+    /// Returns [`TuneError`] if one of them is out of bounds.
+    pub fn check(self) -> Result<(), TuneError> {
+        SearchParams::new(self.k).check()?;
+        if self.recall > 0.0 && self.recall <= 1.0 { Ok(()) } else { Err(TuneError::Recall(self.recall)) }
+    }
 }
 
 /// The queries that a search is tuned with.
@@ -137,12 +148,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         queries: TuneQueries<'_, MatrixView<'_, T>>,
     ) -> Result<TuneReport, TuneError> {
         let Self { inner: index, progress } = self;
-        if goal.k == 0 {
-            return Err(SearchError::ZeroK.into());
-        }
-        if !(goal.recall > 0.0 && goal.recall <= 1.0) {
-            return Err(TuneError::Recall(goal.recall));
-        }
+        goal.check()?;
         let _writer = index.lock_writer();
         index.backend.read_edges()?;
         let state = index.backend.read(|graph| graph.state());

@@ -180,15 +180,15 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let trial = index.auto_quantize().unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
     let bytes =
-        |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().reached.unwrap().1;
-    let least = trial.tried.iter().filter_map(|tried| tried.reached).map(|(_, bytes)| bytes);
+        |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().bytes_per_query.unwrap();
+    let least = trial.tried.iter().filter_map(|tried| tried.bytes_per_query);
     assert_eq!(bytes(trial.chosen), least.fold(f64::INFINITY, f64::min));
     assert!(bytes(trial.chosen) < trial.exact_bytes_per_query / 2.0);
     let queries = set.rows::<f32>(200, 1);
     let queries = view(&queries, 128);
     let exact = index.search_hits(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
     let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
-    let (width, _) = chosen.reached.unwrap();
+    let width = chosen.beam_width.unwrap();
     let found = index.search_hits(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
     index.clear_codes().unwrap();
@@ -218,7 +218,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let trial = index.auto_quantize().unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
     let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
-    let (width, _) = chosen.reached.unwrap();
+    let width = chosen.beam_width.unwrap();
     let truth = nearest(rows, queries);
     let recall = |width, distances| {
         let params = SearchParams::new(K).beam_width(width).distances(distances);
