@@ -24,6 +24,6 @@ impl Args {
         let (report, updated) = self.update.update(terminal, compact)?;
         let [moved, freed] = [report.moved, report.freed].map(units::count);
         let text = format!("freed    {freed} slots, and moved {moved} vertices");
-        updated.report(terminal, &report, text)
+        updated.report(terminal, report, text)
     }
 }

@@ -27,6 +27,6 @@ impl Args {
         let (report, updated) = self.update.linking(self.linking).update(terminal, consolidate)?;
         let [freed, reconnected] = [report.freed, report.reconnected].map(units::count);
         let text = format!("freed    {freed} slots, and reconnected {reconnected} vertices");
-        updated.report(terminal, &report, text)
+        updated.report(terminal, report, text)
     }
 }

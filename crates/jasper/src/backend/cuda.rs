@@ -16,7 +16,7 @@ use jasper_vamana::{
     transaction, without_edges,
 };
 
-use super::Backend;
+use super::{Backend, Combine};
 use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError};
 
@@ -41,13 +41,13 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// Copies a graph to a device. Returns a function that combines the copy with the graph, which cannot fail.
+/// Copies a graph to a device.
 pub(crate) fn upload<T: Element>(
     graph: &Graph<T>,
     executor: &CpuExecutor,
     ordinal: usize,
     storage: Option<MemorySpace>,
-) -> Result<impl FnOnce(Graph<T>, Arc<CpuExecutor>, bool) -> Arc<dyn Backend<T>> + use<T>, DeviceError> {
+) -> Result<Combine<T>, DeviceError> {
     let context = Context::open(ordinal)?;
     let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
     let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
@@ -55,7 +55,7 @@ pub(crate) fn upload<T: Element>(
     let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
     copy.check_search(&context)?;
     context.synchronize()?;
-    Ok(move |graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool| -> Arc<dyn Backend<T>> {
+    Ok(Box::new(move |graph, executor, exact_linking| {
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
         Arc::new(CudaBackend {
             searches: DeviceSearcher::new(&context),
@@ -63,7 +63,7 @@ pub(crate) fn upload<T: Element>(
             graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
             executor,
         })
-    })
+    }))
 }
 
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the

@@ -8,7 +8,7 @@ use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
 };
 
-use super::Backend;
+use super::Combine;
 use crate::DeviceError;
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -27,9 +27,6 @@ pub(crate) fn plan_build<T: Element>(_: &BuildSpec, ordinal: usize) -> Result<Me
 pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: MemorySpace) -> Option<MemoryPlan> {
     None
 }
-
-/// Combines the copy of a graph on a device with the graph.
-type Combine<T> = fn(Graph<T>, Arc<CpuExecutor>, bool) -> Arc<dyn Backend<T>>;
 
 pub(crate) fn upload<T: Element>(
     _: &Graph<T>,

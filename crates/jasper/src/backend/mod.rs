@@ -13,8 +13,8 @@ use std::sync::Arc;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict, SearchError,
-    SearchParams, SearchReport,
+    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    SearchError, SearchParams, SearchReport,
 };
 
 use crate::{Device, DeviceError, UpdateError};
@@ -22,6 +22,10 @@ use crate::{Device, DeviceError, UpdateError};
 pub(crate) use cuda::CudaBackend;
 pub(crate) use cuda::{BuildDevice, check_device, plan_build, plan_graph, upload};
 pub(crate) use host::HostBackend;
+
+/// Combines the copy of a graph on a device with the graph: the second half of a move, which cannot fail. The flag is
+/// `exact_linking`.
+pub(crate) type Combine<T> = Box<dyn FnOnce(Graph<T>, Arc<CpuExecutor>, bool) -> Arc<dyn Backend<T>>>;
 
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
