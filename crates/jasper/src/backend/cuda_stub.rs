@@ -6,7 +6,8 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
+    BuildSpec, ByteRounding, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace,
+    UpdateError,
 };
 
 use super::Backend;
@@ -21,7 +22,11 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 }
 
 #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-pub(crate) fn plan_build<T: Element>(_: &BuildSpec, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
+pub(crate) fn plan_build<T: Element>(
+    _: &BuildSpec,
+    _: bool,
+    ordinal: usize,
+) -> Result<MemoryPlan, DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
@@ -71,7 +76,7 @@ impl BuildDevice {
     }
 
     #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec) {
+    pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec, _: bool) {
         match self.0 {}
     }
 
@@ -79,6 +84,7 @@ impl BuildDevice {
         &self,
         _: &Arc<CpuExecutor>,
         _: Ingested<T>,
+        _: Option<&ByteRounding>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
