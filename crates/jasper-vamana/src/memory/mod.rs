@@ -74,10 +74,10 @@ impl BuildSpec {
         plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
-    /// [`Self::plan_on_host`] of a build that links vectors rounded to bytes: with these instead of sketches.
+    /// [`Self::plan_on_host`] of a build that links vectors rounded to bytes, which are part of the scratch memory. There
+    /// are no sketches.
     pub fn plan_rounded_on_host<T: Element>(&self) -> MemoryPlan {
-        let bytes = self.rows * padded_len::<i8>(self.dimension);
-        self.plan_index::<T>(self.linking_bytes()).part(MemorySpace::Host, "rounded vectors", bytes as u64)
+        self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.dimension))
     }
 
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
