@@ -178,10 +178,6 @@ impl Adjacency {
         self.degrees.set(slot.index(), 0);
     }
 
-    pub(crate) fn in_transaction(&self) -> bool {
-        self.undo.is_some()
-    }
-
     pub(crate) fn begin(&mut self) {
         self.undo = Some(Undo {
             slots: self.slots(),

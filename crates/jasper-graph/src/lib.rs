@@ -48,7 +48,7 @@ pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
     SearchConfig, Section, SectionReport, TunedSearch, check_file,
 };
-pub use graph::{Changes, Graph, SavedVectors, VectorBlock};
+pub use graph::{Changes, Graph, VectorBlock};
 pub use keys::{FilteredSlots, KeyError, KeyFilter, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use structure::{StructureFault, StructureReport};

@@ -12,12 +12,12 @@
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
-use jasper_graph::{Graph, SavedVectors, VectorError};
+use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan, OnConflict,
-    SearchCost, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, ByteRounding, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan,
+    OnConflict, SearchCost, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -41,12 +41,6 @@ pub struct Linked<T: 'static> {
 }
 
 impl<T: Element> Linked<T> {
-    /// Restores the vectors that [`Ingested::try_quantize`] replaced.
-    pub fn restore_vectors<U: Element>(self, saved: SavedVectors<U>) -> Linked<U> {
-        let Self { graph, reconnected, cost } = self;
-        Linked { graph: graph.restore_vectors(saved), reconnected, cost }
-    }
-
     /// The finished graph, with a report.
     pub fn finish(self) -> (Graph<T>, InsertReport) {
         let Self { graph, reconnected, cost } = self;
@@ -72,7 +66,7 @@ pub fn bulk_build<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let ingested = ingest(executor, vectors, keys, metric, params, progress)?;
-    let linked = link_on_host(executor, ingested, None, progress)?;
+    let linked = link_on_host(executor, ingested, None, None, progress)?;
     Ok(linked.finish())
 }
 
@@ -108,24 +102,33 @@ pub fn ingest<T: Element>(
     Ok(Ingested { graph, order })
 }
 
-/// Links the vertices of a bulk build on the CPU. With checkpoints, resumes from the last one and writes new ones.
+/// Links the vertices of a bulk build on the CPU, by vectors rounded to bytes if there is a `rounding`. With checkpoints,
+/// resumes from the last one and writes new ones.
 ///
-/// If there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched first,
-/// because searches visit them more often. Sketches change the speed of a build and never its graph.
+/// Otherwise, if there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched
+/// first, because searches visit them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.
 pub fn link_on_host<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,
+    rounding: Option<&ByteRounding>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    let resumed = executor.pool().install(|| BulkLinker::resume(&mut graph, &order, checkpoints))?;
-    let sketches = affordable_sketches(&graph).min(order.len());
-    graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
+    let resumed =
+        executor.pool().install(|| BulkLinker::resume(&mut graph, &order, rounding, checkpoints))?;
+    match rounding {
+        Some(rounding) => executor.pool().install(|| rounding.round_graph(&mut graph))?,
+        None => {
+            let sketches = affordable_sketches(&graph).min(order.len());
+            graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
+        }
+    }
     let mut linked = resumed.run(executor, graph, progress)?;
+    linked.graph.vectors_mut().clear_rounded();
     linked.graph.vectors_mut().clear_sketches();
     Ok(linked)
 }

@@ -194,9 +194,9 @@ pub struct ChunkEdges<E> {
 
 /// Which vertices of a batch are compared with each other before they are linked.
 ///
-/// A vertex is compared with its group in rounds: first with one of every `every` consecutive peers, at irregular
+/// A vertex is compared with its group in rounds: first with one of every `stride` consecutive peers, at irregular
 /// offsets, so that interleaved sources are all sampled. If one of these becomes a candidate, it is compared with
-/// `more` of every `every`; and if two are candidates by then, with all.
+/// `second_round` more of every `stride`; and if two are candidates by then, with all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSampling {
     /// Number of consecutive vertices compared with each other, at least 1. If a batch has several
@@ -204,7 +204,7 @@ pub struct PeerSampling {
     pub group: usize,
     /// One of this many peers is compared in the first round. At least 1; with 1, the first round compares all.
     pub stride: usize,
-    /// Additional peers of every `every` in the second round.
+    /// Additional peers of every `stride` in the second round.
     pub second_round: usize,
 }
 

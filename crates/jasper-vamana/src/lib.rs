@@ -32,7 +32,7 @@
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`quantized_linking`](Ingested::try_quantize) | linking on vectors rounded to bytes |
+//! | [`quantized_linking`](ByteRounding) | linking on vectors rounded to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`platform`](Platform) | where a search runs, and what its steps cost there |
@@ -90,5 +90,5 @@ pub use mutable::{
 };
 pub use plan::{SearchPlan, Strategy};
 pub use platform::{DistanceCost, Platform, ProductCost};
-pub use quantized_linking::{ByteRounding, LinkInput, quantized_metric};
+pub use quantized_linking::{ByteRounding, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};

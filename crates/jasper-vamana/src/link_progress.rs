@@ -7,8 +7,8 @@ use crate::checkpoint::CheckpointWriter;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph, SearchCost,
-    UpdateError, start,
+    ByteRounding, CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph,
+    SearchCost, UpdateError, start,
 };
 
 /// The progress of a bulk build: its vertices in the order of linking, and how many of them are linked.
@@ -36,7 +36,7 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 
 impl<'a> BulkLinker<'a> {
     /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
-    /// linked. Uses the threads of the current pool.
+    /// linked. The graph is linked by vectors rounded with the `rounding`, if any. Uses the threads of the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
@@ -45,12 +45,13 @@ impl<'a> BulkLinker<'a> {
     pub fn resume<T: Element>(
         graph: &mut Graph<T>,
         order: &'a [Slot],
+        rounding: Option<&ByteRounding>,
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {
             return Ok(Self { order, linked: 0, cost: SearchCost::default(), writer: None });
         };
-        let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, order.len())?;
+        let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, rounding, order.len())?;
         Ok(Self { order, linked, cost, writer: Some(writer) })
     }
 
@@ -94,9 +95,9 @@ impl<'a> BulkLinker<'a> {
             self.linked += batch;
             self.cost += cost;
         }
-        let lock = &mut Exclusive(&mut graph);
-        lock.change(|host| start::add_start_points(host, self.order)).map_err(UpdateError::device)?;
-        let reconnected = reconnect(executor, lock, |graph, slot| graph.keys().is_live(slot), progress)?;
+        let whole = &mut Exclusive(&mut graph);
+        whole.change(|host| start::add_start_points(host, self.order)).map_err(UpdateError::device)?;
+        let reconnected = reconnect(executor, whole, |graph, slot| graph.keys().is_live(slot), progress)?;
         executor.read_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
     }

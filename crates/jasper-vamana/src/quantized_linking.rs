@@ -11,13 +11,12 @@
 //! ```
 //!
 //! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates in any order of
-//! the exact distances. Stored vectors and searches are unchanged.
+//! the exact distances. Stored vectors and searches are unchanged: on the CPU the bytes are a
+//! [second table](Vectors::rounded), on a device the only one that a build uploads.
 
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
-use jasper_graph::{Graph, SavedVectors, VectorBlock};
+use jasper_graph::{Graph, VectorBlock, VectorError, Vectors};
 use rayon::prelude::*;
-
-use crate::{CpuExecutor, Ingested, UpdateError};
 
 /// Vectors that means and steps are computed from, evenly spaced. For inner products all vectors are read: the longest
 /// are the results of searches, and must not be clamped.
@@ -46,39 +45,6 @@ pub const fn quantized_metric(metric: Metric) -> Metric {
     match metric {
         Metric::Cosine | Metric::L2 => Metric::L2,
         Metric::InnerProduct => Metric::InnerProduct,
-    }
-}
-
-/// What a build links.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one per build")]
-pub enum LinkInput<T: Element> {
-    /// Vectors of bytes, after which [`Linked::restore_vectors`](crate::Linked::restore_vectors) restores the saved ones.
-    Bytes(Ingested<i8>, SavedVectors<T>),
-    /// The vectors themselves: bytes do not tell them apart.
-    Exact(Ingested<T>),
-}
-
-impl<T: Element> Ingested<T> {
-    /// Replaces the vectors by vectors of bytes, for linking, unless too many would have other neighbors.
-    /// Deterministic for any number of threads.
-    ///
-    /// Cost: a byte per coordinate besides the graph, and up to 64 distances of bytes per vector.
-    ///
-    /// # Errors
-    /// [`UpdateError`]: memory cannot be allocated.
-    pub fn try_quantize(self, executor: &CpuExecutor) -> Result<LinkInput<T>, UpdateError> {
-        let Some(rounding) = executor.pool().install(|| ByteRounding::by_trial(&self.graph)) else {
-            return Ok(LinkInput::Exact(self));
-        };
-        let Self { graph, order } = self;
-        let round = |vectors: &SavedVectors<T>, blocks: Vec<VectorBlock<'_, i8>>| {
-            let round = || blocks.into_par_iter().for_each(|block| rounding.round_block(vectors, block));
-            executor.pool().install(round);
-        };
-        let metric = quantized_metric(graph.metric());
-        let (graph, saved) = graph.replace_vectors(metric, round)?;
-        Ok(LinkInput::Bytes(Ingested { graph, order }, saved))
     }
 }
 
@@ -126,6 +92,25 @@ impl ByteRounding {
         self.scale
     }
 
+    /// Adds the [rounded](Vectors::rounded) vectors to a graph, by which the CPU then links it. Runs in the current rayon
+    /// pool. Cost: a byte per coordinate.
+    ///
+    /// # Errors
+    /// Returns [`VectorError`] if memory cannot be allocated.
+    pub fn round_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
+        let metric = quantized_metric(graph.metric());
+        let norm = Self::scaled_norm(graph.vectors().largest_squared_norm(), self.scale);
+        graph.vectors_mut().round(metric, norm, |vectors, blocks| {
+            blocks.into_par_iter().for_each(|block| self.round_block(vectors, block));
+        })
+    }
+
+    /// The largest squared norm of rounded vectors, from that of the vectors. It is the same on the CPU and on devices,
+    /// which do not compute the norms.
+    pub fn scaled_norm(largest_squared_norm: f32, scale: f32) -> f32 {
+        largest_squared_norm * (scale * scale)
+    }
+
     fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
             let reach_of = |slot: usize| {
@@ -166,12 +151,13 @@ impl ByteRounding {
         }
     }
 
-    fn round_block<T: Element>(&self, rows: &SavedVectors<T>, mut block: VectorBlock<'_, i8>) {
+    fn round_block<T: Element>(&self, vectors: &Vectors<T>, mut block: VectorBlock<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         let mut values = vec![0.0; self.centers.len()];
         for number in block.numbers() {
-            self.round(rows.padded(Slot::from_index(number)), &mut values, &mut bytes);
-            block.set(number, &bytes, (i8::kernels().dot)(&bytes, &bytes));
+            self.round(vectors.padded(Slot::from_index(number)), &mut values, &mut bytes);
+            // No metric of rounded vectors needs their norms.
+            block.set(number, &bytes, 0.0);
         }
     }
 
@@ -286,7 +272,7 @@ mod tests {
     use jasper_core::{BuildParams, MatrixView, no_progress};
 
     use super::*;
-    use crate::{bulk_build, ingest, link_on_host};
+    use crate::{CpuExecutor, bulk_build, ingest, link_on_host};
 
     #[test]
     fn bytes_are_the_nearest() {
@@ -314,24 +300,19 @@ mod tests {
         for metric in Metric::ALL {
             let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
             let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-            let LinkInput::Bytes(ingested, saved) = ingested.try_quantize(&executor).unwrap() else {
-                panic!("{metric}: bytes tell these vectors apart");
-            };
-            let linked = link_on_host(&executor, ingested, None, &mut no_progress).unwrap();
-            let (quantized_linking, _) = linked.restore_vectors(saved).finish();
-            assert_eq!(
-                quantized_linking.vectors().get(Slot::new(7)),
-                exact.vectors().get(Slot::new(7)),
-                "{metric}"
-            );
-            assert!(quantized_linking.check_structure().is_sound());
-            let shared = shared(&exact, &quantized_linking);
+            let rounding = ByteRounding::by_trial(&ingested.graph);
+            assert!(rounding.is_some(), "{metric}: bytes tell these vectors apart");
+            let linked =
+                link_on_host(&executor, ingested, rounding.as_ref(), None, &mut no_progress).unwrap();
+            let (by_bytes, _) = linked.finish();
+            assert!(by_bytes.check_structure().is_sound() && by_bytes.vectors().rounded().is_none());
+            let shared = shared(&exact, &by_bytes);
             assert!(shared > 0.8, "{metric}: {shared} of the edges");
         }
     }
 
     #[test]
-    fn vectors_that_bytes_do_not_tell_apart_are_linked_as_they_are() {
+    fn vectors_that_bytes_do_not_tell_apart_are_not_rounded() {
         let executor = CpuExecutor::new(2).unwrap();
         let params = BuildParams::builder().build().unwrap();
         let clusters: Vec<f32> = Clusters::new(24, 3).rows(1500, 0);
@@ -342,14 +323,8 @@ mod tests {
         for (rows, is_bytes) in [(&clusters, true), (&narrow, false)] {
             for metric in [Metric::L2, Metric::InnerProduct] {
                 let view = MatrixView::new(rows, 24).unwrap();
-                let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-                let expected = (ingested.order.clone(), ingested.graph.vectors().get(Slot::new(3)).to_vec());
-                let input = ingested.try_quantize(&executor).unwrap();
-                assert_eq!(matches!(input, LinkInput::Bytes(..)), is_bytes, "{metric}");
-                if let LinkInput::Exact(Ingested { graph, order }) = input {
-                    assert_eq!((order, graph.vectors().get(Slot::new(3)).to_vec()), expected);
-                    assert_eq!(graph.adjacency().start_points().len(), 1);
-                }
+                let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+                assert_eq!(ByteRounding::by_trial(&graph).is_some(), is_bytes, "{metric}");
             }
         }
     }

@@ -12,9 +12,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, Bytes, CheckpointError, Checkpoints, CpuExecutor, Ingested, InsertReport, LinkInput, Linked,
-    MemoryPlan, MemorySpace, PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory,
-    ingest, link_on_host,
+    BuildSpec, ByteRounding, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace,
+    PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
 };
 
 use crate::auto_quantize::CANDIDATES;
@@ -300,30 +299,24 @@ impl<'a> IndexBuilder<'a> {
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
-        let shape = self.shape(vectors.len(), vectors.dimension())?;
-        let BuildPlan { linking, cuda, .. } = self.choose::<T>(&shape)?;
+        let spec = self.spec(vectors.len(), vectors.dimension())?;
+        let BuildPlan { rounded, cuda, .. } = self.choose::<T>(&spec)?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
-        let stage = LinkStage { cuda: cuda.as_ref(), executor: &executor, checkpoints: self.checkpoints };
-        stage.check_checkpoint::<T>(&shape, linking)?;
+        if let Some(checkpoints) = self.checkpoints {
+            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
+        }
         // The driver compiles while vectors are read.
-        let _kernels = stage.prepare::<T>(&shape, linking);
-        let ingested = ingest(&executor, vectors, self.keys, shape.metric, shape.params, progress)?;
-        let input = match linking {
-            Linking::Exact => LinkInput::Exact(ingested),
-            Linking::TryBytes => ingested.try_quantize(&executor)?,
+        let _kernels = cuda.as_ref().map(|cuda| cuda.prepare::<T>(&spec, rounded));
+        let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
+        let try_rounding = || executor.pool().install(|| ByteRounding::by_trial(&ingested.graph));
+        let rounding = if rounded { try_rounding() } else { None };
+        let cuda = match cuda.as_ref() {
+            Some(cuda) if rounded && rounding.is_none() => self.if_there_is_room::<T>(&spec, cuda)?,
+            cuda => cuda,
         };
-        let quantized_linking = matches!(input, LinkInput::Bytes(..));
-        let (linked, cuda) = match input {
-            LinkInput::Bytes(bytes, saved) => {
-                (stage.run(bytes, progress)?.restore_vectors(saved), stage.cuda)
-            }
-            LinkInput::Exact(ingested) => {
-                let cuda = match linking {
-                    Linking::Exact => stage.cuda,
-                    Linking::TryBytes => self.device_with_room::<T>(&shape, stage.cuda)?,
-                };
-                (LinkStage { cuda, ..stage }.run(ingested, progress)?, cuda)
-            }
+        let linked = match cuda {
+            Some(cuda) => cuda.link(&executor, ingested, rounding.as_ref(), self.checkpoints, progress)?,
+            None => link_on_host(&executor, ingested, rounding.as_ref(), self.checkpoints, progress)?,
         };
         let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
@@ -332,7 +325,7 @@ impl<'a> IndexBuilder<'a> {
             keys,
             duplicates,
             reconnected,
-            quantized_linking,
+            quantized_linking: rounding.is_some(),
             cost,
         };
         let index = Index::new(graph, executor, self.exact_linking);
@@ -345,16 +338,15 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
-    /// the CPU, if the device was to be chosen automatically.
-    fn device_with_room<'c, T: Element>(
+    /// `None`, for the CPU, if the device was to be chosen automatically.
+    fn if_there_is_room<'c, T: Element>(
         &self,
-        shape: &BuildSpec,
-        cuda: Option<&'c BuildDevice>,
+        spec: &BuildSpec,
+        device: &'c BuildDevice,
     ) -> Result<Option<&'c BuildDevice>, BuildError> {
-        let Some(device) = cuda else { return Ok(None) };
         let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
-        match plan_build::<T>(shape, device.ordinal())?.check(free) {
-            Ok(()) => Ok(cuda),
+        match plan_build::<T>(spec, false, device.ordinal())?.check(free) {
+            Ok(()) => Ok(Some(device)),
             Err(_) if self.device == Device::Auto => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -385,11 +377,11 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        let shape = self.shape(count, dimension)?;
-        let linking = self.preferred_linking::<T>();
+        let spec = self.spec(count, dimension)?;
+        let rounded = self.may_round::<T>();
         match self.device {
-            Device::Cuda(ordinal) => self.plan::<T>(&shape, linking, Some(ordinal)),
-            _ => self.choose_device::<T>(&shape, linking).map(|plan| plan.memory),
+            Device::Cuda(ordinal) => self.plan::<T>(&spec, rounded, Some(ordinal)),
+            _ => self.choose_device::<T>(&spec, rounded).map(|plan| plan.memory),
         }
     }
 
@@ -399,38 +391,33 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError::Memory`] if there is not enough memory.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        Ok(self.choose::<T>(&self.shape(count, dimension)?)?.memory)
+        Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory)
     }
 
-    fn shape(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
+    fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
         Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
-    /// What a build would link, if there is memory for it.
-    fn preferred_linking<T: Element>(&self) -> Linking {
+    /// Whether vectors are rounded to bytes for linking, if a trial allows it and there is memory.
+    fn may_round<T: Element>(&self) -> bool {
         // `EXACT` is true of integer elements: there is nothing to round.
-        if self.exact_linking || T::EXACT { Linking::Exact } else { Linking::TryBytes }
+        !self.exact_linking && !T::EXACT
     }
 
-    /// What a build links and where, for which there is memory. Without room for rounded vectors, the vectors themselves
-    /// are linked.
-    fn choose<T: Element>(&self, shape: &BuildSpec) -> Result<BuildPlan, BuildError> {
-        let choose = |linking| {
-            let plan = self.choose_device::<T>(shape, linking)?;
+    /// Where a build links vectors, and whether they may be rounded, for which there is memory.
+    fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
+        let choose = |rounded| {
+            let plan = self.choose_device::<T>(spec, rounded)?;
             check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
         };
-        match (self.preferred_linking::<T>(), choose(self.preferred_linking::<T>())) {
-            (Linking::TryBytes, Err(BuildError::Memory(_))) => choose(Linking::Exact),
-            (_, chosen) => chosen,
+        match choose(self.may_round::<T>()) {
+            Err(BuildError::Memory(_)) if self.may_round::<T>() => choose(false),
+            chosen => chosen,
         }
     }
 
     /// The plan of a build on the device that the options name or, if they leave it open, on the first with room.
-    fn choose_device<T: Element>(
-        &self,
-        shape: &BuildSpec,
-        linking: Linking,
-    ) -> Result<BuildPlan, BuildError> {
+    fn choose_device<T: Element>(&self, spec: &BuildSpec, rounded: bool) -> Result<BuildPlan, BuildError> {
         let cuda = match self.device {
             Device::Cpu => None,
             Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
@@ -438,7 +425,7 @@ impl<'a> IndexBuilder<'a> {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
                 // below reports the latter.
-                let Ok(plan) = self.plan::<T>(shape, linking, Some(ordinal)) else { return Ok(None) };
+                let Ok(plan) = self.plan::<T>(spec, rounded, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
                     Err(BuildError::Device(error)) => Err(error),
@@ -446,41 +433,34 @@ impl<'a> IndexBuilder<'a> {
                 }
             })?,
         };
-        let memory = self.plan::<T>(shape, linking, cuda.as_ref().map(BuildDevice::ordinal))?;
-        Ok(BuildPlan { linking, cuda, memory })
+        let memory = self.plan::<T>(spec, rounded, cuda.as_ref().map(BuildDevice::ordinal))?;
+        Ok(BuildPlan { rounded, cuda, memory })
     }
 
     /// Memory of a build on a CUDA device, or on the CPU.
     fn plan<T: Element>(
         &self,
-        shape: &BuildSpec,
-        linking: Linking,
+        spec: &BuildSpec,
+        rounded: bool,
         cuda: Option<usize>,
     ) -> Result<MemoryPlan, BuildError> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
-        let plan = match linking {
-            Linking::TryBytes => {
-                let plan = link_plan::<i8>(&shape.quantized(), cuda)?;
-                plan.part(MemorySpace::Host, "vectors as given", shape.vector_bytes::<T>() as u64)
-            }
-            Linking::Exact => link_plan::<T>(shape, cuda)?,
+        let plan = match cuda {
+            Some(ordinal) => plan_build::<T>(spec, rounded, ordinal)?,
+            None if rounded => spec.plan_rounded_on_host::<T>(),
+            None => spec.plan_on_host::<T>(),
         };
         if candidates.is_empty() {
             return Ok(plan);
         }
         let largest = |bytes: fn(Quantization, usize) -> usize| {
-            candidates.iter().map(|&candidate| bytes(candidate, shape.dimension) as u64).max().unwrap_or(0)
+            candidates.iter().map(|&candidate| bytes(candidate, spec.dimension) as u64).max().unwrap_or(0)
         };
-        let plan = plan.part(MemorySpace::Host, "codes", shape.rows as u64 * largest(Quantization::bytes));
+        let plan = plan.part(MemorySpace::Host, "codes", spec.rows as u64 * largest(Quantization::bytes));
         Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }
-}
-
-/// Memory of linking.
-fn link_plan<T: Element>(shape: &BuildSpec, cuda: Option<usize>) -> Result<MemoryPlan, DeviceError> {
-    cuda.map_or_else(|| Ok(shape.plan_on_host::<T>()), |ordinal| plan_build::<T>(shape, ordinal))
 }
 
 /// Checks that there is memory for a build, if necessary without sketches.
@@ -492,60 +472,11 @@ fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), Build
     Ok(plan.clone().without(SKETCHES).check(free)?)
 }
 
-/// What a build links.
-#[derive(Clone, Copy)]
-enum Linking {
-    /// The vectors themselves.
-    Exact,
-    /// Vectors rounded to bytes if a trial finds the same neighbors by them, else the vectors themselves.
-    TryBytes,
-}
-
-/// What a build links, the CUDA device to link it on, or `None` for the CPU, and the memory that the build takes.
+/// How a build is executed.
 struct BuildPlan {
-    linking: Linking,
+    /// Whether vectors are rounded to bytes for linking, if a trial allows it.
+    rounded: bool,
+    /// The CUDA device, or `None` for the CPU.
     cuda: Option<BuildDevice>,
     memory: MemoryPlan,
-}
-
-/// The second step of a build, on the CPU or on a CUDA device.
-#[derive(Clone, Copy)]
-struct LinkStage<'a> {
-    cuda: Option<&'a BuildDevice>,
-    executor: &'a Arc<CpuExecutor>,
-    checkpoints: Option<Checkpoints<'a>>,
-}
-
-impl LinkStage<'_> {
-    /// Checks that a checkpoint is of this build, before vectors are read.
-    fn check_checkpoint<T: Element>(&self, shape: &BuildSpec, linking: Linking) -> Result<(), UpdateError> {
-        let Some(checkpoints) = self.checkpoints else { return Ok(()) };
-        let BuildSpec { metric, dimension, params, .. } = shape;
-        let checked = match (linking, checkpoints.check::<T>(*metric, *dimension, params)) {
-            (Linking::TryBytes, Err(CheckpointError::Parameter { name: "element", .. })) => {
-                checkpoints.check::<i8>(shape.quantized().metric, *dimension, params)
-            }
-            (_, checked) => checked,
-        };
-        Ok(checked?)
-    }
-
-    /// Begins to compile kernels, while the caller keeps the result.
-    fn prepare<T: Element>(&self, shape: &BuildSpec, linking: Linking) -> Option<impl Sized + use<T>> {
-        self.cuda.map(|cuda| match linking {
-            Linking::TryBytes => cuda.prepare::<i8>(&shape.quantized()),
-            Linking::Exact => cuda.prepare::<T>(shape),
-        })
-    }
-
-    fn run<T: Element>(
-        &self,
-        ingested: Ingested<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, UpdateError> {
-        match self.cuda {
-            Some(cuda) => cuda.link(self.executor, ingested, self.checkpoints, progress),
-            None => link_on_host(self.executor, ingested, self.checkpoints, progress),
-        }
-    }
 }

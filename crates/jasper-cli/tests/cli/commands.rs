@@ -53,10 +53,11 @@ fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
     let bytes = |part: &Value| part["bytes"].as_u64().unwrap();
     assert_eq!(reported["host_bytes"].as_u64().unwrap(), parts.iter().map(bytes).sum::<u64>());
     let part = |name, bytes| json!({"memory": "host", "name": name, "bytes": bytes});
-    assert_eq!(parts[0], part("vectors", 400 * 16));
-    assert!(parts.contains(&part("vectors as given", 400 * 16 * 4)), "{reported}");
+    assert_eq!(parts[0], part("vectors", 400 * 16 * 4));
     let exact = sandbox.one(&[&plan[..], &["--exact-linking"]].concat());
-    assert_eq!(exact["parts"][0], part("vectors", 400 * 16 * 4));
+    // Rounded vectors, a byte per padded coordinate.
+    let host_bytes = |plan: &Value| plan["host_bytes"].as_u64().unwrap();
+    assert_eq!(host_bytes(&reported), host_bytes(&exact) + 400 * 16);
     // As large as the largest code that a trial tries.
     let reported = sandbox.one(&[&plan[..], &["--quantization", "auto"]].concat());
     let part = |name| reported["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap();

@@ -237,7 +237,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.check(graph, candidates.graph);
         let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
-        let stride = graph.args().edges_stride;
+        let stride = graph.edges_stride();
         let mut rows = EdgeLists::allocate(stream, vertices_len, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
         let args = LinkArgs {
@@ -323,7 +323,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.check(graph, id);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeLists::allocate(&self.stream, len, graph.args().edges_stride)?;
+        let mut rows = EdgeLists::allocate(&self.stream, len, graph.edges_stride())?;
         let args = MergeArgs {
             prune: self.prune_args(&input, &mut counters),
             sort_keys: edges.keys.input(),
@@ -356,7 +356,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             live: graph.live_bits().input(),
             lists_to_repair: to_repair.output(),
             slots,
-            edges_stride: graph.args().edges_stride,
+            edges_stride: graph.edges_stride(),
         };
         // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
         unsafe { stream.launch(&FindListsToRepair, args)? };
@@ -376,7 +376,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.check_vertices(vertices);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeLists::for_vertices(&self.stream, vertices, graph.args().edges_stride)?;
+        let mut rows = EdgeLists::for_vertices(&self.stream, vertices, graph.edges_stride())?;
         let args = RepairArgs {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
@@ -393,7 +393,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     fn reachable(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Reached, S::Error> {
         let graph = graph.on_device();
         let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
-        reached.extend(&self.stream, &graph.edges, graph.args().edges_stride, &[start.get()])?;
+        reached.extend(&self.stream, &graph.edges, graph.edges_stride(), &[start.get()])?;
         Ok(Reached::from_words(self.stream.download(reached.bits())?))
     }
 
@@ -421,7 +421,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             nearest: nearest.output(),
             vertices_len: candidates.len(),
             candidates_stride: candidates.max_candidates,
-            edges_stride: graph.args().edges_stride,
+            edges_stride: graph.edges_stride(),
             max_degree: self.params.max_degree() as u32,
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked;

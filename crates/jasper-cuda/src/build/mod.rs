@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
-use jasper_vamana::{BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, Linked, UpdateError};
+use jasper_vamana::{
+    BuildSpec, BulkLinker, ByteRounding, Checkpoints, CpuExecutor, Ingested, Linked, UpdateError,
+};
 
 use crate::memory_pool::PoolRetention;
 use crate::search::launch::check_shared_memory;
@@ -33,40 +35,51 @@ pub use preload::KernelPreload;
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
+/// If there is a `rounding`, vectors are rounded to bytes on the device, and linked by these.
+///
 /// The threads of `cpu` copy the vectors to the device once. Edges are copied back at the end and for each checkpoint.
 /// In between, only counters are copied to the host.
 ///
 /// # Errors
-/// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) when a parameter, the graph or a row does not fit the device,
+/// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or
+/// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a parameter, the graph or a row does not fit the device,
 /// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is
 /// cancelled.
 pub fn link_on_device<T: Element>(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
     ingested: Ingested<T>,
+    rounding: Option<&ByteRounding>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    check_device_memory(context, &graph)?;
-    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, checkpoints))?;
+    check_device_memory(context, &graph, rounding.is_some())?;
+    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, rounding, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
-    let (stream, copy) = cpu.pool().install(|| upload(context, &graph))?;
+    let (stream, copy) = cpu.pool().install(|| upload(context, &graph, rounding))?;
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.clone());
     resumed.run(&executor, MirroredGraph::new(stream, graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
 /// read, and they are in memory now.
-fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(), Error> {
+fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>, rounded: bool) -> Result<(), Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned = plan_build::<T>(&BuildSpec::of(graph)).and_then(|plan| Ok(plan.check(free)?));
+    let planned = plan_build::<T>(&BuildSpec::of(graph), rounded).and_then(|plan| Ok(plan.check(free)?));
     planned.map_err(|kind| context.fail(kind))
 }
 
-fn upload<T: Element>(context: &Context, graph: &Graph<T>) -> Result<(Stream, DeviceGraph<T>), Error> {
+fn upload<T: Element>(
+    context: &Context,
+    graph: &Graph<T>,
+    rounding: Option<&ByteRounding>,
+) -> Result<(Stream, DeviceGraph<T>), Error> {
     let stream = Stream::new(context)?;
-    let copy = DeviceGraph::upload(&stream, graph, MemorySpace::Device)?;
+    let copy = match rounding {
+        Some(rounding) => DeviceGraph::upload_rounded(&stream, graph, rounding)?,
+        None => DeviceGraph::upload(&stream, graph, MemorySpace::Device)?,
+    };
     let room = context.device().shared_per_block;
     check_shared_memory(&copy, graph.params().build_beam_width(), room).map_err(|kind| context.fail(kind))?;
     Ok((stream, copy))

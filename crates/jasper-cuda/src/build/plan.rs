@@ -8,7 +8,7 @@ use jasper_core::{BuildParams, Element};
 use jasper_vamana::{BuildSpec, largest_batch};
 
 use super::executor::{MERGE_CHUNK, SEARCH_CHUNK};
-use crate::graph::edges_stride;
+use crate::graph::{UPLOAD_BYTES, edges_stride};
 use crate::{DeviceGraph, ErrorKind, MemoryPlan, MemorySpace, Stream};
 
 /// Bytes of one pair of a sort.
@@ -28,7 +28,8 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
     Err(ErrorKind::BuildParam { name, value: value.to_string(), max: max.to_string() })
 }
 
-/// The memory of a build, on the device and on the host: the graph on both, and the largest batch.
+/// The memory of a build, on the device and on the host: the graph on both, and the largest batch. If `rounded`, there
+/// are only vectors of bytes on the device.
 ///
 /// A batch is searched for and pruned in chunks, whose edges are kept. Then these edges are reversed and freed, and the
 /// back edges are sorted and merged in chunks. At the end of the build, a breadth-first search finds the unreachable
@@ -36,7 +37,7 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 ///
 /// # Errors
 /// [`ErrorKind::BuildParam`]: the beam width or the largest batch is more than kernels support.
-pub fn plan_build<T: Element>(shape: &BuildSpec) -> Result<MemoryPlan, ErrorKind> {
+pub fn plan_build<T: Element>(shape: &BuildSpec, rounded: bool) -> Result<MemoryPlan, ErrorKind> {
     let params = &shape.params;
     check_beam(params)?;
     let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));
@@ -46,9 +47,13 @@ pub fn plan_build<T: Element>(shape: &BuildSpec) -> Result<MemoryPlan, ErrorKind
     let max_share = if batch > sortable { sortable as f64 / shape.rows as f64 } else { 1.0 };
     check_max("max_batch_share", share.into(), max_share)?;
 
-    let plan =
-        DeviceGraph::<T>::plan_with(shape, Some(MemorySpace::Device), shape.plan_host_for_device::<T>());
-    let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, shape));
+    let (space, host) = (Some(MemorySpace::Device), shape.plan_host_for_device::<T>());
+    let (plan, upload) = if rounded {
+        (DeviceGraph::<i8>::plan_with(&shape.quantized(), space, host), UPLOAD_BYTES as u64)
+    } else {
+        (DeviceGraph::<T>::plan_with(shape, space, host), 0)
+    };
+    let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, shape).max(upload));
     Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))
 }
 

@@ -4,9 +4,9 @@ use std::thread::{self, JoinHandle};
 
 use gpu_kernels::edges::{FindFreeRow, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
-use gpu_kernels::rows::CopyRows;
+use gpu_kernels::rows::{CopyRows, RoundRows};
 use gpu_kernels::search::Search;
-use jasper_core::Element;
+use jasper_core::{Element, ElementKind};
 use jasper_vamana::BuildSpec;
 
 use crate::Context;
@@ -21,9 +21,9 @@ use crate::search::config::default_config;
 pub struct KernelPreload(Vec<JoinHandle<()>>);
 
 impl KernelPreload {
-    /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape.
-    /// Errors are reported when the kernels are launched.
-    pub fn for_build<T: Element>(context: &Context, shape: &BuildSpec) -> Self {
+    /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
+    /// which links vectors rounded to bytes if `rounded`. Errors are reported when the kernels are launched.
+    pub fn for_build<T: Element>(context: &Context, shape: &BuildSpec, rounded: bool) -> Self {
         if super::check_beam(&shape.params).is_err() {
             return Self(Vec::new());
         }
@@ -32,7 +32,12 @@ impl KernelPreload {
             let load = move || drop(context.kernels().load(&context, &id));
             thread::Builder::new().name("jasper-kernel".into()).spawn(load).ok()
         };
-        let kernels = kernels::<T>(shape, context.device().multiprocessors);
+        let multiprocessors = context.device().multiprocessors;
+        let kernels = if rounded {
+            kernels::<i8>(&shape.quantized(), Some(T::KIND), multiprocessors)
+        } else {
+            kernels::<T>(shape, None, multiprocessors)
+        };
         Self(kernels.into_iter().filter_map(load).collect())
     }
 }
@@ -44,8 +49,12 @@ impl Drop for KernelPreload {
     }
 }
 
-/// The kernels that take long to compile or are launched first.
-fn kernels<T: Element>(shape: &BuildSpec, multiprocessors: u32) -> Vec<KernelId> {
+/// The kernels that take long to compile or are launched first; `rounded` is the element that is rounded, if one is.
+fn kernels<T: Element>(
+    shape: &BuildSpec,
+    rounded: Option<ElementKind>,
+    multiprocessors: u32,
+) -> Vec<KernelId> {
     let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
     let row_bytes = row_bytes::<T>(shape.dimension);
     let search = |batch| {
@@ -63,6 +72,7 @@ fn kernels<T: Element>(shape: &BuildSpec, multiprocessors: u32) -> Vec<KernelId>
         KernelId::of(&FindFreeRow),
         KernelId::of(&CopyRows),
     ];
+    kernels.extend(rounded.map(|element| KernelId::of(&RoundRows { element })));
     kernels.dedup();
     kernels
 }
@@ -78,7 +88,7 @@ mod tests {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
             let shape = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
-            let kernels = kernels::<T>(&shape, 132);
+            let kernels = kernels::<T>(&shape, T::EXACT.then_some(ElementKind::F16), 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
             for kernel in kernels {
                 assert!(archive.entries().any(|entry| entry == kernel.entry), "{kernel:?}");

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use jasper_core::synthetic::rng;
+use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{
     BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, f16, no_progress,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, InsertReport, UpdateError, bulk_build, ingest,
+    BuildSpec, BulkLinker, ByteRounding, Checkpoints, CpuExecutor, Ingested, InsertReport, UpdateError,
+    bulk_build, ingest, link_on_host,
 };
 use rand::RngExt;
 
@@ -35,22 +36,27 @@ fn params() -> BuildParams {
 
 /// The graph that an emulated device links.
 fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, InsertReport) {
-    built_with(rows, metric, seed, None, &mut no_progress).unwrap()
+    built_with(rows, metric, seed, false, None, &mut no_progress).unwrap()
 }
 
-/// [`built`] with checkpoints, and a progress closure that may cancel.
+/// [`built`] by vectors rounded to bytes if `rounded`, with checkpoints, and a progress closure that may cancel.
 fn built_with<T: Element>(
     rows: &MatrixView<'_, T>,
     metric: Metric,
     seed: u64,
+    rounded: bool,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
-    let linked = BulkLinker::resume(&mut graph, &order, checkpoints)?;
+    let rounding = if rounded { ByteRounding::by_trial(&graph) } else { None };
+    let linked = BulkLinker::resume(&mut graph, &order, rounding.as_ref(), checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
-    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
+    let copy = match &rounding {
+        Some(rounding) => DeviceGraph::upload_rounded(&stream, &graph, rounding).unwrap(),
+        None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
+    };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     Ok(linked.run(&executor, MirroredGraph::new(stream, graph, copy), progress)?.finish())
 }
@@ -111,6 +117,26 @@ fn a_device_builds_the_graph_of_the_cpu() {
     }
 }
 
+/// Distances of bytes are exact on both.
+#[test]
+fn a_device_links_by_rounded_vectors_as_the_cpu_does() {
+    let cpu = CpuExecutor::new(2).unwrap();
+    for (metric, seed) in Metric::ALL.into_iter().zip(20..) {
+        let values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(400, seed);
+        let rows = MatrixView::new(&values, DIMENSION).unwrap();
+        let ingested = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
+        let rounding = ByteRounding::by_trial(&ingested.graph);
+        assert!(rounding.is_some(), "{metric}");
+        let linked = link_on_host(&cpu, ingested, rounding.as_ref(), None, &mut no_progress).unwrap();
+        let (expected, _) = linked.finish();
+        let (found, _) = built_with(&rows, metric, seed, true, None, &mut no_progress).unwrap();
+        for slot in expected.keys().vertices() {
+            assert_eq!(found.adjacency().neighbors(slot), expected.adjacency().neighbors(slot), "{metric}");
+        }
+        assert_eq!(found.vectors().get(Slot::new(7)), expected.vectors().get(Slot::new(7)));
+    }
+}
+
 #[test]
 fn the_smallest_graphs_are_built() {
     for n in [0, 1, 2, 3, 9] {
@@ -146,7 +172,7 @@ fn a_build_can_be_cancelled() {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let linked = BulkLinker::resume(&mut graph, &order, None).unwrap();
+    let linked = BulkLinker::resume(&mut graph, &order, None, None).unwrap();
     let graph = MirroredGraph::new(stream, graph, copy);
     let error = linked.run(&executor, graph, &mut cancel).unwrap_err();
     assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
@@ -165,10 +191,12 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
             Progress { stage: Stage::Linking, done, .. } if done >= stop => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         };
-        let error = built_with(&rows, Metric::L2, stop as u64, Some(checkpoints), &mut stops).unwrap_err();
+        let error =
+            built_with(&rows, Metric::L2, stop as u64, false, Some(checkpoints), &mut stops).unwrap_err();
         assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
     }
-    let (found, report) = built_with(&rows, Metric::L2, 10, Some(checkpoints), &mut no_progress).unwrap();
+    let (found, report) =
+        built_with(&rows, Metric::L2, 10, false, Some(checkpoints), &mut no_progress).unwrap();
     for slot in expected.keys().vertices() {
         assert_eq!(
             found.adjacency().neighbors(slot),
@@ -182,8 +210,9 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
 
 #[test]
 fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
-    let plan =
-        |rows, params| plan_build::<u8>(&BuildSpec { rows, dimension: 128, metric: Metric::L2, params });
+    let plan = |rows, params| {
+        plan_build::<u8>(&BuildSpec { rows, dimension: 128, metric: Metric::L2, params }, false)
+    };
     let small = plan(1000, params()).unwrap();
     let large = plan(1_000_000, params()).unwrap();
     let batch_bytes = 300_000 * 32 * (12 + 12);
@@ -205,7 +234,7 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
 /// Bytes of a plan beyond vectors and graph, as a share of these.
 fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
     let params = BuildParams::default();
-    let plan = plan_build::<T>(&BuildSpec { rows, dimension, metric: Metric::L2, params }).unwrap();
+    let plan = plan_build::<T>(&BuildSpec { rows, dimension, metric: Metric::L2, params }, false).unwrap();
     let index = (rows * (dimension * size_of::<T>() + params.max_degree() * size_of::<u32>())) as f64;
     plan.total(MemorySpace::Device) as f64 / index - 1.0
 }
@@ -226,11 +255,11 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let view = MatrixView::new(&values, DIMENSION).unwrap();
     let ingested = ingest(&cpu, &view, None, metric, params(), &mut no_progress).unwrap();
     let Ingested { mut graph, order } = ingested;
-    let plan = plan_build::<T>(&BuildSpec::of(&graph)).unwrap().total(MemorySpace::Device);
+    let plan = plan_build::<T>(&BuildSpec::of(&graph), false).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    let linked = BulkLinker::resume(&mut graph, &order, None).unwrap();
+    let linked = BulkLinker::resume(&mut graph, &order, None, None).unwrap();
     linked.run(&executor, MirroredGraph::new(stream, graph, copy), &mut no_progress).unwrap();
     let peak = executor.stream().emulator().peak_bytes() as u64;
     (peak, plan)

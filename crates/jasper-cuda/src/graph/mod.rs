@@ -42,6 +42,7 @@ use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::MirroredGraph;
 use rounding::RoundedRows;
+pub(crate) use rounding::UPLOAD_BYTES;
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;
@@ -61,7 +62,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 /// which traverse the graph by codes and read only the vectors of their candidates.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
-    /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes.
+    /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes, or is built by
+    /// rounded vectors.
     rows: S::Buffer<T>,
     /// Whether the graph has vectors, or only codes.
     has_vectors: bool,
@@ -87,7 +89,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pub(crate) id: GraphId,
     /// The undo log of the transaction, if one is active.
     undo: Option<UndoLog<S>>,
-    /// In a transaction that links by bytes: the vectors rounded to bytes.
+    /// In a build or a transaction that links by bytes: the vectors rounded to bytes.
     rounded: Option<RoundedRows<S>>,
     /// Whether launches that were not synchronized may still read the graph.
     pub(crate) has_async_readers: AtomicBool,
@@ -102,10 +104,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`Self::plan`].
     pub fn upload(stream: &S, graph: &Graph<T>, vectors: MemorySpace) -> Result<Self, S::Error> {
-        let (slots, dimension) = (graph.slots(), graph.dimension());
-        let width = padded_len::<T>(dimension);
-        let rows = if graph.has_vectors() { slots } else { 0 };
-        let edges_stride = edges_stride(graph.params());
+        let width = padded_len::<T>(graph.dimension());
+        let rows = if graph.has_vectors() { graph.slots() } else { 0 };
         let mut rows_table = match vectors {
             MemorySpace::Device => stream.allocate(rows * width)?,
             MemorySpace::Host => stream.allocate_on_host(rows * width)?,
@@ -113,9 +113,16 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
             out.copy_from_slice(graph.vectors().padded(slot));
         })?;
+        Self::with_rows(stream, graph, rows_table)
+    }
+
+    /// Copies everything but the vectors, which are in `rows`.
+    fn with_rows(stream: &S, graph: &Graph<T>, rows: S::Buffer<T>) -> Result<Self, S::Error> {
+        let (slots, dimension) = (graph.slots(), graph.dimension());
+        let edges_stride = edges_stride(graph.params());
         Ok(Self {
             has_vectors: graph.has_vectors(),
-            rows: rows_table,
+            rows,
             edges: edges(stream, graph, edges_stride)?,
             squared_norms: graph
                 .vectors()
@@ -188,8 +195,25 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         row_bytes::<T>(self.dimension)
     }
 
+    /// Entries per row of edges.
+    pub(crate) fn edges_stride(&self) -> u32 {
+        self.edges_stride as u32
+    }
+
     /// Kernel arguments, valid for launches after the upload and before the drop.
+    ///
+    /// # Panics
+    /// Panics if the graph is [linked by rounded vectors](Self::upload_rounded) alone.
     pub fn args(&self) -> GraphArgs {
+        assert!(
+            !self.has_vectors || self.rows.len() >= self.slots * self.row_len(),
+            "the vectors are on the device"
+        );
+        self.tables()
+    }
+
+    /// [`Self::args`], whose vectors may be missing.
+    fn tables(&self) -> GraphArgs {
         GraphArgs {
             rows: self.rows.input().cast(),
             edges: self.edges.input(),
@@ -198,7 +222,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             start_points: self.starts.input(),
             start_points_len: self.starts.len() as u32,
             shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
-            edges_stride: self.edges_stride as u32,
+            edges_stride: self.edges_stride(),
             largest_squared_norm: self.largest_squared_norm,
         }
     }

@@ -59,7 +59,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let norms = if shape.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
         plan.part(vectors.unwrap_or(MemorySpace::Device), "vectors", of(row_bytes))
             .part(MemorySpace::Device, "adjacency", of(edges_stride(&shape.params) * size_of::<u32>()))
-            .part(MemorySpace::Device, "squared lengths", norms)
+            .part(MemorySpace::Device, "squared norms", norms)
             .part(MemorySpace::Device, "keys", of(size_of::<Key>()))
             .part(MemorySpace::Device, "live slots", (shape.rows.div_ceil(32) * size_of::<u32>()) as u64)
             .part(MemorySpace::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)

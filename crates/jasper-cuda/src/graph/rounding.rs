@@ -1,5 +1,6 @@
-//! Vectors rounded to bytes on the device, while a large change links by them.
+//! Vectors rounded to bytes on the device, while a build or a large change links by them.
 
+use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::rows::{RoundArgs, RoundRows};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
@@ -7,13 +8,16 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ByteRounding, quantized_metric};
 
-use super::{DeviceGraph, GraphInput, form};
+use super::{DeviceGraph, GraphInput, form, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
 use crate::{Bytes, MemoryPlan, MemorySpace};
 
 /// Rounding reads each vector once and writes half of it or less, and a distance of bytes then saves half of a read or
 /// more: it pays from this many distances per slot on.
 const MIN_DISTANCES_PER_SLOT: u64 = 4;
+
+/// Bytes of vectors on the device at once, while all of them are uploaded and rounded.
+pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 
 /// The vectors of a graph, rounded.
 #[derive(Debug)]
@@ -74,25 +78,34 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(Some((trial, rows)))
     }
 
+    /// Copies a graph to the device for a build that links it by vectors rounded to bytes: the vectors themselves do not
+    /// stay there. The host's part runs in the current rayon pool.
+    ///
+    /// # Errors
+    /// Returns the device's error, such as out of memory: see [`plan_build`](crate::plan_build).
+    pub(crate) fn upload_rounded(
+        stream: &S,
+        graph: &Graph<T>,
+        rounding: &ByteRounding,
+    ) -> Result<Self, S::Error> {
+        let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
+        let mut rounded = RoundedRows::allocate(stream, slots, graph.dimension(), rounding)?;
+        let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
+        let mut vectors = stream.allocate(at_once * width)?;
+        for first in (0..slots).step_by(at_once) {
+            let rows = at_once.min(slots - first);
+            write_rows(stream, &mut vectors, 0..rows, width, |row, out| {
+                out.copy_from_slice(graph.vectors().padded(Slot::from_index(first + row.index())));
+            })?;
+            rounded.write(stream, &vectors, first, rows, rounding)?;
+        }
+        Ok(Self { rounded: Some(rounded), ..Self::with_rows(stream, graph, stream.allocate(0)?)? })
+    }
+
     fn round_rows(&self, stream: &S, rounding: &ByteRounding) -> Result<RoundedRows<S>, S::Error> {
-        let (row_len, row_words) = (self.row_len(), padded_len::<i8>(self.dimension) / size_of::<u32>());
-        let mut centers = rounding.centers().to_vec();
-        centers.resize(row_len, 0.0);
-        let centers = stream.upload(&centers)?;
-        let mut words = stream.allocate(self.slots * row_words)?;
-        let args = RoundArgs {
-            vectors: self.rows.input().cast(),
-            centers: centers.input(),
-            bytes: words.output(),
-            rows: self.slots as u32,
-            row_bytes: (row_len * size_of::<T>()) as u32,
-            row_words: row_words as u32,
-            scale: rounding.scale(),
-        };
-        // SAFETY: both tables have a row for each slot, of these lengths, and all slots have vectors; there is a center
-        // for each coordinate of a row. They are freed after the launch.
-        unsafe { stream.launch(&RoundRows { element: T::KIND }, args)? };
-        Ok(RoundedRows { words, scale: rounding.scale() })
+        let mut rounded = RoundedRows::allocate(stream, self.slots, self.dimension, rounding)?;
+        rounded.write(stream, &self.rows, 0, self.slots, rounding)?;
+        Ok(rounded)
     }
 
     /// Whether rounded vectors fit beside the undo log and the largest step of a change.
@@ -112,13 +125,57 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// The graph as kernels of changes read it: the rounded vectors, while there are some.
     pub(crate) fn linking_input(&self) -> GraphInput {
-        let input = self.input();
-        let Some(RoundedRows { words, scale }) = &self.rounded else { return input };
-        let mut args = input.args;
-        args.rows = words.input().cast();
-        args.shape = RowShape::new(padded_len::<i8>(self.dimension) as u32);
-        args.squared_norms = DevicePtr::null();
-        args.largest_squared_norm *= scale * scale;
+        let Some(rounded) = &self.rounded else { return self.input() };
+        let args = GraphArgs {
+            rows: rounded.words.input().cast(),
+            shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
+            squared_norms: DevicePtr::null(),
+            largest_squared_norm: ByteRounding::scaled_norm(self.largest_squared_norm, rounded.scale),
+            ..self.tables()
+        };
         GraphInput { args, element: i8::KIND, form: form::<i8>(quantized_metric(self.metric)) }
+    }
+}
+
+impl<S: Stream> RoundedRows<S> {
+    /// Memory for `slots` rows.
+    fn allocate(
+        stream: &S,
+        slots: usize,
+        dimension: usize,
+        rounding: &ByteRounding,
+    ) -> Result<Self, S::Error> {
+        let row_words = padded_len::<i8>(dimension) / size_of::<u32>();
+        Ok(Self { words: stream.allocate(slots * row_words)?, scale: rounding.scale() })
+    }
+
+    /// Rounds the first `rows` of `vectors`, those of the slots from `first` on.
+    fn write<T: Element>(
+        &mut self,
+        stream: &S,
+        vectors: &S::Buffer<T>,
+        first: usize,
+        rows: usize,
+        rounding: &ByteRounding,
+    ) -> Result<(), S::Error> {
+        let dimension = rounding.centers().len();
+        let (row_len, row_words) =
+            (padded_len::<T>(dimension), padded_len::<i8>(dimension) / size_of::<u32>());
+        assert!(rows * row_len <= vectors.len() && (first + rows) * row_words <= self.words.len());
+        let mut centers = rounding.centers().to_vec();
+        centers.resize(row_len, 0.0);
+        let centers = stream.upload(&centers)?;
+        let args = RoundArgs {
+            vectors: vectors.input().cast(),
+            centers: centers.input(),
+            bytes: self.words.output().add(first * row_words),
+            rows: rows as u32,
+            row_bytes: (row_len * size_of::<T>()) as u32,
+            row_words: row_words as u32,
+            scale: rounding.scale(),
+        };
+        // SAFETY: both tables have these rows, as asserted, all of which hold vectors; there is a center for each
+        // coordinate of a row. The tables are freed after the launch.
+        unsafe { stream.launch(&RoundRows { element: T::KIND }, args) }
     }
 }

@@ -373,7 +373,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     beam_width: usize,
     available: u32,
 ) -> Result<(), ErrorKind> {
-    let (beam_width, input) = (beam_width as u32, graph.input());
+    let (beam_width, input) = (beam_width as u32, graph.linking_input());
     let shared = |config: SearchConfig| {
         let search = search_args(&input, beam_width, config);
         let quantized = graph.codes.as_ref().map_or(0, |codes| {
@@ -384,7 +384,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
         });
         search_kernel(&input, beam_width, config).launch_config(&search).shared.max(quantized)
     };
-    let row_bytes = graph.row_bytes();
+    let row_bytes = input.args.shape.row_bytes();
     let needed =
         shared(default_config(1, 1, row_bytes)).max(shared(default_config(usize::MAX, 1, row_bytes)));
     if needed <= available { Ok(()) } else { Err(ErrorKind::RowTooLong { row_bytes, needed, available }) }

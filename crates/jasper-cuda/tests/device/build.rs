@@ -23,7 +23,7 @@ fn on_device<T: Element>(
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let ingested = ingest(cpu, rows, None, metric, params, &mut no_progress)?;
     let (begun, vertices) = (Instant::now(), ingested.order.len());
-    let linked = link_on_device(context, cpu, ingested, None, &mut no_progress)?;
+    let linked = link_on_device(context, cpu, ingested, None, None, &mut no_progress)?;
     let rate = vertices as f64 / begun.elapsed().as_secs_f64();
     let (graph, report) = linked.finish();
     println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());

@@ -90,7 +90,7 @@ impl<T: Element> Graph<T> {
 
 impl<T: Element> Vectors<T> {
     /// The rows of `slots`, which ascend, in blocks within a segment.
-    pub(super) fn blocks_mut<'a>(&'a mut self, slots: &'a [Slot]) -> Vec<VectorBlock<'a, T>> {
+    pub(crate) fn blocks_mut<'a>(&'a mut self, slots: &'a [Slot]) -> Vec<VectorBlock<'a, T>> {
         let width = self.table.width();
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
         let rows = (BLOCK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, BLOCK_ROWS);

@@ -5,15 +5,12 @@
 //! | `add` | storing vectors, one or many in parallel |
 //! | `compact` | freeing slots and closing gaps |
 //! | `transaction` | commit and rollback; the log of changes for copies on devices |
-//! | `replace_vectors` | replacing the vectors for a while |
 
 mod add;
 mod compact;
-mod replace_vectors;
 mod transaction;
 
 pub use add::VectorBlock;
-pub use replace_vectors::SavedVectors;
 pub use transaction::Changes;
 
 use std::io;
@@ -79,7 +76,7 @@ impl<T: Element> Graph<T> {
         &self.vectors
     }
 
-    /// Returns the vectors mutably, to build or free sketches.
+    /// Returns the vectors mutably, to build or free sketches and rounded vectors.
     #[doc(hidden)]
     pub fn vectors_mut(&mut self) -> &mut Vectors<T> {
         &mut self.vectors

@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
 use jasper_core::{Element, Neighbor, Slot, defaults};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
@@ -153,6 +153,19 @@ impl CpuExecutor {
     }
 }
 
+/// Evaluates an expression with the vectors by which a graph is linked: its own, or [rounded](Vectors::rounded) ones.
+macro_rules! link_by {
+    ($graph:ident, |$vectors:ident| $result:expr) => {
+        match $graph.vectors().rounded() {
+            Some($vectors) => $result,
+            None => {
+                let $vectors = $graph.vectors();
+                $result
+            }
+        }
+    };
+}
+
 impl<T: Element> Executor<T> for CpuExecutor {
     type Graph = Graph<T>;
     type Error = Infallible;
@@ -168,16 +181,18 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn search(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
-        let rows: Vec<_> = batch.iter().map(|&vertex| graph.vectors().padded(vertex)).collect();
-        let order = order_by_nearness(&self.pool, &rows);
-        let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
-        Ok(NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
-            let mut candidates = NeighborLists::default();
-            for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
-                scratch.find_candidates(graph, vertices, &mut candidates);
-            }
-            candidates
-        })))
+        Ok(link_by!(graph, |vectors| {
+            let rows: Vec<_> = batch.iter().map(|&vertex| vectors.padded(vertex)).collect();
+            let order = order_by_nearness(&self.pool, &rows);
+            let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
+            NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
+                let mut candidates = NeighborLists::default();
+                for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
+                    scratch.find_candidates(vectors, graph, vertices, &mut candidates);
+                }
+                candidates
+            }))
+        }))
     }
 
     fn find_duplicates(
@@ -185,7 +200,9 @@ impl<T: Element> Executor<T> for CpuExecutor {
         graph: &Graph<T>,
         mut candidates: NeighborLists,
     ) -> Result<NeighborLists, Infallible> {
-        candidates.remove_duplicates(|vertex, candidates| duplicate_of(graph, vertex, candidates));
+        link_by!(graph, |vectors| {
+            candidates.remove_duplicates(|vertex, found| duplicate_of(vectors, graph, vertex, found));
+        });
         Ok(candidates)
     }
 
@@ -196,12 +213,13 @@ impl<T: Element> Executor<T> for CpuExecutor {
         peers: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
-        Ok(self.map_lists(candidates, |scratch, &(vertex, found), lists| {
+        let max_degree = graph.params().max_degree();
+        Ok(link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), lists| {
             let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
             let group = &batch[first..batch.len().min(first + peers.group)];
-            lists.cost.distances += scratch.add_peers(graph, vertex, group, peers, found);
+            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, group, peers, found);
             lists.push(vertex, &scratch.candidates);
-        }))
+        })))
     }
 
     fn prune(
@@ -210,11 +228,15 @@ impl<T: Element> Executor<T> for CpuExecutor {
         candidates: NeighborLists,
     ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
         let params = graph.params();
-        let mut edges = self.map_lists(candidates, |scratch, &(vertex, found), edges| {
-            let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
-            edges.push(vertex, scratch.prune.keep(graph, found, &[], params.max_degree(), params.alpha()));
-            edges.cost.prune_distances += scratch.prune.take_distances();
-        });
+        let mut edges =
+            link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), edges| {
+                let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
+                edges.push(
+                    vertex,
+                    scratch.prune.keep(vectors, found, &[], params.max_degree(), params.alpha()),
+                );
+                edges.cost.prune_distances += scratch.prune.take_distances();
+            }));
         let (duplicates, cost) = (std::mem::take(&mut edges.duplicates), edges.cost);
         Ok(ChunkEdges { edges, duplicates, cost })
     }
@@ -234,7 +256,9 @@ impl<T: Element> Executor<T> for CpuExecutor {
         back_edges: &mut BackEdges,
     ) -> Result<Option<Vec<Updates>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
-        let updates = self.for_items(&targets, |scratch, edges, out| scratch.merge(graph, edges, out));
+        let updates = link_by!(graph, |vectors| {
+            self.for_items(&targets, |scratch, edges, out| scratch.merge(vectors, graph, edges, out))
+        });
         let merged = targets.into_iter().map(<[_]>::len).sum();
         back_edges.advance(merged);
         Ok((merged > 0).then_some(updates))
@@ -259,7 +283,9 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Updates>, Infallible> {
-        Ok(self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(graph, vertex, out)))
+        Ok(link_by!(graph, |vectors| {
+            self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(vectors, graph, vertex, out))
+        }))
     }
 
     fn reachable(&self, graph: &Graph<T>, start: Slot) -> Result<Reached, Infallible> {
@@ -305,14 +331,14 @@ impl<T: Element> Executor<T> for CpuExecutor {
 impl Scratch {
     /// Searches for the vectors of at most [`SEARCHES_PER_THREAD`] `vertices`. Their candidates are the expanded
     /// vertices.
-    fn find_candidates<T: Element>(
+    fn find_candidates<V: Element, T: Element>(
         &mut self,
+        vectors: &Vectors<V>,
         graph: &Graph<T>,
         vertices: &[Slot],
         candidates: &mut NeighborLists,
     ) {
-        let scorers: Vec<_> =
-            vertices.iter().map(|&vertex| graph.vectors().slot_scorer(vertex).sketched()).collect();
+        let scorers: Vec<_> = vertices.iter().map(|&vertex| vectors.slot_scorer(vertex).sketched()).collect();
         let params = graph.params();
         Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.max_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
@@ -326,15 +352,15 @@ impl Scratch {
 
     /// Sets the candidates to those `found` by a search and the nearest peers of the vertex. The group lists vertices,
     /// and whether each is linked. Returns the number of distances computed.
-    fn add_peers<T: Element>(
+    fn add_peers<V: Element>(
         &mut self,
-        graph: &Graph<T>,
+        vectors: &Vectors<V>,
+        max_degree: usize,
         vertex: Slot,
         group: &[(Slot, bool)],
         peers: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
-        let max_degree = graph.params().max_degree();
         let bound = found.get(max_degree - 1);
         let (mut near, mut distances) = (Vec::new(), 0);
         for round in 0..PeerSampling::ROUNDS {
@@ -344,7 +370,7 @@ impl Scratch {
             let sample = peers.positions(round, group.len()).map(|position| group[position]);
             let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
-            self.score(graph, vertex, others.map(|(id, _)| id));
+            self.score(vectors, vertex, others.map(|(id, _)| id));
             distances += self.ids.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
@@ -361,7 +387,13 @@ impl Scratch {
 
     /// Merges back edges into the row of their target: appends them where they fit, else prunes old and new edges
     /// together.
-    fn merge<T: Element>(&mut self, graph: &Graph<T>, edges: &[BackEdge], updates: &mut Updates) {
+    fn merge<V: Element, T: Element>(
+        &mut self,
+        vectors: &Vectors<V>,
+        graph: &Graph<T>,
+        edges: &[BackEdge],
+        updates: &mut Updates,
+    ) {
         let Some(&(target, _)) = edges.first() else { return };
         let (params, old) = (graph.params(), graph.adjacency().neighbors(target));
         self.candidates.clear();
@@ -372,7 +404,7 @@ impl Scratch {
             return;
         }
         let new = self.candidates.len();
-        self.score(graph, target, old.iter().copied());
+        self.score(vectors, target, old.iter().copied());
         let row = &mut self.candidates[new..];
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
         // second round.
@@ -386,7 +418,7 @@ impl Scratch {
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
-        let kept = self.prune.keep(graph, candidates, deferred, params.max_degree(), params.alpha());
+        let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
         updates.replace(target, kept.iter().map(|kept| kept.id()));
         updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
@@ -408,11 +440,17 @@ impl Scratch {
     ///    (docs/src/experiments.md#consolidation-row-length).
     /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
     ///    would find their own.
-    fn repair_row<T: Element>(&mut self, graph: &Graph<T>, vertex: Slot, updates: &mut Updates) {
+    fn repair_row<V: Element, T: Element>(
+        &mut self,
+        vectors: &Vectors<V>,
+        graph: &Graph<T>,
+        vertex: Slot,
+        updates: &mut Updates,
+    ) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
         let is_tombstone = |&id: &Slot| graph.keys().is_tombstone(id);
         self.candidates.clear();
-        self.score(graph, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
+        self.score(vectors, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
         let live_count = self.candidates.len();
         let tombstones = old.iter().copied().filter(is_tombstone);
         let mut replacements: Vec<_> =
@@ -420,7 +458,7 @@ impl Scratch {
         replacements.retain(|&id| id != vertex && graph.keys().is_live(id) && !old.contains(&id));
         replacements.sort_unstable();
         replacements.dedup();
-        self.score(graph, vertex, replacements.into_iter());
+        self.score(vectors, vertex, replacements.into_iter());
         let (live, replacements) = self.candidates.split_at_mut(live_count);
         let [first, pruned] = pruned_prefixes(live, params.alpha());
         live.iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
@@ -428,7 +466,7 @@ impl Scratch {
         updates.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
         let max_len = old.len().max(params.max_degree() / 2);
-        let kept = self.prune.keep(graph, &self.candidates, &[], max_len, params.alpha()).to_vec();
+        let kept = self.prune.keep(vectors, &self.candidates, &[], max_len, params.alpha()).to_vec();
         let (live, replacements) = kept.split_at(live_count);
         let (first_round, second_round) =
             replacements.split_at(self.prune.kept_first.max(live_count) - live_count);
@@ -447,11 +485,11 @@ impl Scratch {
     }
 
     /// Adds `ids` and their distances from `vertex` to the candidates.
-    fn score<T: Element>(&mut self, graph: &Graph<T>, vertex: Slot, ids: impl Iterator<Item = Slot>) {
+    fn score<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, ids: impl Iterator<Item = Slot>) {
         self.ids.clear();
         self.ids.extend(ids);
         self.distances.resize(self.ids.len(), 0.0);
-        graph.vectors().slot_scorer(vertex).score(&self.ids, &mut self.distances);
+        vectors.slot_scorer(vertex).score(&self.ids, &mut self.distances);
         let scored = self.ids.iter().zip(&self.distances);
         self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
     }
@@ -465,8 +503,13 @@ impl Scratch {
 }
 
 /// The first of `candidates` with the same vector as `vertex`. Its distance is that of the vertex from itself.
-fn duplicate_of<T: Element>(graph: &Graph<T>, vertex: Slot, candidates: &[Neighbor]) -> Option<Slot> {
-    let own = Neighbor::new(graph.vectors().slot_scorer(vertex).score_one(vertex), vertex).distance();
+fn duplicate_of<V: Element, T: Element>(
+    vectors: &Vectors<V>,
+    graph: &Graph<T>,
+    vertex: Slot,
+    candidates: &[Neighbor],
+) -> Option<Slot> {
+    let own = Neighbor::new(vectors.slot_scorer(vertex).score_one(vertex), vertex).distance();
     let vector = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
     ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.vectors().padded(id)) == vector)

@@ -22,7 +22,7 @@
 //!    0, where multiplying it by alpha would strengthen the rule instead of weakening it.
 
 use jasper_core::{Element, Neighbor, Slot};
-use jasper_graph::Graph;
+use jasper_graph::Vectors;
 
 /// Kept neighbors compared with a candidate at once: enough to hide memory latency, few enough to stop early.
 const COMPARE_CHUNK: usize = 8;
@@ -32,11 +32,11 @@ const FIRST_ALPHA: f32 = 1.0;
 
 /// Whether a kept vertex occludes a candidate. `distance` is that of the candidate, and `between` is the distance
 /// between the two. With an alpha of 1, no origin is added, because it would round small distances away.
-fn occludes<T: Element>(graph: &Graph<T>, alpha: f32, between: f32, distance: f32) -> bool {
+fn occludes<T: Element>(vectors: &Vectors<T>, alpha: f32, between: f32, distance: f32) -> bool {
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
-    let origin = graph.vectors().alpha_offset();
+    let origin = vectors.alpha_offset();
     alpha * (origin + between) <= origin + distance
 }
 
@@ -81,7 +81,7 @@ impl Prune {
     /// second round are passed as `deferred`, and tested only in the second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
-        graph: &Graph<T>,
+        vectors: &Vectors<T>,
         candidates: &[Neighbor],
         deferred: &[Neighbor],
         max_degree: usize,
@@ -98,10 +98,10 @@ impl Prune {
                 break;
             }
             if let Some(next) = candidates.get(i + 1) {
-                jasper_core::distance::prefetch(graph.vectors().padded(next.id()));
+                jasper_core::distance::prefetch(vectors.padded(next.id()));
             }
             let mut candidate = fresh(candidate);
-            if let Outcome::Deferred = self.try_keep(graph, &mut candidate, FIRST_ALPHA, alpha) {
+            if let Outcome::Deferred = self.try_keep(vectors, &mut candidate, FIRST_ALPHA, alpha) {
                 second_round.push(candidate);
             }
         }
@@ -111,7 +111,7 @@ impl Prune {
             if self.kept.len() == max_degree {
                 break;
             }
-            self.try_keep(graph, candidate, alpha, alpha);
+            self.try_keep(vectors, candidate, alpha, alpha);
         }
         self.deferred = second_round;
         &self.kept
@@ -121,14 +121,14 @@ impl Prune {
     /// with the alpha of the `last` round is dropped, because it would not be kept then either.
     fn try_keep<T: Element>(
         &mut self,
-        graph: &Graph<T>,
+        vectors: &Vectors<T>,
         candidate: &mut Candidate,
         round: f32,
         last: f32,
     ) -> Outcome {
         let Candidate { neighbor, compared } = candidate;
         let is_pruned = !neighbor.is_unexpanded();
-        let scorer = graph.vectors().slot_scorer(neighbor.id());
+        let scorer = vectors.slot_scorer(neighbor.id());
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
             for kept in self.kept_ids[set][compared[set]..].chunks(COMPARE_CHUNK) {
@@ -137,7 +137,7 @@ impl Prune {
                 compared[set] += kept.len();
                 self.distances += kept.len() as u64;
                 let is_occluded = |alpha: f32| {
-                    distances.iter().any(|&between| occludes(graph, alpha, between, neighbor.distance()))
+                    distances.iter().any(|&between| occludes(vectors, alpha, between, neighbor.distance()))
                 };
                 if is_occluded(last) {
                     return Outcome::Dropped;
@@ -173,13 +173,19 @@ pub(crate) fn pruned_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
 mod tests {
     use super::*;
     use jasper_core::{BuildParams, Metric, synthetic::Clusters};
+    use jasper_graph::Graph;
 
     /// The rule as the paper has it, for each alpha: take the nearest candidate, drop those that it occludes, repeat.
     fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<Slot> {
         let mut kept: Vec<Slot> = Vec::new();
         for alpha in [1.0, alpha] {
             let occludes = |kept: Slot, c: &Neighbor| {
-                occludes(graph, alpha, graph.vectors().slot_scorer(kept).score_one(c.id()), c.distance())
+                occludes(
+                    graph.vectors(),
+                    alpha,
+                    graph.vectors().slot_scorer(kept).score_one(c.id()),
+                    c.distance(),
+                )
             };
             let mut left = candidates.to_vec();
             left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| occludes(kept, c)));
@@ -211,7 +217,7 @@ mod tests {
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
                 let ids = |kept: &[Neighbor]| kept.iter().map(|n| n.id()).collect::<Vec<_>>();
-                let kept = ids(prune.keep(&graph, &candidates, &[], max_degree, alpha));
+                let kept = ids(prune.keep(graph.vectors(), &candidates, &[], max_degree, alpha));
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
@@ -219,17 +225,22 @@ mod tests {
                 // far, the result is the same, for fewer distances.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
-                let first = prune.keep(&graph, &rest, &[], max_degree, alpha).to_vec();
+                let first = prune.keep(graph.vectors(), &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
                 let already_pruned = |run: &[Neighbor]| run.iter().map(|n| n.expanded()).collect::<Vec<_>>();
                 let (again, deferred) = (already_pruned(&first[..len]), already_pruned(&first[len..]));
                 prune.take_distances();
-                let already_pruned =
-                    ids(prune.keep(&graph, &[&again[..], &more].concat(), &deferred, max_degree, alpha));
+                let already_pruned = ids(prune.keep(
+                    graph.vectors(),
+                    &[&again[..], &more].concat(),
+                    &deferred,
+                    max_degree,
+                    alpha,
+                ));
                 let pruned_cost = prune.take_distances();
                 let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
                 plain.sort_unstable();
-                let from_scratch = ids(prune.keep(&graph, &plain, &[], max_degree, alpha));
+                let from_scratch = ids(prune.keep(graph.vectors(), &plain, &[], max_degree, alpha));
                 assert_eq!(already_pruned, from_scratch);
                 assert!(pruned_cost <= prune.take_distances());
             }

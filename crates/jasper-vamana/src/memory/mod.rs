@@ -74,13 +74,18 @@ impl BuildSpec {
         plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
+    /// [`Self::plan_on_host`] of a build that links vectors rounded to bytes, which are part of the scratch memory. There
+    /// are no sketches.
+    pub fn plan_rounded_on_host<T: Element>(&self) -> MemoryPlan {
+        self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.dimension))
+    }
+
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
     pub fn plan_host_for_device<T: Element>(&self) -> MemoryPlan {
         self.plan_index::<T>(self.rows * size_of::<Slot>())
     }
 
-    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::Ingested::try_quantize) links
-    /// it.
+    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::ByteRounding) links it.
     #[must_use]
     pub fn quantized(self) -> Self {
         Self { metric: quantized_metric(self.metric), ..self }

@@ -10,10 +10,10 @@ use jasper_cuda::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
-    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
-    SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError, consolidate, insert,
-    transaction, without_edges,
+    BuildSpec, ByteRounding, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
+    GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
+    OnConflict, SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError, consolidate,
+    insert, transaction, without_edges,
 };
 
 use super::{Backend, Combine};
@@ -32,8 +32,12 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 }
 
 /// Memory of a build on a device, which need not exist.
-pub(crate) fn plan_build<T: Element>(shape: &BuildSpec, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
-    Ok(jasper_cuda::plan_build::<T>(shape).map_err(|kind| kind.on(ordinal))?)
+pub(crate) fn plan_build<T: Element>(
+    spec: &BuildSpec,
+    rounded: bool,
+    ordinal: usize,
+) -> Result<MemoryPlan, DeviceError> {
+    Ok(jasper_cuda::plan_build::<T>(spec, rounded).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
@@ -222,8 +226,8 @@ impl BuildDevice {
     }
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn prepare<T: Element>(&self, shape: &BuildSpec) -> KernelPreload {
-        KernelPreload::for_build::<T>(&self.0, shape)
+    pub(crate) fn prepare<T: Element>(&self, spec: &BuildSpec, rounded: bool) -> KernelPreload {
+        KernelPreload::for_build::<T>(&self.0, spec, rounded)
     }
 
     /// Links the vertices of a bulk build.
@@ -231,9 +235,10 @@ impl BuildDevice {
         &self,
         executor: &Arc<CpuExecutor>,
         ingested: Ingested<T>,
+        rounding: Option<&ByteRounding>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        jasper_cuda::link_on_device(&self.0, executor, ingested, checkpoints, progress)
+        jasper_cuda::link_on_device(&self.0, executor, ingested, rounding, checkpoints, progress)
     }
 }

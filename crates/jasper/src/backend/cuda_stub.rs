@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
+    BuildSpec, ByteRounding, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace,
+    UpdateError,
 };
 
 use super::Combine;
@@ -20,7 +21,11 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 }
 
 #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-pub(crate) fn plan_build<T: Element>(_: &BuildSpec, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
+pub(crate) fn plan_build<T: Element>(
+    _: &BuildSpec,
+    _: bool,
+    ordinal: usize,
+) -> Result<MemoryPlan, DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
@@ -57,7 +62,7 @@ impl BuildDevice {
     }
 
     #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec) {
+    pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec, _: bool) {
         match *self {}
     }
 
@@ -65,6 +70,7 @@ impl BuildDevice {
         &self,
         _: &Arc<CpuExecutor>,
         _: Ingested<T>,
+        _: Option<&ByteRounding>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {

@@ -114,19 +114,20 @@ fn a_checkpoint_of_another_build_is_refused() {
         (exact(Metric::L2).alpha(1.3), "alpha"),
         (exact(Metric::L2).seed(4), "seed"),
         (exact(Metric::L2).max_batch_share(0.03), "max_batch_share"),
-        (builder(Metric::L2), "element"),
     ] {
         let message = refusal(other, &ours, &path);
         assert!(message.contains(&format!("whose {name} is")), "{message}");
     }
     let mut theirs = ours.clone();
     *theirs.last_mut().unwrap() += 1.0;
-    for theirs in [&theirs[..], &ours[DIMENSION..]] {
-        let message = refusal(exact(Metric::L2), theirs, &path);
-        assert!(
-            message.contains("is the checkpoint of a build of other vectors; build from those"),
-            "{message}"
-        );
+    for (other, vectors) in [
+        (exact(Metric::L2), &theirs[..]),
+        (exact(Metric::L2), &ours[DIMENSION..]),
+        (builder(Metric::L2), &ours),
+    ] {
+        let message = refusal(other, vectors, &path);
+        let reason = "of a build of other vectors, or with another setting of exact linking";
+        assert!(message.contains(reason), "{message}");
     }
     let error = Index::<f32>::open(&path).unwrap_err().to_string();
     assert!(error.contains("is the checkpoint of a build, not an index"), "{error}");
