@@ -40,10 +40,14 @@ pub fn describe(error: &anyhow::Error) -> String {
 }
 
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
-    let search = error.downcast_ref::<SearchError>();
+    let tune = error.downcast_ref::<TuneError>();
+    let search = match tune {
+        Some(TuneError::Search(search)) => Some(search),
+        _ => error.downcast_ref::<SearchError>(),
+    };
     error.is::<Usage>()
         || matches!(error.downcast_ref(), Some(BuildError::Param(_)))
-        || matches!(error.downcast_ref(), Some(TuneError::Recall(_)))
+        || matches!(tune, Some(TuneError::Recall(_)))
         || matches!(
             search,
             Some(SearchError::ZeroK | SearchError::BeamWidth { .. } | SearchError::BeamWidthLimit { .. })
@@ -75,6 +79,7 @@ mod tests {
         assert!(anyhow::Error::from(params).chain().any(is_usage));
         let k = anyhow::Error::from(SearchError::ZeroK).context("searching");
         assert!(k.chain().any(is_usage));
+        assert!(anyhow::Error::from(TuneError::from(SearchError::ZeroK)).chain().any(is_usage));
         assert!(!anyhow::anyhow!("no such file").chain().any(is_usage));
     }
 }

@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 
 /// Opens an index file.
 pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<AnyIndex> {
-    Ok(options.open_any_with_progress(path, &mut terminal.progress())?)
+    Ok(options.with_progress(&mut terminal.progress()).open_any(path)?)
 }
 
 /// Opens a vector file of this element type and dimension.

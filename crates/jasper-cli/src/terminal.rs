@@ -9,7 +9,6 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use jasper::{Progress, Stage};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::units;
 
@@ -69,12 +68,23 @@ impl Terminal {
     }
 }
 
-/// A JSON object with the fields of another after its own.
-pub fn merge(mut object: Value, fields: &impl Serialize) -> Result<Value> {
-    if let (Value::Object(object), Value::Object(fields)) = (&mut object, serde_json::to_value(fields)?) {
-        object.extend(fields);
+/// A JSON object with the fields of both objects.
+pub fn merge(first: impl Serialize, second: impl Serialize) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Merged<A, B> {
+        #[serde(flatten)]
+        first: A,
+        #[serde(flatten)]
+        second: B,
     }
-    Ok(object)
+    Merged { first, second }
+}
+
+/// The result of `work`, and its time in seconds.
+pub fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed().as_secs_f64())
 }
 
 /// The progress bar of a stage, shown after [`PATIENCE`] until it is dropped.

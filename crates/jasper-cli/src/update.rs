@@ -1,18 +1,16 @@
 //! The common part of commands that update an index: open it, update it, save it.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::Result;
 use jasper::file::SaveStats;
 use jasper::{AnyIndex, Device, OpenOptions};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::args::{VectorStorageArgs, threads};
 use crate::files::open_index;
 use crate::process;
-use crate::terminal::{Terminal, merge};
+use crate::terminal::{Terminal, merge, timed};
 
 /// The index to update, and where to save it. The file is replaced or appended to at the end, atomically.
 #[derive(Debug, clap::Args)]
@@ -85,18 +83,16 @@ impl UpdateArgs {
         let output = output.unwrap_or_else(|| index.clone());
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
         let index = vectors.to_device(open_index(&index, options, terminal)?, device)?;
-        let start = Instant::now();
-        let result = update(&index)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let (result, seconds) = timed(|| update(&index));
+        let result = result?;
         let index = index.to_host()?;
-        let start = Instant::now();
-        let saved = index.save_with_progress(&output, &mut terminal.progress())?;
+        let (saved, save_seconds) = timed(|| index.with_progress(&mut terminal.progress()).save(&output));
         let updated = Updated {
             vectors: index.len(),
             deleted: index.stats().deleted_keys,
             seconds,
-            save_seconds: start.elapsed().as_secs_f64(),
-            saved,
+            save_seconds,
+            saved: saved?,
             peak_bytes: process::peak_bytes(),
             output,
         };
@@ -119,8 +115,13 @@ impl OutputArgs {
 
 impl Updated {
     /// Reports an update: `json` and `text` describe it, and are followed by the index.
-    pub fn report(&self, terminal: Terminal, json: Value, text: impl std::fmt::Display) -> Result<()> {
-        terminal.report(&merge(json, self)?, format_args!("{text}\n{self}"))
+    pub fn report(
+        &self,
+        terminal: Terminal,
+        json: impl Serialize,
+        text: impl std::fmt::Display,
+    ) -> Result<()> {
+        terminal.report(&merge(json, self), format_args!("{text}\n{self}"))
     }
 }
 

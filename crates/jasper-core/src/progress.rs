@@ -51,12 +51,12 @@ pub struct Progress {
 
 /// A progress callback, called between the batches of a long call. Returning `ControlFlow::Break(())` cancels the call.
 ///
-/// A cancelled call leaves the index as it was before the call.
+/// A cancelled call leaves the index as it was before the call, unless its documentation says otherwise.
 pub type ProgressFn<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-/// A call was cancelled by its progress callback. Nothing has changed.
+/// A call was cancelled by its progress callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cancelled while {stage} ({done} of {total}); nothing has changed")]
+#[error("cancelled while {stage} ({done} of {total})")]
 pub struct Cancelled {
     /// The stage when it was cancelled.
     pub stage: Stage,

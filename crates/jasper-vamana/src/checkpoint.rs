@@ -112,14 +112,15 @@ impl<'a> Checkpoints<'a> {
             None => Ok(Some(file)),
         }
     }
+}
 
-    /// Removes the checkpoint, if there is one. To be called once the index is saved.
-    ///
-    /// # Errors
-    /// Returns an error if a file cannot be removed.
-    pub fn remove(&self) -> std::io::Result<()> {
-        CheckpointFile::remove(self.path)
-    }
+/// Removes the checkpoint of a build, if there is one, and the temporary file of a checkpoint that was being written. To
+/// be called once the index is saved.
+///
+/// # Errors
+/// Returns an error if a file cannot be removed.
+pub fn remove_checkpoint(path: impl AsRef<Path>) -> std::io::Result<()> {
+    CheckpointFile::remove(path)
 }
 
 /// Writes the checkpoints of one build.

@@ -38,6 +38,7 @@ pub struct ConsolidateReport {
     /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
     /// Operations performed.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
 }
 

@@ -39,6 +39,7 @@ pub struct InsertReport {
     /// Vertices that were unreachable, or under inner products had no edge from a neighbor, and were given an edge.
     pub reconnected: usize,
     /// Operations performed.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
 }
 

@@ -67,7 +67,7 @@ mod reconnect;
 mod start;
 
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
-pub use checkpoint::{CheckpointError, Checkpoints};
+pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
 pub use codes::{CodeReport, code_report, encode, quantize};
 pub use compact::{CompactReport, compact, moves};
 pub use connectivity::{Reached, unreachable};

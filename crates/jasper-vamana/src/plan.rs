@@ -62,13 +62,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     ) -> Result<Self, SearchError> {
         let max_beam_width = platform.max_beam_width;
         let params = params.within(max_beam_width);
+        params.check()?;
         let (k, beam_width) = (params.k, params.effective_beam_width());
-        if k == 0 {
-            return Err(SearchError::ZeroK);
-        }
-        if beam_width < k {
-            return Err(SearchError::BeamWidth { beam_width, k });
-        }
         if beam_width > max_beam_width {
             return Err(SearchError::BeamWidthLimit { beam_width, max_beam_width });
         }

@@ -14,7 +14,7 @@ use crate::{Filter, SearchConfig, SearchCost};
 /// assert_eq!((params.k, params.beam_width), (10, Some(100)));
 /// assert_eq!(SearchParams::new(50).effective_beam_width(), 100);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
@@ -62,6 +62,18 @@ impl<'a> SearchParams<'a> {
         }
     }
 
+    /// Checks `k` and the beam width, as every search does. A device may have a smaller limit of the beam width.
+    ///
+    /// # Errors
+    /// Returns [`SearchError::ZeroK`] or [`SearchError::BeamWidth`].
+    pub fn check(&self) -> Result<(), SearchError> {
+        match (self.k, self.effective_beam_width()) {
+            (0, _) => Err(SearchError::ZeroK),
+            (k, beam_width) if beam_width < k => Err(SearchError::BeamWidth { beam_width, k }),
+            _ => Ok(()),
+        }
+    }
+
     /// Sets the beam width, if it is the default, to that within `max_beam_width`.
     pub(crate) fn within(self, max_beam_width: usize) -> Self {
         let default = || self.effective_beam_width().min(max_beam_width.max(self.k));
@@ -88,6 +100,12 @@ impl<'a> SearchParams<'a> {
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
         self.filter = Some(filter.into());
         self
+    }
+
+    /// The parameters without their filter, and the filter.
+    pub fn split_filter(self) -> (SearchParams<'static>, Option<Filter<'a>>) {
+        let Self { k, beam_width, filter, distances, config } = self;
+        (SearchParams { k, beam_width, filter: None, distances, config }, filter)
     }
 
     /// Sets the distances used for traversal.
@@ -193,6 +211,7 @@ pub enum SearchError {
 #[non_exhaustive]
 pub struct SearchReport {
     /// Operations performed, for all queries together.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
     /// Queries that were executed as an exact scan, because few keys pass the filter, or because tombstones or the
     /// filter left fewer than `k` hits.

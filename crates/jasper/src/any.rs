@@ -15,13 +15,13 @@ use jasper_vamana::{
     SearchError, SearchParams, SearchReport,
 };
 
-use crate::bench::{DevicePeaks, Profile};
-use crate::error::{AutoQuantizeError, CheckError, TuneError};
+use crate::bench::{DevicePeaks, Measure, Profile};
+use crate::error::{CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    BuildError, Device, DeviceError, Index, IndexBuilder, IndexStats, MoveError, OpenOptions, SearchFuture,
-    UpdateError,
+    BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenOptions,
+    SearchFuture, UpdateError, WithProgress,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -104,6 +104,9 @@ macro_rules! any {
             $Any::U8($held) => $body,
             $Any::I8($held) => $body,
         }
+    };
+    (AnyIndex($any:expr), ($index:ident) => $body:expr) => {
+        any!(AnyIndex($any), $index => $body)
     };
     // For an index and vectors, which must have the same element type.
     (AnyIndex($any:expr), $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
@@ -205,17 +208,9 @@ impl AnyMatrixView<'_> {
     }
 }
 
-/// Methods of [`Index`] on an index of any element: those with vectors, those that fail, and others.
+/// Defines methods of [`AnyIndex`] that call those of [`Index`]. Vectors in brackets must have the element type of the
+/// index. Methods marked `long` take a progress callback from [`WithProgress`].
 macro_rules! forward {
-    ($(fn $name:ident($vectors:ident: $Vectors:ident; $($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
-        impl AnyIndex {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`], also for ")]
-            #[doc = "vectors of another element."]
-            pub fn $name(&self, $vectors: $Vectors<'_>, $($argument: $Type),*) -> Result<$Ok, $Error> {
-                any!(AnyIndex(self), $Vectors($vectors), (index, $vectors) => index.$name($vectors, $($argument),*))
-            }
-        )*}
-    };
     ($(fn $name:ident<T>($($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
         impl AnyIndex {$(
             #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`], also for a ")]
@@ -225,11 +220,35 @@ macro_rules! forward {
             }
         )*}
     };
-    ($(fn $name:ident($($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
+    ($(fn $name:ident(
+        $([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*
+    ) -> Result<$Ok:ty, $Error:ident>;)*) => {
         impl AnyIndex {$(
             #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
-            pub fn $name(&self, $($argument: $Type),*) -> Result<$Ok, $Error> {
-                any!(AnyIndex(self), index => index.$name($($argument),*))
+            pub fn $name(&self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
+                any!(AnyIndex(self), $($Vectors($vectors),)? (index $(, $vectors)?) => {
+                    index.$name($($vectors,)? $($argument),*)
+                })
+            }
+        )*}
+    };
+    ($(long fn $name:ident(
+        $([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*
+    ) -> Result<$Ok:ty, $Error:ident>;)*) => {
+        impl AnyIndex {$(
+            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
+            pub fn $name(&self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
+                self.with_progress(&mut no_progress).$name($($vectors,)? $($argument),*)
+            }
+        )*}
+
+        impl WithProgress<'_, &AnyIndex> {$(
+            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
+            pub fn $name(self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
+                let Self { inner, progress } = self;
+                any!(AnyIndex(inner), $($Vectors($vectors),)? (index $(, $vectors)?) => {
+                    index.with_progress(progress).$name($($vectors,)? $($argument),*)
+                })
             }
         )*}
     };
@@ -252,53 +271,32 @@ forward! {
 }
 
 forward! {
-    fn search_batch(queries: AnyMatrixView; params: SearchParams<'_>) -> Result<Matches, SearchError>;
+    fn search_batch([queries: AnyMatrixView] params: SearchParams<'_>) -> Result<Matches, SearchError>;
     fn search_batch_into(
-        queries: AnyMatrixView; params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
+        [queries: AnyMatrixView] params: SearchParams<'_>, keys: &mut [Key], distances: &mut [f32]
     ) -> Result<SearchReport, SearchError>;
-    fn profile(queries: AnyMatrixView; params: SearchParams<'_>) -> Result<Profile, SearchError>;
-    fn device_time(queries: AnyMatrixView; params: SearchParams<'_>) -> Result<Option<Duration>, SearchError>;
-    fn insert(vectors: AnyVectorSource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
-    fn insert_with_progress(
-        vectors: AnyVectorSource; keys: &[Key], progress: &mut ProgressFn<'_>
-    ) -> Result<InsertReport, UpdateError>;
-    fn insert_auto(vectors: AnyVectorSource;) -> Result<(Key, InsertReport), UpdateError>;
-    fn insert_auto_with_progress(
-        vectors: AnyVectorSource; progress: &mut ProgressFn<'_>
-    ) -> Result<(Key, InsertReport), UpdateError>;
-    fn upsert(vectors: AnyVectorSource; keys: &[Key]) -> Result<InsertReport, UpdateError>;
-    fn upsert_with_progress(
-        vectors: AnyVectorSource; keys: &[Key], progress: &mut ProgressFn<'_>
-    ) -> Result<InsertReport, UpdateError>;
-}
-
-forward! {
     fn search_by_key(key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn delete(keys: &[Key]) -> Result<(), UpdateError>;
     fn undelete(keys: &[Key]) -> Result<(), UpdateError>;
-    fn consolidate() -> Result<ConsolidateReport, UpdateError>;
-    fn consolidate_with_progress(progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
-    fn compact() -> Result<CompactReport, UpdateError>;
-    fn compact_with_progress(progress: &mut ProgressFn<'_>) -> Result<CompactReport, UpdateError>;
-    fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
-    fn quantize_with_progress(
-        quantization: Quantization, progress: &mut ProgressFn<'_>
-    ) -> Result<(), UpdateError>;
-    fn auto_quantize() -> Result<QuantizeReport, AutoQuantizeError>;
-    fn auto_quantize_with_progress(progress: &mut ProgressFn<'_>) -> Result<QuantizeReport, AutoQuantizeError>;
     fn clear_codes() -> Result<(), UpdateError>;
     fn drop_vectors() -> Result<(), UpdateError>;
     fn measure_code_error() -> Result<Option<CodeReport>, UpdateError>;
     fn sketch() -> Result<(), UpdateError>;
-    fn device_peaks() -> Result<Option<DevicePeaks>, DeviceError>;
-    fn check() -> Result<CheckReport, CheckError>;
-    fn check_with_progress(progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError>;
-    fn save(path: &Path) -> Result<SaveStats, FileError>;
-    fn save_with_progress(path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError>;
 }
 
 forward! {
-    fn set_vector_storage(storage: MemorySpace) -> ();
+    long fn insert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    long fn insert_auto([vectors: AnyVectorSource]) -> Result<(Key, InsertReport), UpdateError>;
+    long fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
+    long fn compact() -> Result<CompactReport, UpdateError>;
+    long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
+    long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
+    long fn check() -> Result<CheckReport, CheckError>;
+    long fn save(path: &Path) -> Result<SaveStats, FileError>;
+}
+
+forward! {
     fn memory_plan_on_device(storage: MemorySpace) -> Option<MemoryPlan>;
     fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
     fn tuned_searches() -> Vec<TunedSearch>;
@@ -311,8 +309,29 @@ forward! {
     fn contains(key: Key) -> bool;
     fn keys() -> Vec<Key>;
     fn device() -> Device;
+    fn max_beam_width() -> usize;
     fn device_name() -> String;
     fn device_bytes() -> u64;
+}
+
+impl Measure for AnyIndex {
+    type Queries<'a> = AnyMatrixView<'a>;
+
+    fn profile(&self, queries: AnyMatrixView<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
+        any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => index.profile(queries, params))
+    }
+
+    fn device_time(
+        &self,
+        queries: AnyMatrixView<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<Duration>, SearchError> {
+        any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => index.device_time(queries, params))
+    }
+
+    fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        any!(AnyIndex(self), index => index.device_peaks())
+    }
 }
 
 impl OpenOptions {
@@ -321,21 +340,18 @@ impl OpenOptions {
     /// # Errors
     /// Returns [`FileError`].
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
-        self.open_any_with_progress(path, &mut no_progress)
+        self.with_progress(&mut no_progress).open_any(path)
     }
+}
 
-    /// [`Self::open_any`] with a progress callback.
+impl WithProgress<'_, OpenOptions> {
+    /// See [`OpenOptions::open_any`].
     ///
     /// # Errors
     /// Returns [`FileError`].
-    pub fn open_any_with_progress(
-        self,
-        path: impl AsRef<Path>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<AnyIndex, FileError> {
-        let path = path.as_ref();
-        let element = IndexInfo::read(path)?.element;
-        with_element!(element, T => Ok(self.open_with_progress::<T>(path, progress)?.into()))
+    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
+        let element = IndexInfo::read(&path)?.element;
+        with_element!(element, T => Ok(self.open::<T>(path)?.into()))
     }
 }
 
@@ -345,31 +361,20 @@ impl IndexBuilder<'_> {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build_any(self, vectors: AnyVectorSource<'_>) -> Result<AnyIndex, BuildError> {
-        self.build_any_with_report(vectors).map(|(index, _)| index)
+        self.build_any_with_report(vectors, &mut no_progress).map(|(index, _)| index)
     }
 
-    /// [`Self::build_any`], also with a report of what it did.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn build_any_with_report(
-        self,
-        vectors: AnyVectorSource<'_>,
-    ) -> Result<(AnyIndex, BuildReport), BuildError> {
-        self.build_any_with_progress(vectors, &mut no_progress)
-    }
-
-    /// [`Self::build_any_with_report`] with a progress callback.
+    /// Builds an index as [`Self::build_with_report`] does, with the element type of the vectors.
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn build_any_with_progress(
+    pub fn build_any_with_report(
         self,
         vectors: AnyVectorSource<'_>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(AnyIndex, BuildReport), BuildError> {
         any!(AnyVectorSource(vectors), vectors => {
-            let (index, report) = self.build_with_progress(vectors, progress)?;
+            let (index, report) = self.build_with_report(vectors, progress)?;
             Ok((index.into(), report))
         })
     }
@@ -422,7 +427,15 @@ impl AnyIndex {
     /// # Errors
     /// Returns [`MoveError`].
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
-        any!(AnyIndex(self), index => index.to_device(device).map(Into::into).map_err(|error| error.map(Into::into)))
+        self.to_device_with(device, DeviceOptions::new())
+    }
+
+    /// See [`Index::to_device_with`].
+    ///
+    /// # Errors
+    /// Returns [`MoveError`].
+    pub fn to_device_with(self, device: Device, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
+        any!(AnyIndex(self), index => index.to_device_with(device, options).map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
     /// See [`Index::to_host`].
@@ -442,26 +455,28 @@ impl AnyIndex {
         goal: Goal,
         queries: TuneQueries<'_, AnyMatrixView<'_>>,
     ) -> Result<TuneReport, TuneError> {
-        self.tune_with_progress(goal, queries, &mut no_progress)
+        self.with_progress(&mut no_progress).tune(goal, queries)
     }
+}
 
-    /// See [`Index::tune_with_progress`].
+impl WithProgress<'_, &AnyIndex> {
+    /// See [`Index::tune`].
     ///
     /// # Errors
     /// Returns [`TuneError`], also if the queries have another element type.
-    pub fn tune_with_progress(
-        &self,
+    pub fn tune(
+        self,
         goal: Goal,
         queries: TuneQueries<'_, AnyMatrixView<'_>>,
-        progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport, TuneError> {
+        let Self { inner, progress } = self;
         match queries {
-            TuneQueries::Sampled { count, seed } => {
-                any!(AnyIndex(self), index => index.tune_with_progress(goal, TuneQueries::Sampled { count, seed }, progress))
-            }
+            TuneQueries::Sampled { count, seed } => any!(AnyIndex(inner), index => {
+                index.with_progress(progress).tune(goal, TuneQueries::Sampled { count, seed })
+            }),
             TuneQueries::Given { queries, truth } => {
-                any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => {
-                    index.tune_with_progress(goal, TuneQueries::Given { queries, truth }, progress)
+                any!(AnyIndex(inner), AnyMatrixView(queries), (index, queries) => {
+                    index.with_progress(progress).tune(goal, TuneQueries::Given { queries, truth })
                 })
             }
         }

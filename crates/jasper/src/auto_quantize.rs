@@ -16,7 +16,7 @@ use jasper_vamana::{Distances, SearchReport};
 
 use crate::error::TuneError;
 use crate::tune::{HeldOut, least_width};
-use crate::{DeviceError, Index, UpdateError};
+use crate::{Index, UpdateError, WithProgress};
 
 /// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
@@ -42,53 +42,10 @@ pub struct QuantizeTrial {
     pub quantization: Quantization,
     /// Bytes per code.
     pub bytes: usize,
-    /// The narrowest beam that reached the recall, and the bytes it reads per query; `None` if the widest did not.
-    pub reached: Option<(usize, f64)>,
-}
-
-/// No quantization was found. The index is as it was, but without codes if some were tried.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AutoQuantizeError {
-    /// No vectors could be sampled, or a search failed.
-    #[error(transparent)]
-    Tune(TuneError),
-    /// The vectors could not be quantized.
-    #[error(transparent)]
-    Update(UpdateError),
-    /// The progress callback cancelled the call.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// No quantization reaches the recall.
-    #[error(
-        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or \
-         keep exact distances"
-    )]
-    Unreached {
-        /// Recall to reach.
-        recall: f64,
-    },
-}
-
-impl From<TuneError> for AutoQuantizeError {
-    fn from(error: TuneError) -> Self {
-        match error {
-            TuneError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::Tune(error),
-        }
-    }
-}
-
-impl From<UpdateError> for AutoQuantizeError {
-    fn from(error: UpdateError) -> Self {
-        match error {
-            UpdateError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::Update(error),
-        }
-    }
+    /// The narrowest beam that reached the recall; `None` if the widest did not.
+    pub beam_width: Option<usize>,
+    /// Bytes that searches with this beam read per query; `None` if no beam reached the recall.
+    pub bytes_per_query: Option<f64>,
 }
 
 /// The quantizations to try, the smallest of each kind first.
@@ -101,14 +58,14 @@ pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Rabitq { bits: 4 },
 ];
 /// Hits per query.
-const K: usize = 10;
+pub(crate) const K: usize = 10;
 /// Sampled queries.
 const QUERIES: usize = 400;
 const SEED: u64 = 2;
 /// The beam width of the exact searches whose recall must be reached, and the largest beam width of a quantized search
 /// that reaches it.
 const BEAM_WIDTH: usize = 64;
-const WIDEST: usize = 512;
+pub(crate) const WIDEST: usize = 512;
 /// Tolerance of the recall, which is no more precise than this for a few hundred queries.
 const SLACK: f64 = 0.001;
 
@@ -134,40 +91,16 @@ impl<T: Element> Index<T> {
     /// being tried.
     ///
     /// # Errors
-    /// Returns [`AutoQuantizeError`]; the index is as it was, but without codes if some were tried.
-    pub fn auto_quantize(&self) -> Result<QuantizeReport, AutoQuantizeError> {
-        self.auto_quantize_with_progress(&mut no_progress)
-    }
-
-    /// Quantizes as [`Self::auto_quantize`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`AutoQuantizeError`].
-    pub fn auto_quantize_with_progress(
-        &self,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, AutoQuantizeError> {
-        let _writer = self.lock_writer();
-        self.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
-        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
-        let before = self.backend.read(quantizer);
-        let tried = self.try_candidates(progress);
-        if !before.zip(self.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now)) {
-            self.backend.change(|graph| graph.clear_codes())?;
-        }
-        let (recall, exact_bytes_per_query, tried) = tried?;
-        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.reached?.1)));
-        let (chosen, _) =
-            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(AutoQuantizeError::Unreached { recall })?;
-        self.quantize_locked(chosen, progress)?;
-        Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
+    /// Returns [`TuneError`]; the index is as it was, but without codes if some were tried.
+    pub fn auto_quantize(&self) -> Result<QuantizeReport, TuneError> {
+        self.with_progress(&mut no_progress).auto_quantize()
     }
 
     /// Returns the recall to reach, the bytes per query of exact searches, and the result of each candidate.
     fn try_candidates(
         &self,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
+    ) -> Result<(f64, f64, Vec<QuantizeTrial>), TuneError> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
         self.without_edges(&vertices, || {
@@ -197,7 +130,8 @@ impl<T: Element> Index<T> {
                 tried.push(QuantizeTrial {
                     quantization,
                     bytes,
-                    reached: width.map(|width| (width, per_query)),
+                    beam_width: width,
+                    bytes_per_query: width.map(|_| per_query),
                 });
             }
             step(1 + CANDIDATES.len(), progress)?;
@@ -230,6 +164,31 @@ impl<T: Element> Index<T> {
         let edges = self.params().max_degree() * size_of::<u32>();
         let visited = (report.cost.distances - report.reranked) * visited as u64;
         (report.cost.hops * edges as u64 + visited + report.reranked * reranked as u64) as f64
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::auto_quantize`].
+    ///
+    /// # Errors
+    /// Returns [`TuneError`].
+    pub fn auto_quantize(self) -> Result<QuantizeReport, TuneError> {
+        let Self { inner: index, progress } = self;
+        let _writer = index.lock_writer();
+        index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
+        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
+        let before = index.backend.read(quantizer);
+        let tried = index.try_candidates(progress);
+        if !before.zip(index.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now))
+        {
+            index.backend.change(|graph| graph.clear_codes())?;
+        }
+        let (recall, exact_bytes_per_query, tried) = tried?;
+        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.bytes_per_query?)));
+        let (chosen, _) =
+            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(TuneError::NoQuantization { recall })?;
+        index.quantize_locked(chosen, progress)?;
+        Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
     }
 }
 

@@ -16,9 +16,10 @@ use jasper_vamana::{
     PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
 };
 
-use crate::auto_quantize::{AutoQuantizeError, CANDIDATES};
+use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
+use crate::error::TuneError;
 use crate::{Device, DeviceError, Index};
 
 /// An index could not be built.
@@ -45,32 +46,13 @@ pub enum BuildError {
     Input(UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
-    AutoQuantize(AutoQuantizeError),
+    AutoQuantize(TuneError),
     /// An option that needs vectors was set for [`IndexBuilder::empty`].
     #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
     Empty(&'static str),
     /// The progress callback cancelled the build.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-}
-
-impl From<UpdateError> for BuildError {
-    fn from(error: UpdateError) -> Self {
-        match error {
-            UpdateError::Cancelled(cancelled) => cancelled.into(),
-            UpdateError::Device(error) => Self::Device(error),
-            error => Self::Input(error),
-        }
-    }
-}
-
-impl From<AutoQuantizeError> for BuildError {
-    fn from(error: AutoQuantizeError) -> Self {
-        match error {
-            AutoQuantizeError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::AutoQuantize(error),
-        }
-    }
 }
 
 /// The report of a build.
@@ -83,6 +65,7 @@ pub struct BuildReport {
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
     /// Keys in the index.
+    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
     pub keys: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
     pub duplicates: usize,
@@ -91,6 +74,7 @@ pub struct BuildReport {
     /// Whether vectors rounded to 8 bits were linked: see [`IndexBuilder::exact_linking`].
     pub quantized_linking: bool,
     /// The cost of linking.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
 }
 
@@ -178,9 +162,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Links the float vectors themselves, in this build and in later changes of the index.
+    /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
     ///
-    /// Without this, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
+    /// If not, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
     /// sample of them with the exact ones, and links the rounded vectors if at least 85% of these are found. Typically they
     /// are not where neighbors differ by less than about 1% of the coordinates' range. Linking rounded vectors reads a
     /// quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says which were linked.
@@ -188,19 +172,20 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
-    /// always linked as they are. The setting is not saved: see [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
+    /// always linked as they are. The setting is not saved: see
+    /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters, no_progress};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(builder.build_with_report(&vectors)?.1.quantized_linking);
-    /// assert!(!builder.exact_linking().build_with_report(&vectors)?.1.quantized_linking);
+    /// assert!(builder.build_with_report(&vectors, &mut no_progress)?.1.quantized_linking);
+    /// assert!(!builder.exact_linking(true).build_with_report(&vectors, &mut no_progress)?.1.quantized_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn exact_linking(mut self) -> Self {
-        self.exact_linking = true;
+    pub fn exact_linking(mut self, exact_linking: bool) -> Self {
+        self.exact_linking = exact_linking;
         self
     }
 
@@ -268,8 +253,8 @@ impl<'a> IndexBuilder<'a> {
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
     /// build, byte for byte, if distances are exact integers or the device is the same.
     ///
-    /// The file takes up to 4 bytes per edge. [`Checkpoints::remove`] removes it, which is best done after the index is
-    /// saved.
+    /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which is
+    /// best done after the index is saved.
     ///
     /// ```
     /// # use std::{ops::ControlFlow, time::Duration};
@@ -279,7 +264,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
-    /// let stopped = builder.build_with_progress(&vectors, &mut |progress| match progress.stage {
+    /// let stopped = builder.build_with_report(&vectors, &mut |progress| match progress.stage {
     ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
     ///     _ => ControlFlow::Continue(()),
     /// });
@@ -301,25 +286,15 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with_report(vectors).map(|(index, _)| index)
+        self.build_with_report(vectors, &mut no_progress).map(|(index, _)| index)
     }
 
-    /// [`Self::build`], also with a report of what it did.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn build_with_report<T: Element>(
-        self,
-        vectors: &dyn VectorSource<T>,
-    ) -> Result<(Index<T>, BuildReport), BuildError> {
-        self.build_with_progress(vectors, &mut no_progress)
-    }
-
-    /// [`Self::build_with_report`] with a progress callback.
+    /// Builds an index as [`Self::build`] does, and reports progress to a callback, which may cancel the build. Also
+    /// returns a report of what the build did.
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn build_with_progress<T: Element>(
+    pub fn build_with_report<T: Element>(
         self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
@@ -355,8 +330,8 @@ impl<'a> IndexBuilder<'a> {
         };
         let index = Index::new(graph, executor, self.exact_linking);
         match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.quantize_with_progress(quantization, progress)?,
-            Some(QuantizeStep::Auto) => drop(index.auto_quantize_with_progress(progress)?),
+            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize()?),
             None => {}
         }
         Ok((index, report))

@@ -5,6 +5,7 @@ use std::fs;
 use std::str::FromStr;
 
 use jasper_core::{DeviceError, Element};
+use jasper_vamana::MemorySpace;
 
 use crate::{Index, backend};
 
@@ -18,6 +19,45 @@ pub enum Device {
     Cpu,
     /// The CUDA device of this number.
     Cuda(usize),
+}
+
+/// Options for moving an index to a CUDA device: see [`Index::to_device_with`]. They do nothing on the CPU.
+///
+/// ```
+/// use jasper::bench::synthetic::Clusters;
+/// use jasper::{Device, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
+///
+/// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
+/// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
+/// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
+/// let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
+/// let index = index.to_device_with(Device::Auto, options)?;
+/// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
+/// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "options do nothing until `Index::to_device_with`"]
+pub struct DeviceOptions {
+    pub(crate) vector_storage: Option<MemorySpace>,
+}
+
+impl DeviceOptions {
+    /// The default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where vectors are stored: in device memory, or in pinned host memory, which kernels read over PCIe. `None`, the
+    /// default, stores them on the device if all of the index fits there, else on the host if the index is
+    /// [quantized](Index::quantize). The choice is not saved.
+    ///
+    /// Host storage is meant for quantized indexes, whose searches read only the reranked vectors over PCIe. Exact
+    /// searches, inserts and consolidation read all their vectors over PCIe, at a fraction of the speed.
+    pub fn vector_storage(mut self, storage: impl Into<Option<MemorySpace>>) -> Self {
+        self.vector_storage = storage.into();
+        self
+    }
 }
 
 /// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).

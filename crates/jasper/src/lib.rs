@@ -67,13 +67,13 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
-//! | [`Device`] | where an index is built, searched and changed |
+//! | [`Device`], [`DeviceOptions`] | where an index is built, searched and changed |
 //! | [`AnyIndex`] | an index whose element type is known at run time |
 //! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
 //! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
-//! | [`ProgressFn`], [`report`] | progress and cancellation of long calls; what they did |
+//! | [`WithProgress`], [`report`] | progress and cancellation of long calls; what they did |
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
 //! | [`graph`] | the graph itself, and graph files of other libraries |
@@ -85,10 +85,9 @@
 //! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
 //! module that the table gives or at its root.
 //!
-//! Building, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning have a
-//! variant `_with_progress`, with one more argument: a callback that receives progress reports and may cancel the call.
-//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] have no such
-//! variant.
+//! Opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report their progress
+//! to a callback, which may cancel them: see [`WithProgress`]. A build does so in [`IndexBuilder::build_with_report`].
+//! Searches, [`Index::to_device`], [`Index::to_host`], [`Index::measure_code_error`] and [`Index::sketch`] do not.
 //!
 //! # Features
 //!
@@ -107,21 +106,23 @@
 mod any;
 mod auto_quantize;
 mod backend;
+mod batcher;
 pub mod bench;
 mod builder;
-mod callers;
 mod check;
 mod device;
 mod index;
+mod progress;
 mod stats;
 pub mod tune;
 
 pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
+pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
-pub use callers::SearchFuture;
-pub use device::Device;
+pub use device::{Device, DeviceOptions};
 pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};
+pub use progress::WithProgress;
 pub use stats::IndexStats;
 
 pub use jasper_core::{
@@ -137,9 +138,8 @@ pub use jasper_vamana::{Distances, Filter, Hit, Matches, MemorySpace, SearchPara
 pub mod cuda {
     pub use jasper_cuda::{
         Attempt, Buffer, Context, Device, DeviceBatch, DeviceHit, Error, ErrorKind, KnnError, LaunchLimit,
-        LoadError, MAX_BEAM_WIDTH, NO_HIT, PeakMemory, PoolRetention, Requirement, Result, Stream,
-        copy_bandwidth, driver_version, encode_on_device, exact_knn_on_device, hit_from_device, median_time,
-        prelude,
+        LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version, encode_on_device,
+        exact_knn_on_device, hit_from_device, prelude,
     };
     pub use jasper_quant::{Codes, Quantizer};
 }
@@ -162,7 +162,6 @@ pub mod graph {
 
 /// All errors and their causes. Those of most calls are also at the root of the crate.
 pub mod error {
-    pub use crate::auto_quantize::AutoQuantizeError;
     pub use crate::builder::BuildError;
     pub use crate::check::CheckError;
     pub use crate::device::{MoveError, ParseDeviceError};
@@ -173,12 +172,35 @@ pub mod error {
     pub use jasper_vamana::{
         CheckpointError, ParseMemorySpaceError, PlanError, PoolError, SearchError, UpdateError,
     };
+
+    /// Converts errors of inner calls. Failures of the device and cancellation keep their own variant, so that callers
+    /// match them in one place.
+    macro_rules! convert {
+        ($($Inner:ident => $Outer:ident::$Variant:ident;)*) => {$(
+            impl From<$Inner> for $Outer {
+                fn from(error: $Inner) -> Self {
+                    match error {
+                        $Inner::Cancelled(error) => Self::Cancelled(error),
+                        $Inner::Device(error) => Self::Device(error),
+                        error => Self::$Variant(error),
+                    }
+                }
+            }
+        )*};
+    }
+
+    convert! {
+        SearchError => TuneError::Search;
+        UpdateError => TuneError::Update;
+        UpdateError => BuildError::Input;
+        TuneError => BuildError::AutoQuantize;
+    }
 }
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
 pub mod file {
     pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
-    pub use jasper_vamana::Checkpoints;
+    pub use jasper_vamana::remove_checkpoint;
 }
 
 /// Memory plans: what a build or an index needs, by part.

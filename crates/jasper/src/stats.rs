@@ -32,7 +32,7 @@ pub struct IndexStats {
     pub mean_degree: f64,
     /// Bytes of vectors.
     pub vector_bytes: usize,
-    /// Where searches read vectors; see [`crate::Index::set_vector_storage`].
+    /// Where searches read vectors; see [`crate::DeviceOptions::vector_storage`].
     pub vector_storage: MemorySpace,
     /// Bytes of sketches; 0 without [`crate::Index::sketch`].
     pub sketch_bytes: usize,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{AnyIndex, Device, MemorySpace, OpenOptions};
+use jasper::{AnyIndex, Device, DeviceOptions, MemorySpace, OpenOptions};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -35,10 +35,8 @@ pub struct VectorStorageArgs {
 impl VectorStorageArgs {
     /// Moves an index to a device, with its vectors in this storage.
     pub fn to_device(self, index: AnyIndex, device: Device) -> Result<AnyIndex> {
-        if let Some(storage) = self.vector_storage {
-            index.set_vector_storage(storage);
-        }
-        Ok(index.to_device(device)?)
+        let options = DeviceOptions::new().vector_storage(self.vector_storage);
+        Ok(index.to_device_with(device, options)?)
     }
 }
 

@@ -33,8 +33,8 @@ impl GraphArgs {
         let builder = IndexBuilder::new(self.metric)
             .max_degree(self.max_degree)
             .build_beam_width(self.build_beam_width)
-            .alpha(self.alpha);
-        let builder = if self.exact_linking { builder.exact_linking() } else { builder };
+            .alpha(self.alpha)
+            .exact_linking(self.exact_linking);
         match self.seed {
             Some(seed) => builder.seed(seed),
             None => builder,

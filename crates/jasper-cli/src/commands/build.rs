@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jasper::file::Checkpoints;
+use jasper::file::remove_checkpoint;
 use jasper::memory::{MemoryPlan, MemorySpace};
 use jasper::{Device, IndexBuilder, Key, Progress, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::quantize::quantize;
 use crate::args::{GraphArgs, QuantizationChoice, threads};
 use crate::interrupt::Interrupt;
-use crate::terminal::{Terminal, merge};
+use crate::terminal::{Terminal, merge, timed};
 use crate::{process, units};
 
 /// Build an index from a vector file
@@ -110,63 +110,48 @@ impl Args {
             if is_interrupted() { ControlFlow::Break(()) } else { show(progress) }
         };
         let start = Instant::now();
-        let built = builder.build_any_with_progress((&vectors).into(), &mut progress);
+        let built = builder.build_any_with_report((&vectors).into(), &mut progress);
         let (index, report) = built.map_err(|error| stopped(error.into()))?;
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
             .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        let saved = index.save_with_progress(&self.output, &mut progress);
+        let (saved, save_seconds) = timed(|| index.with_progress(&mut progress).save(&self.output));
         let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
-        let save_seconds = start.elapsed().as_secs_f64();
         if self.checkpoint.is_some() {
-            let removed = Checkpoints::new(&checkpoint, Duration::MAX).remove();
-            removed.with_context(|| {
+            remove_checkpoint(&checkpoint).with_context(|| {
                 format!("{}: cannot remove the obsolete checkpoint", checkpoint.display())
             })?;
         }
 
-        let (params, metric, rate) = (index.params(), self.graph.metric, report.keys as f64 / seconds);
+        let (metric, rate) = (self.graph.metric, report.keys as f64 / seconds);
         let (output, device, resumed) = (self.output.display(), report.device, resumed.unwrap_or(0));
         let (threads, mean_degree) = (process::threads(self.threads), index.stats().mean_degree);
+        let (quantized, not_quantized) = match quantized {
+            None => (None, None),
+            Some(Ok(quantized)) => (Some(quantized), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+        };
         let json = json!({
-            "vectors": report.keys,
             "dimension": dimension,
             "element": element,
             "metric": metric,
-            "max_degree": params.max_degree(),
-            "build_beam_width": params.build_beam_width(),
-            "alpha": units::decimal(params.alpha()),
-            "seed": params.seed(),
             "threads": threads,
-            // Device of the build: cpu or cuda:N.
-            "device": device,
             "mean_degree": mean_degree,
             // Vertices linked already in the checkpoint.
             "resumed": resumed,
-            // Vectors that share the vertex of an identical one.
-            "duplicates": report.duplicates,
-            // Unreachable vertices that were given an edge.
-            "reconnected": report.reconnected,
-            // Whether 8-bit copies of the vectors were linked.
-            "quantized_linking": report.quantized_linking,
-            "hops": report.cost.hops,
-            "distances": report.cost.distances,
-            "prune_distances": report.cost.prune_distances,
             // Time of the build without saving.
             "seconds": seconds,
             "vectors_per_second": rate,
             "save_seconds": save_seconds,
             "bytes": bytes,
-        });
-        let memory = json!({
             "estimated_bytes": estimate.total(MemorySpace::Host),
             "estimated_device_bytes": estimate.total(MemorySpace::Device),
             "peak_bytes": process::peak_bytes(),
             "output": output.to_string(),
         });
-        let mut json = merge(json, &memory)?;
+        let failed = not_quantized.as_ref().map(|error| json!({ "not_quantized": error }));
+        let json = merge(merge(&report, index.params()), merge(json, merge(&quantized, failed)));
 
         let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
         let (took, rate, vectors) = (units::seconds(seconds), units::rate(rate), units::count(report.keys));
@@ -178,16 +163,11 @@ impl Args {
         }
         let duplicates = units::count(report.duplicates);
         writeln!(text, "graph    {mean_degree:.1} edges per vertex, {duplicates} duplicate vectors")?;
-        match quantized {
-            Some(Ok((codes, about))) => {
-                json = merge(json, &codes)?;
-                writeln!(text, "{about}")?;
-            }
-            Some(Err(error)) => {
-                json["not_quantized"] = error.to_string().into();
-                writeln!(text, "codes    none: {error}")?;
-            }
-            None => {}
+        if let Some(quantized) = &quantized {
+            writeln!(text, "{quantized}")?;
+        }
+        if let Some(error) = &not_quantized {
+            writeln!(text, "codes    none: {error}")?;
         }
         if let Some(peak) = process::peak_bytes() {
             writeln!(text, "memory   {} peak", units::bytes(peak))?;

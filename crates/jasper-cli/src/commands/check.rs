@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use jasper::OpenOptions;
 use jasper::file::check_file;
+use jasper::report::CodeReport;
 use serde_json::{Value, json};
 
 use crate::files::open_index;
@@ -46,7 +47,7 @@ impl Args {
     /// Whether the graph is sound, and a report as JSON and as text.
     fn check_graph(&self, terminal: Terminal) -> Result<(bool, Value, String)> {
         let index = open_index(&self.index, OpenOptions::new(), terminal)?;
-        let report = index.check_with_progress(&mut terminal.progress())?;
+        let report = index.with_progress(&mut terminal.progress()).check()?;
         let graph = &report.structure;
         let [vertices, edges, keys, faults] =
             [graph.vertices, graph.edges, graph.keys, graph.faults].map(units::count);
@@ -56,33 +57,28 @@ impl Args {
         );
         graph.examples.iter().try_for_each(|fault| write!(text, "\n           {fault}"))?;
         let quantization = index.stats().quantization;
+        let mut codes_json = Value::Null;
         // An index whose quantizer cannot be retrained is sound nevertheless.
         let not_checked = match index.measure_code_error() {
             Ok(Some(codes)) => {
-                let (error, retrained_error) = (codes.error, codes.retrained_error);
+                let CodeReport { error, retrained_error, .. } = codes;
+                let drifted = codes.has_drifted();
+                let measured = json!({ "quantization": quantization, "drifted": drifted });
+                codes_json = serde_json::to_value(merge(measured, codes))?;
                 write!(
                     text,
                     "\ncodes      estimation error {error:.3}, {retrained_error:.3} if retrained: "
                 )?;
-                match quantization.filter(|_| codes.has_drifted()) {
+                match quantization.filter(|_| drifted) {
                     Some(name) => write!(text, "retrain with `jasper quantize --quantization {name}`")?,
                     None => text.push_str("up to date"),
                 }
-                let json = json!({
-                    "quantization": quantization,
-                    // Error of estimated distances to neighbors, in standard deviations of the distances.
-                    "error": error,
-                    // The same with a retrained quantizer.
-                    "retrained_error": retrained_error,
-                    "drifted": codes.has_drifted(),
-                });
-                let json = merge(serde_json::to_value(&report)?, &json!({ "quantization": json }))?;
-                return Ok((report.is_sound(), json, text));
+                None
             }
             Ok(None) => quantization.map(|_| "the vectors were dropped".to_owned()),
             Err(error) => Some(error.to_string()),
         };
-        let mut json = merge(serde_json::to_value(&report)?, &json!({ "quantization": null }))?;
+        let mut json = serde_json::to_value(merge(&report, json!({ "quantization": codes_json })))?;
         if let Some(why) = not_checked {
             write!(text, "\ncodes      not verified: {why}")?;
             json["quantization_not_checked"] = why.into();

@@ -1,7 +1,6 @@
 //! `jasper compact`: removes free slots from the file.
 
 use anyhow::Result;
-use serde_json::json;
 
 use crate::terminal::Terminal;
 use crate::units;
@@ -20,10 +19,11 @@ pub struct Args {
 impl Args {
     /// Compacts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let compact = |index: &jasper::AnyIndex| Ok(index.compact_with_progress(&mut terminal.progress())?);
+        let compact =
+            |index: &jasper::AnyIndex| Ok(index.with_progress(&mut terminal.progress()).compact()?);
         let (report, updated) = self.update.update(terminal, compact)?;
         let [moved, freed] = [report.moved, report.freed].map(units::count);
         let text = format!("freed    {freed} slots, and moved {moved} vertices");
-        updated.report(terminal, json!({ "moved": report.moved, "freed": report.freed }), text)
+        updated.report(terminal, report, text)
     }
 }

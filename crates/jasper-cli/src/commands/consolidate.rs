@@ -1,7 +1,6 @@
 //! `jasper consolidate`: removes deleted vectors from the graph.
 
 use anyhow::Result;
-use serde_json::json;
 
 use crate::terminal::Terminal;
 use crate::units;
@@ -24,10 +23,10 @@ impl Args {
     /// Consolidates and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let consolidate =
-            |index: &jasper::AnyIndex| Ok(index.consolidate_with_progress(&mut terminal.progress())?);
+            |index: &jasper::AnyIndex| Ok(index.with_progress(&mut terminal.progress()).consolidate()?);
         let (report, updated) = self.update.linking(self.linking).update(terminal, consolidate)?;
         let [freed, reconnected] = [report.freed, report.reconnected].map(units::count);
         let text = format!("freed    {freed} slots, and reconnected {reconnected} vertices");
-        updated.report(terminal, json!({ "freed": report.freed, "reconnected": report.reconnected }), text)
+        updated.report(terminal, report, text)
     }
 }

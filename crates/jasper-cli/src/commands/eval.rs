@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use jasper::bench::Measure;
 use jasper::tune::Goal;
 use jasper::{Device, SearchParams};
 
-use crate::args::{DeviceArgs, DistanceArgs, check_search};
+use crate::args::{DeviceArgs, DistanceArgs};
 use crate::curve::{self, Point};
 use crate::files::{read_queries, read_truth};
 use crate::plot::{Plot, recall_chart, roofline};
@@ -60,7 +61,10 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         let (k, is_tuned) = (self.k, !self.recall.is_empty());
-        check_search(k, if is_tuned { &[] } else { &self.beam_widths })?;
+        SearchParams::new(k).check()?;
+        let widths = if is_tuned { &[][..] } else { &self.beam_widths };
+        let beams: Vec<_> = widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect();
+        beams.iter().try_for_each(SearchParams::check)?;
         let index = self.device.open(&self.index, self.distances, terminal)?;
         let queries = read_queries(&self.queries, &index)?;
         let (queries, count) = (queries.view(), queries.view().len());
@@ -78,7 +82,7 @@ impl Args {
             let tuned = |&recall: &f64| params(&index, &self.index, Goal { k, recall }, count);
             self.recall.iter().map(tuned).collect::<Result<_>>()?
         } else {
-            self.beam_widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect()
+            beams
         };
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for params in searches {

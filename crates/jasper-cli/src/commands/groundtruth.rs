@@ -1,7 +1,6 @@
 //! `jasper groundtruth`: computes exact neighbors by brute force.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::Result;
 use jasper::{Device, Element, MatrixView, Metric, with_element};
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::args::threads;
 use crate::files::open_queries;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, timed};
 use crate::units;
 
 /// Compute the exact nearest neighbors of queries by brute force
@@ -50,9 +49,9 @@ impl Args {
         let queries = open_queries(&self.queries, base.element(), base.dimension())?;
         let (truth, device, seconds) = with_element!(base.element(), T => {
             let (vectors, queries) = (base.map::<T>()?, queries.load::<T>()?);
-            let start = Instant::now();
-            let (truth, device) = self.nearest(vectors.view(), queries.view(), terminal)?;
-            (truth, device, start.elapsed().as_secs_f64())
+            let (nearest, seconds) = timed(|| self.nearest(vectors.view(), queries.view(), terminal));
+            let (truth, device) = nearest?;
+            (truth, device, seconds)
         });
         truth.write(&self.output)?;
         let (k, output, rate) = (self.k, self.output.display(), truth.len() as f64 / seconds);

@@ -9,7 +9,7 @@ use jasper::file::IndexInfo;
 use jasper::tune::TunedSearch;
 use serde_json::{Value, json};
 
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, merge};
 use crate::tuned::{Tuned, table};
 use crate::units;
 
@@ -28,7 +28,7 @@ impl Args {
         let tuned =
             TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(&self.index, fault))?;
         let tuned = Tuned::list(tuned, info.state);
-        terminal.report(&json(&info, &tuned), text(&info, &tuned)?)
+        terminal.report(&merge(json(&info, &tuned), info.params), text(&info, &tuned)?)
     }
 }
 
@@ -48,10 +48,6 @@ fn json(info: &IndexInfo, tuned: &[Tuned]) -> Value {
         "dimension": info.dimension,
         "element": info.element,
         "metric": info.metric,
-        "max_degree": info.params.max_degree(),
-        "build_beam_width": info.params.build_beam_width(),
-        "alpha": units::decimal(info.params.alpha()),
-        "seed": info.params.seed(),
         "mean_degree": info.mean_degree(),
         "quantization": info.quantization,
         // Whether the index has vectors, or only codes.

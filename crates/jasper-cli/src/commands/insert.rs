@@ -7,7 +7,7 @@ use jasper_data::read_keys;
 use serde_json::json;
 
 use crate::files::open_vectors;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, merge};
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
 
@@ -40,11 +40,11 @@ impl Args {
                 let (vectors, progress) = ((&file).into(), &mut terminal.progress());
                 let (first_key, report) = match &keys {
                     None => {
-                        let (first, report) = index.insert_auto_with_progress(vectors, progress)?;
+                        let (first, report) = index.with_progress(progress).insert_auto(vectors)?;
                         (Some(first), report)
                     }
-                    Some(keys) if self.upsert => (None, index.upsert_with_progress(vectors, keys, progress)?),
-                    Some(keys) => (None, index.insert_with_progress(vectors, keys, progress)?),
+                    Some(keys) if self.upsert => (None, index.with_progress(progress).upsert(vectors, keys)?),
+                    Some(keys) => (None, index.with_progress(progress).insert(vectors, keys)?),
                 };
                 Ok((file.len(), first_key, report))
             })?;
@@ -53,13 +53,11 @@ impl Args {
             "inserted": count,
             // The first of the keys assigned by the index; the others follow it.
             "first_key": first_key,
-            // Vectors that share the vertex of an identical one.
-            "duplicates": report.duplicates,
             "vectors_per_second": rate,
         });
         let keys = first_key.map_or_else(String::new, |key| format!(", with keys from {key}"));
         let text =
             format!("inserted {} vectors, {} per second{keys}", units::count(count), units::rate(rate));
-        updated.report(terminal, json, text)
+        updated.report(terminal, merge(json, report), text)
     }
 }

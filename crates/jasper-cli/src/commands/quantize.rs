@@ -1,11 +1,11 @@
 //! `jasper quantize`: quantizes the vectors of an index.
 
-use std::fmt::Write;
+use std::fmt;
 
 use anyhow::Result;
 use jasper::report::QuantizeReport;
-use jasper::{AnyIndex, MemorySpace};
-use serde_json::{Value, json};
+use jasper::{AnyIndex, IndexStats, MemorySpace, Quantization};
+use serde::Serialize;
 
 use crate::args::QuantizationChoice;
 use crate::terminal::Terminal;
@@ -33,88 +33,86 @@ pub struct Args {
 impl Args {
     /// Quantizes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let ((json, text), updated) = self
-            .output
-            .update(terminal, |index| quantize(index, self.quantization, self.drop_vectors, terminal))?;
-        updated.report(terminal, json, text)
+        let Self { output, quantization, drop_vectors } = self;
+        let (quantized, updated) =
+            output.update(terminal, |index| quantize(index, quantization, drop_vectors, terminal))?;
+        updated.report(terminal, &quantized, &quantized)
     }
 }
 
-/// Quantizes an index, and drops its vectors if requested. Returns the report as JSON and as text.
+/// A quantized index.
+#[derive(Serialize)]
+pub struct Quantized {
+    quantization: Option<Quantization>,
+    code_bytes: usize,
+    vector_bytes: usize,
+    #[serde(flatten)]
+    device: Option<DeviceBytes>,
+    /// How the quantization was chosen, if it was to be chosen.
+    trial: Option<QuantizeReport>,
+}
+
+/// Device memory that an index would take.
+#[derive(Serialize)]
+struct DeviceBytes {
+    #[serde(rename = "device_bytes")]
+    all: u64,
+    #[serde(rename = "device_bytes_with_host_vectors")]
+    without_vectors: u64,
+}
+
+/// Quantizes an index, and drops its vectors if requested.
 pub fn quantize(
     index: &AnyIndex,
     choice: QuantizationChoice,
     drop_vectors: bool,
     terminal: Terminal,
-) -> Result<(Value, String)> {
+) -> Result<Quantized> {
     let (mut progress, mut trial) = (terminal.progress(), None);
+    let with_progress = index.with_progress(&mut progress);
     match choice {
-        QuantizationChoice::Auto => trial = Some(index.auto_quantize_with_progress(&mut progress)?),
+        QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize()?),
         QuantizationChoice::None => index.clear_codes()?,
-        QuantizationChoice::Fixed(quantization) => {
-            index.quantize_with_progress(quantization, &mut progress)?;
-        }
+        QuantizationChoice::Fixed(quantization) => with_progress.quantize(quantization)?,
     }
     if drop_vectors {
         index.drop_vectors()?;
     }
-    let stats = index.stats();
-    let mut json = json!({
-        "quantization": stats.quantization,
-        "code_bytes": stats.code_bytes,
-        "vector_bytes": stats.vector_bytes,
-        "trial": trial.as_ref().map(trial_json),
-    });
-    let [codes, vectors] = [stats.code_bytes, stats.vector_bytes].map(|bytes| units::bytes(bytes as u64));
-    let mut text = match stats.quantization {
-        Some(name) => format!("codes    {name}: {codes} beside {vectors} of vectors"),
-        None => "codes    none".to_owned(),
-    };
-    let device_bytes = |storage| Some(index.memory_plan_on_device(storage)?.total(MemorySpace::Device));
-    let [all, without] = [MemorySpace::Device, MemorySpace::Host].map(device_bytes);
-    if let (Some(all), Some(without)) = (all, without) {
-        json["device_bytes"] = all.into();
-        json["device_bytes_with_host_vectors"] = without.into();
-        let [all, without] = [all, without].map(units::bytes);
-        write!(text, "\ngpu      {all} of device memory; {without} with vectors in host memory")?;
-    }
-    if let Some(trial) = &trial {
-        write!(text, "\n{}", trial_text(trial)?)?;
-    }
-    Ok((json, text))
+    let IndexStats { quantization, code_bytes, vector_bytes, .. } = index.stats();
+    let bytes = |storage| Some(index.memory_plan_on_device(storage)?.total(MemorySpace::Device));
+    let device = bytes(MemorySpace::Device).zip(bytes(MemorySpace::Host));
+    let device = device.map(|(all, without_vectors)| DeviceBytes { all, without_vectors });
+    Ok(Quantized { quantization, code_bytes, vector_bytes, device, trial })
 }
 
-fn trial_json(trial: &QuantizeReport) -> Value {
-    let tried = trial.tried.iter().map(|tried| {
-        json!({
-            "quantization": tried.quantization,
-            // Bytes per code.
-            "bytes": tried.bytes,
-            // The smallest beam width that reached the recall.
-            "beam_width": tried.reached.map(|(width, _)| width),
-            "bytes_per_query": tried.reached.map(|(_, bytes)| bytes),
-        })
-    });
-    json!({
-        // Recall@10 that every quantization had to reach.
-        "recall": trial.recall,
-        "exact_bytes_per_query": trial.exact_bytes_per_query,
-        "tried": tried.collect::<Vec<_>>(),
-    })
-}
-
-fn trial_text(trial: &QuantizeReport) -> Result<String> {
-    let (recall, exact) = (trial.recall, units::bytes(trial.exact_bytes_per_query as u64));
-    let mut text =
-        format!("trial    bytes read per query at recall@10 of {recall:.4}; with exact distances {exact}");
-    for tried in &trial.tried {
-        write!(text, "\n         {:<9}  {:>9}", tried.quantization, units::bytes(tried.bytes as u64))?;
-        match tried.reached {
-            Some((width, read)) => {
-                write!(text, "  {:>9} at beam width {width}", units::bytes(read as u64))?;
-            }
-            None => text.push_str("  not reached"),
+impl fmt::Display for Quantized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [codes, vectors] = [self.code_bytes, self.vector_bytes].map(|bytes| units::bytes(bytes as u64));
+        match self.quantization {
+            Some(name) => write!(f, "codes    {name}: {codes} beside {vectors} of vectors")?,
+            None => f.write_str("codes    none")?,
         }
+        if let Some(DeviceBytes { all, without_vectors }) = self.device {
+            let [all, without] = [all, without_vectors].map(units::bytes);
+            write!(f, "\ngpu      {all} of device memory; {without} with vectors in host memory")?;
+        }
+        let Some(QuantizeReport { recall, exact_bytes_per_query, tried, .. }) = &self.trial else {
+            return Ok(());
+        };
+        let exact = units::bytes(*exact_bytes_per_query as u64);
+        write!(
+            f,
+            "\ntrial    bytes read per query at recall@10 of {recall:.4}; with exact distances {exact}"
+        )?;
+        for tried in tried {
+            write!(f, "\n         {:<9}  {:>9}", tried.quantization, units::bytes(tried.bytes as u64))?;
+            match tried.beam_width.zip(tried.bytes_per_query) {
+                Some((width, read)) => {
+                    write!(f, "  {:>9} at beam width {width}", units::bytes(read as u64))?;
+                }
+                None => f.write_str("  not reached")?,
+            }
+        }
+        Ok(())
     }
-    Ok(text)
 }

@@ -1,7 +1,6 @@
 //! `jasper search`: finds the nearest keys to every query of a file.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use jasper::report::SearchReport;
@@ -11,9 +10,9 @@ use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{DeviceArgs, DistanceArgs, check_search, storage_on_device};
+use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
 use crate::files::read_queries;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;
 
@@ -65,8 +64,8 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         let k = self.k;
-        let beam_width = self.beam_width.unwrap_or(SearchParams::new(k).effective_beam_width());
-        check_search(k, &[beam_width])?;
+        let beam_search = beam_search(k, self.beam_width);
+        beam_search.check()?;
         let filter: Option<KeyFilter> =
             self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
         let index = self.device.open(&self.index, self.distances, terminal)?;
@@ -74,19 +73,19 @@ impl Args {
         let count = queries.view().len();
         let params = match self.recall {
             Some(recall) => params(&index, &self.index, Goal { k, recall }, count)?,
-            None => SearchParams::new(k).beam_width(beam_width),
+            None => beam_search,
         };
         let params = params.distances(self.distances.distances());
         let params = filter.as_ref().map_or(params, |keys| params.filter(keys));
         let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
-        let start = Instant::now();
-        let SearchReport { cost, scanned, .. } =
-            index.search_batch_into(queries.view(), params, &mut keys, &mut distances)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let search = || index.search_batch_into(queries.view(), params, &mut keys, &mut distances);
+        let (report, seconds) = timed(search);
+        let SearchReport { cost, scanned, .. } = report?;
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
         to_ground_truth(&keys, distances, k)?.write(&output)?;
-        let (output, beam_width, device) = (output.display(), params.effective_beam_width(), index.device());
+        let (output, device) = (output.display(), index.device());
+        let beam_width = params.effective_beam_width().min(index.max_beam_width());
         let rate = count as f64 / seconds;
         let [hops, distances] = [cost.hops, cost.distances].map(|number| number as f64 / count as f64);
         let json = json!({
@@ -121,6 +120,11 @@ impl Args {
     }
 }
 
+/// The search with this beam width. The default width stays open, because a device may limit it.
+fn beam_search(k: usize, beam_width: Option<usize>) -> SearchParams<'static> {
+    beam_width.map_or(SearchParams::new(k), |beam_width| SearchParams::new(k).beam_width(beam_width))
+}
+
 /// Prints the `k` results of each query.
 fn print(keys: &[Key], distances: &[f32], k: usize, terminal: Terminal) -> Result<()> {
     for (query, (keys, distances)) in keys.chunks_exact(k).zip(distances.chunks_exact(k)).enumerate() {
@@ -139,4 +143,15 @@ fn to_ground_truth(keys: &[Key], distances: Vec<f32>, k: usize) -> Result<Ground
         }),
     };
     Ok(GroundTruth::new(k, keys.iter().map(narrow).collect::<Result<_>>()?, Some(distances))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_beam_width_is_left_to_the_device() {
+        assert_eq!(beam_search(600, None).beam_width, None);
+        assert_eq!(beam_search(600, Some(700)).beam_width, Some(700));
+    }
 }

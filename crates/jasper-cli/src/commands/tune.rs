@@ -1,16 +1,14 @@
 //! `jasper tune`: finds the fastest search that reaches a recall.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::Result;
-use jasper::error::TuneError;
 use jasper::tune::{Goal, TuneQueries};
 use serde_json::json;
 
-use crate::args::{DeviceArgs, DistanceArgs, check_search};
+use crate::args::{DeviceArgs, DistanceArgs};
 use crate::files::{read_queries, read_truth};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, merge, timed};
 use crate::tuned::{Tuned, table};
 use crate::units;
 
@@ -57,10 +55,8 @@ impl Args {
     /// Tunes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
-        check_search(self.k, &[])?;
-        if !(self.recall > 0.0 && self.recall <= 1.0) {
-            return Err(TuneError::Recall(self.recall).into());
-        }
+        let goal = Goal { k: self.k, recall: self.recall };
+        goal.check()?;
         let index = self.device.open(&self.index, DistanceArgs::default(), terminal)?;
         let given = match (&self.queries, &self.truth) {
             (Some(queries), Some(truth)) => {
@@ -74,12 +70,10 @@ impl Args {
             Some((queries, truth)) => (TuneQueries::Given { queries: queries.view(), truth }, "queries"),
             None => (TuneQueries::Sampled { count: self.sample, seed: self.seed }, "indexed vectors"),
         };
-        let goal = Goal { k: self.k, recall: self.recall };
-        let start = Instant::now();
-        let report = index.tune_with_progress(goal, queries, &mut terminal.progress())?;
-        let seconds = start.elapsed().as_secs_f64();
+        let (report, seconds) = timed(|| index.with_progress(&mut terminal.progress()).tune(goal, queries));
+        let report = report?;
         let output = self.output.unwrap_or(self.index);
-        let saved = index.save_with_progress(&output, &mut terminal.progress())?;
+        let saved = index.with_progress(&mut terminal.progress()).save(&output)?;
         let (output, queries) = (output.display(), report.queries);
         let state = report.searches.first().map_or(0, |search| search.state);
         let tuned = Tuned::list(report.searches, state);
@@ -90,9 +84,6 @@ impl Args {
             "sampled": given.is_none(),
             "seconds": seconds,
             "tuned": tuned,
-            "bytes": saved.bytes,
-            // Less than that where the file had the rest.
-            "written": saved.written,
             "output": output.to_string(),
         });
         let text = format!(
@@ -102,6 +93,6 @@ impl Args {
             units::seconds(seconds),
             units::saved(saved),
         );
-        terminal.report(&json, text)
+        terminal.report(&merge(json, saved), text)
     }
 }

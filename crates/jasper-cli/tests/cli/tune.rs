@@ -121,7 +121,9 @@ fn a_device_is_searched_tuned_and_profiled() {
         |device| (sandbox.one(&[&search[..], &[device]].concat())["device"].clone(), sandbox.read("x.ibin"));
     let (device, answers) = found("cuda");
     assert_eq!(device, "cuda:0");
-    assert!(answers == found("cpu").1, "the answers are those of the processor");
+    assert!(answers == found("cpu").1, "the answers are those of the CPU");
+    let wide = sandbox.one(&[&search[..], &["cuda", "-k", "600"]].concat());
+    assert_eq!(wide["beam_width"], 1024, "the default width is limited to the largest of the device");
 
     let given = ["--queries", "query.u8bin", "--truth", "gt.ibin", "--device", "cuda"];
     let tuned = sandbox.one(&[&["tune", "vectors.jasper", "--recall", "0.9"], &given[..]].concat());

@@ -261,8 +261,9 @@ impl<T: Element> MirroredGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam)(crate::ErrorKind::BuildParam) and [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong)(crate::ErrorKind::RowTooLong): the beam is wider, or rows
-    /// are longer, than kernels are made for.
+    /// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam) and
+    /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): the beam is wider, or rows are longer, than kernels are
+    /// made for.
     pub fn check_updates(&self) -> crate::Result<()> {
         let (params, context) = (self.host.params(), self.stream().context());
         let room = context.device().shared_per_block;

@@ -205,8 +205,8 @@ impl<T: Element> DeviceGraph<T> {
     /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
     ///
     /// # Errors
-    /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong)(crate::ErrorKind::RowTooLong): a search needs more shared memory than a block has.
-    /// [`ErrorKind::Ptx`](crate::ErrorKind::Ptx)(crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
+    /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): a search needs more shared memory than a block has.
+    /// [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
         let beam_width = SearchParams::new(10).effective_beam_width();
         check_shared_memory(self, beam_width, context.device().shared_per_block)

@@ -14,8 +14,8 @@ use super::KeyMap;
 /// Its first search in an index looks up the slots of its keys, which the index then keeps, a bit per slot, until the
 /// last clone of the filter is dropped. Later searches look up only what has changed.
 ///
-/// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a
-/// `RoaringTreemap`. A clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a hash
+/// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a `RoaringTreemap`. A
+/// clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a hash
 /// table, so a lookup takes constant time.
 ///
 /// ```

@@ -16,7 +16,7 @@ use jasper_vamana::{
     insert, transaction, without_edges,
 };
 
-use super::Backend;
+use super::{Backend, Combine};
 use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError};
 
@@ -45,44 +45,29 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// The device copy of a graph, before it is combined with the graph.
-pub(crate) struct Upload<T: Element> {
-    stream: Stream,
-    copy: DeviceGraph<T>,
-}
-
-impl<T: Element> Upload<T> {
-    /// Copies a graph to a device.
-    pub(crate) fn new(
-        graph: &Graph<T>,
-        executor: &CpuExecutor,
-        ordinal: usize,
-        storage: Option<MemorySpace>,
-    ) -> Result<Self, DeviceError> {
-        let context = Context::open(ordinal)?;
-        let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
-        let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
-        let stream = Stream::new(&context)?;
-        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
-        copy.check_search(&context)?;
-        context.synchronize()?;
-        Ok(Self { stream, copy })
-    }
-
-    /// Combines the copy with its graph.
-    pub(crate) fn into_backend(
-        self,
-        graph: Graph<T>,
-        executor: Arc<CpuExecutor>,
-        exact_linking: bool,
-    ) -> Arc<dyn Backend<T>> {
-        let Self { stream, copy } = self;
-        let searches = DeviceSearcher::new(stream.context());
+/// Copies a graph to a device.
+pub(crate) fn upload<T: Element>(
+    graph: &Graph<T>,
+    executor: &CpuExecutor,
+    ordinal: usize,
+    storage: Option<MemorySpace>,
+) -> Result<Combine<T>, DeviceError> {
+    let context = Context::open(ordinal)?;
+    let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
+    let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
+    let stream = Stream::new(&context)?;
+    let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
+    copy.check_search(&context)?;
+    context.synchronize()?;
+    Ok(Box::new(move |graph, executor, exact_linking| {
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
-        let device_executor = device_executor.exact_linking(exact_linking);
-        let graph = SharedGraph::new(MirroredGraph::new(stream, graph, copy));
-        Arc::new(CudaBackend { graph, searches, device_executor, executor })
-    }
+        Arc::new(CudaBackend {
+            searches: DeviceSearcher::new(&context),
+            device_executor: device_executor.exact_linking(exact_linking),
+            graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
+            executor,
+        })
+    }))
 }
 
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
@@ -96,9 +81,11 @@ pub(crate) struct CudaBackend<T: Element> {
 }
 
 impl<T: Element> CudaBackend<T> {
-    /// Checks that the device can insert and consolidate: kernels take a maximum of build parameters and dimensions.
-    fn check_updates(&self) -> jasper_cuda::Result<()> {
-        self.graph.read(MirroredGraph::check_updates)
+    /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Then retains
+    /// the pool for the change.
+    fn begin_linking(&self) -> jasper_cuda::Result<PoolRetention> {
+        self.graph.read(MirroredGraph::check_updates)?;
+        self.retain_pool()
     }
 
     /// Keeps freed memory in the device's pool for the allocations of one change.
@@ -115,6 +102,23 @@ impl<T: Element> CudaBackend<T> {
     ) -> Result<(), SearchError> {
         let pool = self.executor.pool();
         self.graph.read(|graph| self.searches.enqueue(graph.view()?, pool, stream, params, arrays))
+    }
+
+    /// The time of one launch without transfers, and the cost of each query.
+    pub(crate) fn profile(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
+        let pool = self.executor.pool();
+        self.graph.read(|graph| self.searches.profile(graph.view()?, pool, queries, params))
+    }
+
+    /// Measures the peaks of the device.
+    pub(crate) fn peaks(&self) -> Result<DevicePeaks, DeviceError> {
+        let context = self.searches.context();
+        let bandwidth = Stream::new(context).and_then(|stream| jasper_cuda::copy_bandwidth(&stream));
+        Ok(DevicePeaks { bytes_per_second: bandwidth?, operations_per_second: context.device().peak_f32() })
     }
 }
 
@@ -178,14 +182,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         on_conflict: OnConflict,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        self.check_updates()?;
-        let _retention = self.retain_pool()?;
+        let _retention = self.begin_linking()?;
         insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        self.check_updates()?;
-        let _retention = self.retain_pool()?;
+        let _retention = self.begin_linking()?;
         consolidate(&self.device_executor, &mut &self.graph, progress)
     }
 
@@ -196,25 +198,6 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
         Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
-    }
-
-    fn profile(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
-        self.graph
-            .read(|graph| self.searches.profile(graph.view()?, self.executor.pool(), queries, params))
-            .map(Some)
-    }
-
-    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        let context = self.searches.context();
-        let bandwidth = Stream::new(context).and_then(|stream| jasper_cuda::copy_bandwidth(&stream));
-        Ok(Some(DevicePeaks {
-            bytes_per_second: bandwidth?,
-            operations_per_second: context.device().peak_f32(),
-        }))
     }
 
     fn as_cuda(&self) -> Option<&Self> {

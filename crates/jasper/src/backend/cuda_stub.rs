@@ -1,6 +1,5 @@
 //! CUDA devices without the feature `cuda`: there are none.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
@@ -10,7 +9,7 @@ use jasper_vamana::{
     UpdateError,
 };
 
-use super::Backend;
+use super::Combine;
 use crate::DeviceError;
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -34,29 +33,16 @@ pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: MemorySpace) -> Option<Mem
     None
 }
 
-pub(crate) struct Upload(Infallible);
-
-impl Upload {
-    pub(crate) fn new<T: Element>(
-        _: &Graph<T>,
-        _: &CpuExecutor,
-        ordinal: usize,
-        _: Option<MemorySpace>,
-    ) -> Result<Self, DeviceError> {
-        Err(DeviceError::NotCompiled(ordinal))
-    }
-
-    pub(crate) fn into_backend<T: Element>(
-        self,
-        _: Graph<T>,
-        _: Arc<CpuExecutor>,
-        _: bool,
-    ) -> Arc<dyn Backend<T>> {
-        match self.0 {}
-    }
+pub(crate) fn upload<T: Element>(
+    _: &Graph<T>,
+    _: &CpuExecutor,
+    ordinal: usize,
+    _: Option<MemorySpace>,
+) -> Result<Combine<T>, DeviceError> {
+    Err(DeviceError::NotCompiled(ordinal))
 }
 
-pub(crate) struct BuildDevice(Infallible);
+pub(crate) enum BuildDevice {}
 
 impl BuildDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Self, DeviceError> {
@@ -64,20 +50,20 @@ impl BuildDevice {
     }
 
     pub(crate) fn ordinal(&self) -> usize {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn device_name(&self) -> String {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn free_memory(&self) -> Result<Bytes, DeviceError> {
-        match self.0 {}
+        match *self {}
     }
 
     #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
     pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec, _: bool) {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn link<T: Element>(
@@ -88,6 +74,6 @@ impl BuildDevice {
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        match self.0 {}
+        match *self {}
     }
 }

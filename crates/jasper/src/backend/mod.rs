@@ -9,23 +9,25 @@ mod host;
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict, SearchCost,
+    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
     SearchError, SearchParams, SearchReport,
 };
 
-use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError, UpdateError};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::CudaBackend;
-pub(crate) use cuda::{BuildDevice, Upload, check_device, plan_build, plan_graph};
+pub(crate) use cuda::{BuildDevice, check_device, plan_build, plan_graph, upload};
 pub(crate) use host::HostBackend;
 
-/// The graph of an index, and the operations that search and change it. SearchBatcher of methods that change it hold the
+/// Combines the copy of a graph on a device with the graph: the second half of a move, which cannot fail. The flag is
+/// `exact_linking`.
+pub(crate) type Combine<T> = Box<dyn FnOnce(Graph<T>, Arc<CpuExecutor>, bool) -> Arc<dyn Backend<T>>>;
+
+/// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].
@@ -91,27 +93,6 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// # Errors
     /// Returns [`DeviceError`]; `work` may then not have been called.
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
-
-    /// Measures the time of one launch without transfers, and the cost of each query, on a CUDA device. `None` on the
-    /// CPU.
-    ///
-    /// # Errors
-    /// Returns [`SearchError`].
-    fn profile(
-        &self,
-        _queries: MatrixView<'_, T>,
-        _params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
-        Ok(None)
-    }
-
-    /// Measures the peaks of the CUDA device. `None` on the CPU.
-    ///
-    /// # Errors
-    /// Returns [`DeviceError`].
-    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        Ok(None)
-    }
 
     #[cfg(feature = "cuda")]
     fn as_cuda(&self) -> Option<&CudaBackend<T>> {

@@ -6,4 +6,4 @@ pub mod runbook;
 
 pub use crate::device::cpu_name;
 pub use jasper_core::synthetic;
-pub use profile::{DevicePeaks, Profile};
+pub use profile::{DevicePeaks, Measure, Profile};

@@ -51,18 +51,45 @@ impl Profile {
     }
 }
 
-impl<T: Element> Index<T> {
+/// Measures searches of an [`Index`] or an [`AnyIndex`](crate::AnyIndex).
+pub trait Measure {
+    /// Queries for the index.
+    type Queries<'a>;
+
     /// Profiles a batch of searches with exact distances: the cost of each query, and the time of the batch. On a CPU,
     /// sketches rule out most vectors, so fewer bytes are read than counted.
     ///
     /// # Errors
     /// Returns [`SearchError`].
-    pub fn profile(
+    fn profile(&self, queries: Self::Queries<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError>;
+
+    /// Measures the time that a GPU takes to search for queries in its memory, without transfers: the median of several
+    /// launches. `None` on the CPU.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`].
+    fn device_time(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: Self::Queries<'_>,
         params: SearchParams<'_>,
-    ) -> Result<Profile, SearchError> {
-        let (time, costs) = self.costs(queries, params.distances(Distances::Exact))?;
+    ) -> Result<Option<Duration>, SearchError>;
+
+    /// Measures the peaks of the GPU that the index is on. `None` on the CPU, where caches make a copy meaningless.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError`].
+    fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError>;
+}
+
+impl<T: Element> Measure for Index<T> {
+    type Queries<'a> = MatrixView<'a, T>;
+
+    fn profile(&self, queries: MatrixView<'_, T>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
+        let params = params.distances(Distances::Exact);
+        let (time, costs) = match on_device(self, queries, params)? {
+            Some(measured) => measured,
+            None => on_host(self, queries, params)?,
+        };
         let (dimension, metric) = (self.dimension(), self.metric());
         // Cosine distances of floats are squared L2 distances of unit vectors.
         let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
@@ -75,44 +102,54 @@ impl<T: Element> Index<T> {
         })
     }
 
-    fn costs(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-        if let Some(profile) = self.backend.profile(queries, params)? {
-            return Ok(profile);
-        }
-        let mut matches = Matches::new(queries.len(), params.k)?;
-        self.backend.search_batch(queries, params, matches.as_mut())?;
-        let begun = Instant::now();
-        self.backend.search_batch(queries, params, matches.as_mut())?;
-        let time = begun.elapsed();
-        // A query costs the same alone as in a batch.
-        let costs = (0..queries.len()).zip(matches.as_mut().rows(params.k)).map(|(query, row)| {
-            Ok(self.backend.search_batch(queries.slice(query..query + 1), params, row)?.cost)
-        });
-        Ok((time, costs.collect::<Result<_, SearchError>>()?))
-    }
-
-    /// Measures the time that a GPU takes to search for queries in its memory, without transfers: the median of several
-    /// launches. `None` on the CPU.
-    ///
-    /// # Errors
-    /// Returns [`SearchError`].
-    pub fn device_time(
+    fn device_time(
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<Duration>, SearchError> {
-        Ok(self.backend.profile(queries, params)?.map(|(time, _)| time))
+        Ok(on_device(self, queries, params)?.map(|(time, _)| time))
     }
 
-    /// Measures the peaks of the GPU that the index is on. `None` on the CPU, where caches make a copy meaningless.
-    ///
-    /// # Errors
-    /// Returns [`DeviceError`].
-    pub fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        self.backend.peaks()
+    fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        #[cfg(feature = "cuda")]
+        if let Some(cuda) = self.backend.as_cuda() {
+            return cuda.peaks().map(Some);
+        }
+        Ok(None)
     }
+}
+
+/// The time of a batch, and the cost of each query.
+type Measured = (Duration, Vec<SearchCost>);
+
+/// Measures one launch without transfers on a CUDA device. `None` on the CPU.
+#[cfg_attr(not(feature = "cuda"), expect(clippy::unnecessary_wraps, reason = "a device may fail"))]
+fn on_device<T: Element>(
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<Option<Measured>, SearchError> {
+    #[cfg(feature = "cuda")]
+    if let Some(cuda) = index.backend.as_cuda() {
+        return cuda.profile(queries, params).map(Some);
+    }
+    let _ = (index, queries, params);
+    Ok(None)
+}
+
+fn on_host<T: Element>(
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<Measured, SearchError> {
+    let mut matches = Matches::new(queries.len(), params.k)?;
+    index.backend.search_batch(queries, params, matches.as_mut())?;
+    let begun = Instant::now();
+    index.backend.search_batch(queries, params, matches.as_mut())?;
+    let time = begun.elapsed();
+    // A query costs the same alone as in a batch.
+    let costs = (0..queries.len()).zip(matches.as_mut().rows(params.k)).map(|(query, row)| {
+        Ok(index.backend.search_batch(queries.slice(query..query + 1), params, row)?.cost)
+    });
+    Ok((time, costs.collect::<Result<_, SearchError>>()?))
 }

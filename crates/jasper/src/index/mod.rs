@@ -9,14 +9,14 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, no_progress};
+use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
-use crate::backend::{Backend, HostBackend, Upload, first_available, plan_graph};
-use crate::callers::SearchBatcher;
+use crate::backend::{Backend, HostBackend, first_available, plan_graph, upload};
+use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
-use crate::{Device, DeviceError, IndexStats, MoveError};
+use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
 pub use open::OpenOptions;
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
@@ -32,19 +32,17 @@ pub use open::OpenOptions;
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
 /// or undoes a change leaves its copy unusable: later calls return the error.
 ///
-/// Methods with a variant `_with_progress` take a [callback](ProgressFn) that receives progress reports and may cancel
-/// the call: see the [crate page](crate).
+/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may cancel
+/// it.
 ///
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
 pub struct Index<T: Element> {
     pub(crate) backend: Arc<dyn Backend<T>>,
-    callers: SearchBatcher<T>,
+    batcher: SearchBatcher<T>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
-    /// Where vectors are stored on a CUDA device. `None` stores them where they fit.
-    storage: Mutex<Option<MemorySpace>>,
     /// Whether changes on a CUDA device never link vectors rounded to bytes.
     pub(crate) exact_linking: bool,
 }
@@ -69,23 +67,22 @@ impl<T: Element> Index<T> {
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
         Self {
-            callers: SearchBatcher::new(Arc::clone(&backend) as _),
+            batcher: SearchBatcher::new(Arc::clone(&backend) as _),
             backend,
             executor,
             writer: Mutex::default(),
-            storage: Mutex::default(),
             exact_linking,
         }
     }
 
     /// The index with its graph on another backend.
     fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
-        let Self { backend, callers, executor, writer, storage, exact_linking } = self;
+        let Self { backend, batcher, executor, writer, exact_linking } = self;
         // Waits for submitted searches, which hold the backend.
-        drop(callers);
+        drop(batcher);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
-        let callers = SearchBatcher::new(Arc::clone(&backend));
-        Self { callers, backend, executor, writer, storage, exact_linking }
+        let batcher = SearchBatcher::new(Arc::clone(&backend));
+        Self { batcher, backend, executor, writer, exact_linking }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
@@ -98,23 +95,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`FileError`]; the old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
-        self.save_with_progress(path, &mut no_progress)
-    }
-
-    /// Saves the index as [`Self::save`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`FileError`].
-    pub fn save_with_progress(
-        &self,
-        path: impl AsRef<Path>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<SaveStats, FileError> {
-        let path = path.as_ref();
-        let _writer = self.lock_writer();
-        let read = self.backend.read_edges();
-        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
-        self.backend.read(|graph| graph.save(path, progress))
+        self.with_progress(&mut no_progress).save(path)
     }
 
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
@@ -125,6 +106,15 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
     pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
+        self.to_device_with(device, DeviceOptions::new())
+    }
+
+    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is already
+    /// on the device stays as it is.
+    ///
+    /// # Errors
+    /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
+    pub fn to_device_with(self, device: Device, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
         }
@@ -132,9 +122,9 @@ impl<T: Element> Index<T> {
             return Err(MoveError::new(self, error));
         }
         let index = self.to_host()?;
-        let storage = *index.storage.lock().unwrap_or_else(PoisonError::into_inner);
         let uploaded = index.backend.read(|graph| {
-            let upload = |ordinal| Upload::new(graph, &index.executor, ordinal, storage).map(Some);
+            let storage = options.vector_storage;
+            let upload = |ordinal| upload(graph, &index.executor, ordinal, storage).map(Some);
             match device {
                 Device::Cpu => Ok(None),
                 Device::Cuda(ordinal) => upload(ordinal),
@@ -144,9 +134,9 @@ impl<T: Element> Index<T> {
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
             Ok(None) => Ok(index),
-            Ok(Some(copy)) => {
+            Ok(Some(combine)) => {
                 let exact_linking = index.exact_linking;
-                Ok(index.moved(|graph, executor| copy.into_backend(graph, executor, exact_linking)))
+                Ok(index.moved(|graph, executor| combine(graph, executor, exact_linking)))
             }
         }
     }
@@ -167,31 +157,6 @@ impl<T: Element> Index<T> {
         Ok(self.moved(|graph, executor| Arc::new(HostBackend::new(graph, executor))))
     }
 
-    /// Sets where vectors are stored when the index moves [to a CUDA device](Self::to_device): in its memory, or in
-    /// pinned host memory, which kernels read over PCIe. By default, they are stored on the device if all of the index
-    /// fits there, else on the host if the index is [quantized](Self::quantize). The setting is not saved.
-    ///
-    /// Host storage is meant for quantized indexes, whose searches read only the reranked vectors over PCIe. Exact
-    /// searches, inserts and consolidation read all their vectors over PCIe, at a fraction of the speed. An index that
-    /// is already on a device keeps its storage until it moves there again.
-    ///
-    /// ```
-    /// use jasper::bench::synthetic::Clusters;
-    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, MemorySpace, Quantization, SearchParams};
-    ///
-    /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
-    /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
-    /// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
-    /// index.set_vector_storage(MemorySpace::Host);
-    /// let index = index.to_device(Device::Auto)?;
-    /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
-    /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn set_vector_storage(&self, storage: MemorySpace) {
-        *self.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
-    }
-
     /// The memory that the index would take on a CUDA device and on the host, with its vectors in `storage`. The device
     /// need not exist. `None` without the feature `cuda`.
     pub fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
@@ -206,15 +171,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`CheckError`] if the device failed.
     pub fn check(&self) -> Result<CheckReport, CheckError> {
-        self.check_with_progress(&mut no_progress)
-    }
-
-    /// Checks the index as [`Self::check`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`CheckError`] if the device failed, or the call was cancelled.
-    pub fn check_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
-        Ok(self.read_graph(|graph| CheckReport::new(graph, self.executor.pool(), progress))??)
+        self.with_progress(&mut no_progress).check()
     }
 
     /// Runs `read` on the graph: vectors, edges and keys. Searches continue meanwhile. Changes wait, so `read` must not
@@ -298,6 +255,11 @@ impl<T: Element> Index<T> {
         })
     }
 
+    /// The largest beam width of searches: 1024 on a CUDA device, `usize::MAX` on the CPU.
+    pub fn max_beam_width(&self) -> usize {
+        self.backend.max_beam_width()
+    }
+
     /// Where the index is: [`Device::Cpu`] or [`Device::Cuda`].
     pub fn device(&self) -> Device {
         self.backend.device()
@@ -311,5 +273,29 @@ impl<T: Element> Index<T> {
     /// Bytes of device memory that the index takes; 0 on the CPU.
     pub fn device_bytes(&self) -> u64 {
         self.backend.device_bytes()
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::save`].
+    ///
+    /// # Errors
+    /// Returns [`FileError`].
+    pub fn save(self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
+        let Self { inner: index, progress } = self;
+        let path = path.as_ref();
+        let _writer = index.lock_writer();
+        let read = index.backend.read_edges();
+        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
+        index.backend.read(|graph| graph.save(path, progress))
+    }
+
+    /// See [`Index::check`].
+    ///
+    /// # Errors
+    /// Returns [`CheckError`].
+    pub fn check(self) -> Result<CheckReport, CheckError> {
+        let Self { inner: index, progress } = self;
+        Ok(index.read_graph(|graph| CheckReport::new(graph, index.executor.pool(), progress))??)
     }
 }

@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{Element, ProgressFn, no_progress};
+use jasper_core::{Element, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
-use crate::Index;
+use crate::{Index, WithProgress};
 
 /// Options for opening an index file.
 ///
@@ -64,24 +64,23 @@ impl OpenOptions {
     /// # Errors
     /// Returns [`FileError`], also if the file has another element type, or threads cannot be started.
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
-        self.open_with_progress(path, &mut no_progress)
+        self.with_progress(&mut no_progress).open(path)
     }
+}
 
-    /// Opens an index file as [`Self::open`] does, with a progress callback.
+impl WithProgress<'_, OpenOptions> {
+    /// See [`OpenOptions::open`].
     ///
     /// # Errors
     /// Returns [`FileError`].
-    pub fn open_with_progress<T: Element>(
-        self,
-        path: impl AsRef<Path>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Index<T>, FileError> {
+    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
         let path = path.as_ref();
-        let executor = CpuExecutor::new(self.threads);
+        let OpenOptions { threads, is_mapped, exact_linking } = self.inner;
+        let executor = CpuExecutor::new(threads);
         let executor =
             executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
-        let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
+        let graph = if is_mapped { Graph::map(path)? } else { Graph::open(path, self.progress)? };
         TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
-        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+        Ok(Index::new(graph, Arc::new(executor), exact_linking))
     }
 }

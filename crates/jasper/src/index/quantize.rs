@@ -5,7 +5,7 @@ use jasper_graph::VectorError;
 use jasper_quant::Quantization;
 use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
 
-use crate::Index;
+use crate::{Index, WithProgress};
 
 impl<T: Element> Index<T> {
     /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances,
@@ -21,23 +21,10 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
     pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
-        self.quantize_with_progress(quantization, &mut no_progress)
+        self.with_progress(&mut no_progress).quantize(quantization)
     }
 
-    /// Quantizes as [`Self::quantize`] does, with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`].
-    pub fn quantize_with_progress(
-        &self,
-        quantization: Quantization,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(), UpdateError> {
-        let _writer = self.lock_writer();
-        self.quantize_locked(quantization, progress)
-    }
-
-    /// Quantizes as [`Self::quantize_with_progress`] does. The caller holds the writer lock.
+    /// Quantizes as [`Self::quantize`] does. The caller holds the writer lock.
     pub(crate) fn quantize_locked(
         &self,
         quantization: Quantization,
@@ -92,5 +79,16 @@ impl<T: Element> Index<T> {
         let _writer = self.lock_writer();
         let sketched = self.backend.change(|graph| graph.vectors_mut().build_sketches(None))?;
         Ok(sketched.map_err(VectorError::from)?)
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::quantize`].
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`].
+    pub fn quantize(self, quantization: Quantization) -> Result<(), UpdateError> {
+        let _writer = self.inner.lock_writer();
+        self.inner.quantize_locked(quantization, self.progress)
     }
 }

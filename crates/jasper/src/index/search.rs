@@ -4,7 +4,7 @@ use jasper_core::{Element, Key, MatrixView};
 use jasper_graph::KeyError;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
-use crate::callers::SearchFuture;
+use crate::batcher::SearchFuture;
 use crate::{Device, Index};
 
 impl<T: Element> Index<T> {
@@ -18,7 +18,7 @@ impl<T: Element> Index<T> {
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
             Device::Cpu => self.backend.search(query, params),
-            Device::Auto | Device::Cuda(_) => self.callers.search(query, params),
+            Device::Auto | Device::Cuda(_) => self.batcher.search(query, params),
         }
     }
 
@@ -51,7 +51,7 @@ impl<T: Element> Index<T> {
     /// Returns [`SearchError::SubmittedPredicate`] or [`SearchError::Thread`]. The future returns the errors of
     /// [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
-        self.callers.submit(query, params)
+        self.batcher.submit(query, params)
     }
 
     /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`, and a

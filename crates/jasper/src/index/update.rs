@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, VectorSource, no_progress};
+use jasper_core::{Element, Key, MatrixView, Progress, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{KeyError, KeyMap, VectorError};
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
-use crate::Index;
+use crate::{Index, WithProgress};
 
 impl<T: Element> Index<T> {
     /// Adds vectors, each under the key at the same position.
@@ -17,21 +17,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`].
     pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.insert_with_progress(vectors, keys, &mut no_progress)
-    }
-
-    /// [`Self::insert`] with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`].
-    pub fn insert_with_progress(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        let _writer = self.lock_writer();
-        self.backend.insert(vectors, keys, OnConflict::Refuse, progress)
+        self.with_progress(&mut no_progress).insert(vectors, keys)
     }
 
     /// Adds one vector.
@@ -47,24 +33,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`].
     pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
-        self.insert_auto_with_progress(vectors, &mut no_progress)
-    }
-
-    /// [`Self::insert_auto`] with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`].
-    pub fn insert_auto_with_progress(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Key, InsertReport), UpdateError> {
-        let _writer = self.lock_writer();
-        let first = self.backend.read(|graph| graph.keys().next_key());
-        // The largest key is NO_KEY, which is reserved.
-        let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
-        let keys: Vec<Key> = (first..end).collect();
-        Ok((first, self.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
+        self.with_progress(&mut no_progress).insert_auto(vectors)
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -72,21 +41,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`].
     pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.upsert_with_progress(vectors, keys, &mut no_progress)
-    }
-
-    /// [`Self::upsert`] with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`].
-    pub fn upsert_with_progress(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        let _writer = self.lock_writer();
-        self.backend.insert(vectors, keys, OnConflict::Replace, progress)
+        self.with_progress(&mut no_progress).upsert(vectors, keys)
     }
 
     /// Adds one vector under a key, replacing its vector if the key is already in the index.
@@ -138,19 +93,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors).
     pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
-        self.consolidate_with_progress(&mut no_progress)
-    }
-
-    /// [`Self::consolidate`] with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`].
-    pub fn consolidate_with_progress(
-        &self,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<ConsolidateReport, UpdateError> {
-        let _writer = self.lock_writer();
-        self.backend.consolidate(progress)
+        self.with_progress(&mut no_progress).consolidate()
     }
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
@@ -162,18 +105,62 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges
     /// are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
-        self.compact_with_progress(&mut no_progress)
+        self.with_progress(&mut no_progress).compact()
     }
+}
 
-    /// [`Self::compact`] with a progress callback, which can cancel the call until vectors begin to move.
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::insert`].
     ///
     /// # Errors
     /// Returns [`UpdateError`].
-    pub fn compact_with_progress(&self, progress: &mut ProgressFn<'_>) -> Result<CompactReport, UpdateError> {
-        let _writer = self.lock_writer();
-        let total = self.backend.read(|graph| graph.keys().free());
+    pub fn insert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
+        let _writer = self.inner.lock_writer();
+        self.inner.backend.insert(vectors, keys, OnConflict::Refuse, self.progress)
+    }
+
+    /// See [`Index::insert_auto`].
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`].
+    pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
+        let Self { inner: index, progress } = self;
+        let _writer = index.lock_writer();
+        let first = index.backend.read(|graph| graph.keys().next_key());
+        // The largest key is NO_KEY, which is reserved.
+        let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
+        let keys: Vec<Key> = (first..end).collect();
+        Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
+    }
+
+    /// See [`Index::upsert`].
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`].
+    pub fn upsert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
+        let _writer = self.inner.lock_writer();
+        self.inner.backend.insert(vectors, keys, OnConflict::Replace, self.progress)
+    }
+
+    /// See [`Index::consolidate`].
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`].
+    pub fn consolidate(self) -> Result<ConsolidateReport, UpdateError> {
+        let _writer = self.inner.lock_writer();
+        self.inner.backend.consolidate(self.progress)
+    }
+
+    /// See [`Index::compact`]. The callback can cancel it until vectors begin to move.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`].
+    pub fn compact(self) -> Result<CompactReport, UpdateError> {
+        let Self { inner: index, progress } = self;
+        let _writer = index.lock_writer();
+        let total = index.backend.read(|graph| graph.keys().free());
         Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
-        self.backend.compact()
+        index.backend.compact()
     }
 }
 

@@ -1,12 +1,14 @@
-//! Errors of tuning.
+//! Errors of tuning and of choosing a quantization.
 
 use jasper_core::Cancelled;
 use jasper_graph::VectorError;
-use jasper_vamana::SearchError;
+use jasper_vamana::{SearchError, UpdateError};
 
 use crate::DeviceError;
+use crate::auto_quantize::{K, WIDEST};
 
-/// Tuning failed; the index is unchanged.
+/// No search or quantization was found. The index is unchanged, but [`Index::auto_quantize`](crate::Index::auto_quantize)
+/// leaves it without codes if some were tried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
@@ -50,25 +52,28 @@ pub enum TuneError {
         /// The widest beam.
         beam_width: usize,
     },
-    /// The device cannot be used.
+    /// No quantization reaches the recall.
+    #[error(
+        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or \
+         keep exact distances"
+    )]
+    NoQuantization {
+        /// Recall to reach.
+        recall: f64,
+    },
+    /// The device cannot be used, or failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// A search was refused.
     #[error(transparent)]
     Search(SearchError),
+    /// The vectors could not be quantized.
+    #[error(transparent)]
+    Update(UpdateError),
     /// Queries are of another element.
     #[error(transparent)]
     Vector(#[from] VectorError),
     /// The progress callback cancelled the call.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-}
-
-impl From<SearchError> for TuneError {
-    fn from(error: SearchError) -> Self {
-        match error {
-            SearchError::Cancelled(cancelled) => cancelled.into(),
-            error => Self::Search(error),
-        }
-    }
 }

@@ -24,12 +24,12 @@ mod kept;
 mod search;
 mod width;
 
-use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress};
+use jasper_core::{Element, MatrixView, Slot, no_progress};
 use jasper_data::GroundTruth;
 pub use jasper_graph::{SearchConfig, TunedSearch};
-use jasper_vamana::SearchError;
+use jasper_vamana::SearchParams;
 
-use crate::{DeviceError, Index};
+use crate::{DeviceError, Index, WithProgress};
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
 pub(crate) use width::least_width;
@@ -41,6 +41,17 @@ pub struct Goal {
     pub k: usize,
     /// Mean recall@k to reach, above 0 and up to 1.
     pub recall: f64,
+}
+
+impl Goal {
+    /// Checks `k` and the recall, as [`Index::tune`] does.
+    ///
+    /// # Errors
+    /// Returns [`TuneError`] if one of them is out of bounds.
+    pub fn check(self) -> Result<(), TuneError> {
+        SearchParams::new(self.k).check()?;
+        if self.recall > 0.0 && self.recall <= 1.0 { Ok(()) } else { Err(TuneError::Recall(self.recall)) }
+    }
 }
 
 /// The queries that a search is tuned with.
@@ -108,37 +119,7 @@ impl<T: Element> Index<T> {
         goal: Goal,
         queries: TuneQueries<'_, MatrixView<'_, T>>,
     ) -> Result<TuneReport, TuneError> {
-        self.tune_with_progress(goal, queries, &mut no_progress)
-    }
-
-    /// [`Self::tune`] with a progress callback.
-    ///
-    /// # Errors
-    /// Returns [`TuneError`].
-    pub fn tune_with_progress(
-        &self,
-        goal: Goal,
-        queries: TuneQueries<'_, MatrixView<'_, T>>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<TuneReport, TuneError> {
-        if goal.k == 0 {
-            return Err(SearchError::ZeroK.into());
-        }
-        if !(goal.recall > 0.0 && goal.recall <= 1.0) {
-            return Err(TuneError::Recall(goal.recall));
-        }
-        let _writer = self.lock_writer();
-        self.backend.read_edges()?;
-        let state = self.backend.read(|graph| graph.state());
-        let (held_out, vertices) = match queries {
-            TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
-            TuneQueries::Sampled { count, seed } => HeldOut::sampled(self, count, goal.k, seed, progress)?,
-        };
-        held_out.check_depth(goal.k)?;
-        let searches =
-            self.without_edges(&vertices, || self.fastest_searches(goal, &held_out, state, progress))?;
-        self.backend.change(|graph| searches.iter().for_each(|search| search.store(graph)))?;
-        Ok(TuneReport { searches, queries: held_out.len() })
+        self.with_progress(&mut no_progress).tune(goal, queries)
     }
 
     /// Removes the out-edges of some vertices, runs `work`, and restores the edges. The caller holds the writer lock.
@@ -153,5 +134,32 @@ impl<T: Element> Index<T> {
         let (mut work, mut result) = (Some(work), None);
         self.backend.without_edges(vertices, &mut || result = work.take().map(|work| work()))?;
         result.expect("the backend does the work")
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::tune`].
+    ///
+    /// # Errors
+    /// Returns [`TuneError`].
+    pub fn tune(
+        self,
+        goal: Goal,
+        queries: TuneQueries<'_, MatrixView<'_, T>>,
+    ) -> Result<TuneReport, TuneError> {
+        let Self { inner: index, progress } = self;
+        goal.check()?;
+        let _writer = index.lock_writer();
+        index.backend.read_edges()?;
+        let state = index.backend.read(|graph| graph.state());
+        let (held_out, vertices) = match queries {
+            TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
+            TuneQueries::Sampled { count, seed } => HeldOut::sampled(index, count, goal.k, seed, progress)?,
+        };
+        held_out.check_depth(goal.k)?;
+        let searches =
+            index.without_edges(&vertices, || index.fastest_searches(goal, &held_out, state, progress))?;
+        index.backend.change(|graph| searches.iter().for_each(|search| search.store(graph)))?;
+        Ok(TuneReport { searches, queries: held_out.len() })
     }
 }

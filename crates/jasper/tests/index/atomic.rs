@@ -108,7 +108,7 @@ fn stops<T: Element>(metric: Metric) {
 
     let inserted = stop_everywhere(
         &mut index,
-        |index, stopper| index.insert_with_progress(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).insert(&rows, &keys).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert_eq!(inserted, ["linking", "reading", "reconnecting"].map(String::from).into());
@@ -124,7 +124,7 @@ fn stops<T: Element>(metric: Metric) {
     untouched.delete(&gone).unwrap();
     let consolidated = stop_everywhere(
         &mut index,
-        |index, stopper| index.consolidate_with_progress(&mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).consolidate().map(|_| ()),
         |_| true,
     );
     assert_eq!(consolidated, ["consolidating", "reconnecting"].map(String::from).into());
@@ -148,7 +148,7 @@ fn quantizing_compacting_and_checking_stop_at_any_report() {
     let quantized = stop_everywhere(
         &mut index,
         |index, stopper| {
-            index.quantize_with_progress(Quantization::Rabitq { bits: 2 }, &mut |p| stopper.report(p))
+            index.with_progress(&mut |p| stopper.report(p)).quantize(Quantization::Rabitq { bits: 2 })
         },
         is_cancel,
     );
@@ -157,14 +157,14 @@ fn quantizing_compacting_and_checking_stop_at_any_report() {
     let free = index.stats().free_slots;
     let compacted = stop_everywhere(
         &mut index,
-        |index, stopper| index.compact_with_progress(&mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).compact().map(|_| ()),
         is_cancel,
     );
     assert_eq!(compacted, ["compacting".to_owned()].into());
     assert!(free > 0 && index.stats().free_slots == 0);
     let checked = stop_everywhere(
         &mut index,
-        |index, stopper| index.check_with_progress(&mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).check().map(|_| ()),
         |error| matches!(error, CheckError::Cancelled(_)),
     );
     assert_eq!(checked, ["checking".to_owned()].into());
@@ -178,7 +178,7 @@ fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
     let mut index = IndexBuilder::new(Metric::L2).threads(2).empty::<f32>(DIMENSION).unwrap();
     let stages = stop_everywhere(
         &mut index,
-        |index, stopper| index.insert_with_progress(&rows, &keys, &mut |p| stopper.report(p)).map(|_| ()),
+        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).insert(&rows, &keys).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert!(stages.contains("reading") && stages.contains("linking"));
@@ -194,7 +194,7 @@ fn a_build_can_be_stopped_at_any_report() {
     let mut stages = BTreeSet::new();
     for stop in 0.. {
         let mut stopper = Stopper::at(stop);
-        match builder.build_with_progress(&rows, &mut |p| stopper.report(p)) {
+        match builder.build_with_report(&rows, &mut |p| stopper.report(p)) {
             Ok((index, report)) => {
                 assert!(report.reconnected > 0, "the set is such that some vertices are lost");
                 assert!(bytes_of(&index) == expected);

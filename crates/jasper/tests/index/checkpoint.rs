@@ -6,8 +6,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
+use jasper::file::remove_checkpoint;
 use jasper::{
     BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters,
+    no_progress,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -36,7 +38,7 @@ fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
 /// Stops the build at `linked`, which leaves a checkpoint at `path`.
 fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
     let builder = builder.checkpoint(path, every);
-    let error = builder.build_with_progress(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
+    let error = builder.build_with_report(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
     assert!(matches!(error, BuildError::Cancelled(_)), "{error}");
     assert!(path.exists());
 }
@@ -46,7 +48,8 @@ fn goes_on<T: Element>() {
     let path = folder.path().join("checkpoint");
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
-        let (index, whole) = builder(metric).build_with_report(&view(&rows, DIMENSION)).unwrap();
+        let (index, whole) =
+            builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress).unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);
@@ -55,7 +58,7 @@ fn goes_on<T: Element>() {
             let (found, report) = builder(metric)
                 .threads(1)
                 .checkpoint(&path, every)
-                .build_with_progress(&view(&rows, DIMENSION), &mut |progress| {
+                .build_with_report(&view(&rows, DIMENSION), &mut |progress| {
                     if progress.stage == Stage::Linking {
                         first.get_or_insert(progress.done);
                     }
@@ -99,7 +102,7 @@ fn a_checkpoint_of_another_build_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
     let ours = rows::<f32>(2);
-    let exact = |metric| builder(metric).exact_linking();
+    let exact = |metric| builder(metric).exact_linking(true);
     stopped(exact(Metric::L2), &ours, &path, 500, Duration::MAX);
     let message = refusal(exact(Metric::L2).max_degree(12), &ours, &path);
     let remedy = "not 12; build with 10, or remove the file to build from the start";
@@ -173,10 +176,9 @@ fn what_a_kill_left_of_a_checkpoint_is_overwritten_and_removed() {
     stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
-    let checkpoints = jasper::file::Checkpoints::new(&path, Duration::MAX);
-    checkpoints.remove().unwrap();
+    remove_checkpoint(&path).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    checkpoints.remove().unwrap();
+    remove_checkpoint(&path).unwrap();
 }
 
 #[test]

@@ -4,7 +4,6 @@ use jasper::graph::Graph;
 use jasper::{
     BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
     OpenOptions, Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16,
-    no_progress,
 };
 
 use crate::common::{SearchHits, bytes_of, view};
@@ -178,18 +177,18 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let index =
         IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
-    let trial = index.auto_quantize_with_progress(&mut no_progress).unwrap();
+    let trial = index.auto_quantize().unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
     let bytes =
-        |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().reached.unwrap().1;
-    let least = trial.tried.iter().filter_map(|tried| tried.reached).map(|(_, bytes)| bytes);
+        |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().bytes_per_query.unwrap();
+    let least = trial.tried.iter().filter_map(|tried| tried.bytes_per_query);
     assert_eq!(bytes(trial.chosen), least.fold(f64::INFINITY, f64::min));
     assert!(bytes(trial.chosen) < trial.exact_bytes_per_query / 2.0);
     let queries = set.rows::<f32>(200, 1);
     let queries = view(&queries, 128);
     let exact = index.search_hits(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
     let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
-    let (width, _) = chosen.reached.unwrap();
+    let width = chosen.beam_width.unwrap();
     let found = index.search_hits(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
     index.clear_codes().unwrap();
@@ -216,10 +215,10 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
     let index = builder.build(&rows).unwrap();
-    let trial = index.auto_quantize_with_progress(&mut no_progress).unwrap();
+    let trial = index.auto_quantize().unwrap();
     assert_eq!(index.stats().quantization, Some(trial.chosen));
     let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
-    let (width, _) = chosen.reached.unwrap();
+    let width = chosen.beam_width.unwrap();
     let truth = nearest(rows, queries);
     let recall = |width, distances| {
         let params = SearchParams::new(K).beam_width(width).distances(distances);
@@ -264,7 +263,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         message(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
         message(&index.consolidate().unwrap_err());
         message(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
-        message(&index.auto_quantize_with_progress(&mut no_progress).unwrap_err());
+        message(&index.auto_quantize().unwrap_err());
         message(&index.clear_codes().unwrap_err());
         message(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
@@ -302,7 +301,7 @@ fn a_trial_that_cannot_begin_leaves_codes() {
     let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
     let index = index(Metric::L2, &rows);
     index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
-    assert!(index.auto_quantize_with_progress(&mut no_progress).is_err(), "one row is no sample");
+    assert!(index.auto_quantize().is_err(), "one row is no sample");
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 4 }));
 }
 
@@ -370,7 +369,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let rows = set.rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let behind = builder.build(&view(&rows, D)).unwrap();
-    let trial = behind.auto_quantize_with_progress(&mut no_progress).unwrap();
+    let trial = behind.auto_quantize().unwrap();
     let index = builder.auto_quantize().build(&view(&rows, D)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();

@@ -7,7 +7,7 @@ use jasper::graph::Graph;
 use jasper::{
     BuildError, Element, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, Quantization, SearchError,
     SearchParams, UpdateError, bench::synthetic::Clusters, error::KeyError, error::MatrixError,
-    error::VectorError, f16, no_progress,
+    error::VectorError, f16,
 };
 
 use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};
@@ -52,7 +52,7 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");
     }
     // It holds for later inserts.
-    builder.exact_linking().empty::<f32>(3).unwrap();
+    builder.exact_linking(true).empty::<f32>(3).unwrap();
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn empty_and_back<T: Element>() {
         assert_eq!(everything(&index, &rows[..4]).len(), 50);
         index.delete(&all[..50]).unwrap();
         // Rows that are there, under keys that were: into a graph of nothing but the deleted.
-        let report = index.insert_with_progress(&view(&rows[..40], 4), &all[..10], &mut no_progress).unwrap();
+        let report = index.insert(&view(&rows[..40], 4), &all[..10]).unwrap();
         // A search by inner product for a short row leads past it.
         assert!(report.duplicates >= if metric == Metric::InnerProduct { 3 } else { 10 });
         assert_eq!(keys(&everything(&index, &rows[..4])).len(), 10);

@@ -213,7 +213,7 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
         let cancel = &mut |_: jasper::Progress| std::ops::ControlFlow::Break(());
         let more = view(&queries, DIMENSION);
         let keys: Vec<Key> = (7000..7100).collect();
-        assert!(index.insert_with_progress(&more, &keys, cancel).is_err());
+        assert!(index.with_progress(cancel).insert(&more, &keys).is_err());
         check(&index);
         index.delete(&(6000..6500).collect::<Vec<_>>()).unwrap();
     }

@@ -3,9 +3,10 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use jasper::bench::Measure;
 use jasper::{
-    BuildError, Device, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric,
-    Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
+    BuildError, Device, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, MemorySpace,
+    Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -154,9 +155,8 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let host = coded();
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
-    let apart = coded();
-    apart.set_vector_storage(MemorySpace::Host);
-    let mut apart = apart.to_device(Device::Auto).unwrap();
+    let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
+    let mut apart = coded().to_device_with(Device::Auto, options).unwrap();
     let there = coded().to_device(Device::Auto).unwrap();
     let is_on_gpu = there.device() != Device::Cpu;
     for round in 0..2 {
@@ -178,8 +178,7 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         host.compact().unwrap();
         apart.compact().unwrap();
         there.compact().unwrap();
-        // The vector storage is kept when the index moves to the host and back.
-        apart = apart.to_host().unwrap().to_device(Device::Auto).unwrap();
+        apart = apart.to_host().unwrap().to_device_with(Device::Auto, options).unwrap();
     }
     assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
 }
@@ -198,11 +197,11 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
     for vectors in [Some(MemorySpace::Device), Some(MemorySpace::Host), None] {
         let index = index::<f32>(Metric::L2);
         index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-        match vectors {
-            Some(place) => index.set_vector_storage(place),
-            None => index.drop_vectors().unwrap(),
+        if vectors.is_none() {
+            index.drop_vectors().unwrap();
         }
-        let index = index.to_device(Device::Auto).unwrap();
+        let options = DeviceOptions::new().vector_storage(vectors);
+        let index = index.to_device_with(Device::Auto, options).unwrap();
         for distances in
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {

@@ -1,6 +1,9 @@
 //! Recall after a build and after changes, in every metric.
 
-use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
+use jasper::{
+    Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16,
+    no_progress,
+};
 
 use crate::common::SearchHits;
 
@@ -212,8 +215,8 @@ fn links_by_bytes_find_as_much() {
         let [rows, queries] = [(9000, 0), (300, 1)].map(|(count, seed)| -> Vec<f32> {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
-        let exact = builder(metric).exact_linking().build(&view(&rows, DIMENSION)).unwrap();
-        let by_bytes = builder(metric).build_with_report(&view(&rows, DIMENSION));
+        let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
+        let by_bytes = builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress);
         let (by_bytes, report) = by_bytes.unwrap();
         assert!(report.quantized_linking);
         for beam_width in [12, 24, 48] {
@@ -238,7 +241,7 @@ fn inner_products_of_uneven_lengths_are_found() {
     let rows = uneven(&set.rows::<f32>(9000, 0), length);
     let queries: Vec<f32> = set.rows(300, 1);
     let by_bytes = builder(Metric::InnerProduct);
-    for builder in [by_bytes, by_bytes.exact_linking()] {
+    for builder in [by_bytes, by_bytes.exact_linking(true)] {
         let index = builder.build(&view(&rows, DIMENSION)).unwrap();
         let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
         println!("uneven lengths: {found:.4}");

@@ -162,7 +162,7 @@ fn what_cannot_be_tuned_is_told() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        let stopped = index.tune_with_progress(Goal { k: 10, recall: 0.9 }, sampled(100), &mut stop);
+        let stopped = index.with_progress(&mut stop).tune(Goal { k: 10, recall: 0.9 }, sampled(100));
         let expected = match stopped {
             Err(TuneError::Cancelled(at)) => at.stage,
             other => panic!("{other:?}"),

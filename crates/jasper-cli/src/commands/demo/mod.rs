@@ -5,7 +5,6 @@ mod state;
 
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use jasper::bench::cpu_name;
@@ -16,7 +15,7 @@ use serde_json::json;
 use crate::args::{on_threads, threads};
 use crate::curve::{self, Point};
 use crate::plot::{Plot, recall_chart};
-use crate::terminal::{Terminal, merge};
+use crate::terminal::{Terminal, merge, timed};
 use crate::units;
 use dictionary::{Dictionary, Entries, Entry};
 use state::{K, State};
@@ -119,7 +118,7 @@ impl Args {
 
 /// Reports a step of the demonstration, as text of at most 100 columns or as JSON with the name of the step.
 fn show(event: &str, json: &impl Serialize, text: impl Display, terminal: Terminal) -> Result<()> {
-    terminal.report(&merge(json!({ "event": event }), json)?, text)
+    terminal.report(&merge(json!({ "event": event }), json), text)
 }
 
 fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
@@ -129,10 +128,9 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 }
 
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
-    let start = Instant::now();
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let (index, _) = builder.build_with_progress(&entries.view(), &mut terminal.progress())?;
-    let seconds = start.elapsed().as_secs_f64();
+    let (built, seconds) = timed(|| builder.build_with_report(&entries.view(), &mut terminal.progress()));
+    let (index, _) = built?;
     let stats = index.stats();
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
     let json = json!({
@@ -159,11 +157,11 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
 
 /// Searches for a phrase, and shows the results next to the exact ones.
 fn ask(state: &State, entries: &Entries, phrase: &str, query: &[f32], terminal: Terminal) -> Result<()> {
+    let search = || state.index.search(query, SearchParams::new(SHOWN));
     // Warm up before timing.
-    state.index.search(query, SearchParams::new(SHOWN))?;
-    let start = Instant::now();
-    let hits = state.index.search(query, SearchParams::new(SHOWN))?;
-    let graph_seconds = start.elapsed().as_secs_f64();
+    search()?;
+    let (hits, graph_seconds) = timed(search);
+    let hits = hits?;
     let (truth, exact_seconds) = state.truth(MatrixView::new(query, query.len())?, SHOWN)?;
     let exact: Vec<(u64, f32)> = truth
         .ids()
@@ -227,7 +225,7 @@ fn change(state: &mut State, held_out: &Entries, threads: Option<usize>, termina
         &|state| {
             let saved = state.index.save(&path)?;
             state.index =
-                OpenOptions::new().threads(threads).open_with_progress(&path, &mut terminal.progress())?;
+                OpenOptions::new().threads(threads).with_progress(&mut terminal.progress()).open(&path)?;
             Ok(format!("save {} and reopen", units::bytes(saved.bytes)))
         },
     ];
@@ -253,9 +251,8 @@ fn change(state: &mut State, held_out: &Entries, threads: Option<usize>, termina
     };
     report(state, "as built".into(), None)?;
     for step in steps {
-        let start = Instant::now();
-        let what = step(state)?;
-        report(state, what, Some(start.elapsed().as_secs_f64()))?;
+        let (what, seconds) = timed(|| step(state));
+        report(state, what?, Some(seconds))?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The index of the demonstration, and the vectors it should hold.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use anyhow::Result;
 use jasper::bench::recall::mean_recall;
@@ -11,6 +10,7 @@ use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
 
 use super::dictionary::Entries;
 use crate::curve::{self, Point};
+use crate::terminal::timed;
 
 /// Neighbors per query.
 pub const K: usize = 10;
@@ -41,9 +41,9 @@ impl State {
     /// keys.
     pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
         let base = MatrixView::new(&self.vectors, self.index.dimension())?;
-        let start = Instant::now();
-        let rows = exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut no_progress)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let search = || exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut no_progress);
+        let (rows, seconds) = timed(search);
+        let rows = rows?;
         let keys = rows.ids().iter().map(|&row| self.keys[row as usize] as u32).collect();
         Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))
     }

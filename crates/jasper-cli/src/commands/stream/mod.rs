@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use jasper::bench::runbook::Player;
-use jasper::{Element, Index, with_element};
+use jasper::{Element, Index, SearchParams, with_element};
 use jasper_data::{Runbook, VectorFile};
 
-use crate::args::{DeviceArgs, GraphArgs, check_search};
+use crate::args::{DeviceArgs, GraphArgs};
 use crate::curve;
 use crate::files::open_queries;
 use crate::plot::{Plot, stream_chart};
@@ -72,7 +72,7 @@ impl Args {
     /// Plays the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
-        check_search(self.k, &[self.beam_width])?;
+        SearchParams::new(self.k).beam_width(self.beam_width).check()?;
         let runbook = Runbook::read(&self.runbook, self.dataset.as_deref())?;
         let base = VectorFile::open(&self.base)?;
         with_element!(base.element(), T => self.play::<T>(&runbook, &base, terminal))
@@ -116,7 +116,7 @@ impl Args {
             rebuilt_recall = report::recall(&rebuild.search);
         }
         if let Some(path) = &self.output {
-            let saved = index.save_with_progress(path, &mut terminal.progress())?;
+            let saved = index.with_progress(&mut terminal.progress()).save(path)?;
             terminal.say(format_args!("saved    {}, {}", path.display(), units::bytes(saved.bytes)))?;
         }
         let Some(path) = &self.plot else { return Ok(()) };

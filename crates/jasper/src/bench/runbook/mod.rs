@@ -212,7 +212,7 @@ impl<'a, T: Element> Player<'a, T> {
         let rows: Vec<T> = live.iter().flat_map(|(_, row)| self.base.row(row as usize)).copied().collect();
         let rows = MatrixView::new(&rows, self.base.dimension()).expect("whole rows of the base");
         let begun = Instant::now();
-        let (index, _) = builder.keys(&keys).build_with_progress(&rows, progress)?;
+        let (index, _) = builder.keys(&keys).build_with_report(&rows, progress)?;
         let build_time = begun.elapsed();
         // Only searches have files of true neighbors.
         let last = &steps[steps.len() - 1];
@@ -258,11 +258,11 @@ impl<'a, T: Element> Player<'a, T> {
         let begun = Instant::now();
         let (event, count) = match &step.operation {
             Operation::Insert(ids) => {
-                index.insert_with_progress(&rows(ids), &keys(ids), progress)?;
+                index.with_progress(progress).insert(&rows(ids), &keys(ids))?;
                 (Event::Insert, ids.len())
             }
             Operation::Replace { tags, ids } => {
-                index.upsert_with_progress(&rows(ids), &keys(tags), progress)?;
+                index.with_progress(progress).upsert(&rows(ids), &keys(tags))?;
                 (Event::Replace, ids.len())
             }
             Operation::Delete(tags) => {
@@ -305,7 +305,7 @@ impl<'a, T: Element> Player<'a, T> {
             return Ok(None);
         }
         let begun = Instant::now();
-        let freed = index.consolidate_with_progress(progress)?.freed;
+        let freed = index.with_progress(progress).consolidate()?.freed;
         Ok(Some((Event::Consolidate, freed, begun.elapsed())))
     }
 }

@@ -21,7 +21,7 @@ use std::thread::{self, JoinHandle};
 
 use jasper_core::Element;
 use jasper_graph::KeyFilter;
-use jasper_vamana::{Distances, Filter, Hit, Matches, SearchConfig, SearchError, SearchParams};
+use jasper_vamana::{Filter, Hit, Matches, SearchError, SearchParams};
 
 use crate::backend::Backend;
 use queue::{Queue, Run, Submitted};
@@ -37,53 +37,33 @@ type Answer = Result<Vec<Hit>, SearchError>;
 /// A search that may wait for others.
 struct Query<T> {
     vector: Vec<T>,
-    settings: Settings,
+    /// The parameters without the filter.
+    params: SearchParams<'static>,
     filter: Option<KeyFilter>,
-}
-
-/// Parameters that the searches of a batch have in common, besides the filter.
-#[derive(Clone, Copy, PartialEq)]
-struct Settings {
-    k: usize,
-    beam_width: Option<usize>,
-    distances: Distances,
-    config: Option<SearchConfig>,
 }
 
 impl<T: Element> Query<T> {
     /// `None` if the filter is a predicate, which the query cannot own.
     fn new(vector: &[T], params: SearchParams<'_>) -> Option<Self> {
-        let filter = match params.filter {
+        let (params, filter) = params.split_filter();
+        let filter = match filter {
             None => None,
             Some(Filter::Keys(keys)) => Some(keys.clone()),
             Some(Filter::Predicate(_)) => return None,
         };
-        let SearchParams { k, beam_width, distances, config, .. } = params;
-        Some(Self {
-            vector: vector.to_vec(),
-            settings: Settings { k, beam_width, distances, config },
-            filter,
-        })
+        Some(Self { vector: vector.to_vec(), params, filter })
     }
 
     fn params(&self) -> SearchParams<'_> {
-        let Settings { k, beam_width, distances, config } = self.settings;
-        let mut params = SearchParams::new(k).distances(distances).config(config);
-        params.beam_width = beam_width;
         match &self.filter {
-            Some(keys) => params.filter(keys),
-            None => params,
+            Some(keys) => self.params.filter(keys),
+            None => self.params,
         }
     }
 
-    /// Whether searches with both settings may be in one batch.
+    /// Whether both searches may be in one batch.
     fn is_compatible(&self, other: &Self) -> bool {
-        let same_filter = match (&self.filter, &other.filter) {
-            (None, None) => true,
-            (Some(a), Some(b)) => a.ptr_eq(b),
-            _ => false,
-        };
-        same_filter && self.settings == other.settings && self.vector.len() == other.vector.len()
+        self.params() == other.params() && self.vector.len() == other.vector.len()
     }
 }
 
@@ -119,7 +99,7 @@ impl<T: Element> Runner<T> {
     }
 }
 
-/// The callers of an index, and the threads that answer submitted searches.
+/// The queue of an index, and the threads that answer submitted searches.
 pub(crate) struct SearchBatcher<T: Element> {
     queue: Arc<Queue<Query<T>, Answer>>,
     runner: Arc<Runner<T>>,
