@@ -7,7 +7,38 @@ use std::time::Instant;
 
 use jasper::bench::recall::mean_recall;
 use jasper::data::GroundTruth;
-use jasper::{Element, Index, Matches, MatrixView, SearchError, SearchParams};
+use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, Metric, SearchError, SearchParams};
+
+/// Options of builds.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct BuildArgs {
+    /// Maximum degree of the graphs.
+    #[arg(long, value_name = "R", default_value_t = 64)]
+    max_degree: usize,
+    /// Pruning slack of the graphs.
+    #[arg(long, default_value_t = 1.2)]
+    alpha: f32,
+    /// Beam width of the builds.
+    #[arg(long, value_name = "WIDTH", alias = "build-beam", default_value_t = 128)]
+    build_beam_width: usize,
+    /// Largest batch of a build, as a share of the linked vertices.
+    #[arg(long, value_name = "SHARE")]
+    batch_share: Option<f32>,
+    /// Link floats themselves, not rounded to bytes.
+    #[arg(long)]
+    exact_linking: bool,
+}
+
+impl BuildArgs {
+    /// Starts a build.
+    pub fn builder(self, metric: Metric, device: Device) -> IndexBuilder<'static> {
+        let Self { max_degree, alpha, build_beam_width, batch_share, exact_linking } = self;
+        let builder = IndexBuilder::new(metric).device(device).max_degree(max_degree);
+        let builder = builder.alpha(alpha).build_beam_width(build_beam_width);
+        let builder = if let Some(share) = batch_share { builder.max_batch_share(share) } else { builder };
+        if exact_linking { builder.exact_linking() } else { builder }
+    }
+}
 
 /// Rounds of a search, of which the fastest counts.
 const ROUNDS: usize = 5;

@@ -1,5 +1,7 @@
-//! Collective operations of a warp or a block: numbering, compaction, a minimum, and strided loops.
+//! Collective operations of a warp or a block: votes and shuffles of whole warps, numbering, compaction, a minimum, and
+//! strided loops.
 
+use cuda_std::Word;
 use cuda_std::prelude::*;
 
 /// The number of this warp in the launch, which is the number of its row.
@@ -7,6 +9,39 @@ use cuda_std::prelude::*;
 pub(crate) fn row_of_warp() -> usize {
     let warps = thread::block_dim_x() / warp::WARP_SIZE;
     thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
+}
+
+/// The lanes in which `predicate` holds.
+///
+/// # Safety
+/// All 32 lanes of the warp call this together.
+#[track_caller]
+#[inline(always)]
+pub(crate) unsafe fn ballot(predicate: bool) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { warp::warp_vote_ballot(warp::FULL_MASK, predicate) }
+}
+
+/// The value of a lane.
+///
+/// # Safety
+/// All 32 lanes of the warp call this together; `lane` is below 32.
+#[track_caller]
+#[inline(always)]
+pub(crate) unsafe fn shuffle<T: Word>(value: T, lane: u32) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, value, lane, warp::WARP_SIZE).0 }
+}
+
+/// The value of the lane whose number is this one's xor `bits`.
+///
+/// # Safety
+/// All 32 lanes of the warp call this together; `bits` is below 32.
+#[track_caller]
+#[inline(always)]
+pub(crate) unsafe fn shuffle_xor<T: Word>(value: T, bits: u32) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, value, bits, warp::WARP_SIZE).0 }
 }
 
 /// The mask of the lanes below this one.
@@ -29,7 +64,7 @@ pub(crate) fn rank_in(lanes: u32) -> u32 {
 pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
     // SAFETY: the caller's promise.
     unsafe {
-        let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
+        let lanes = ballot(is_kept);
         if is_kept {
             to.add(rank_in(lanes)).store(value);
         }
@@ -49,8 +84,7 @@ pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u
         begin = add(lanes.count_ones());
     }
     // SAFETY: the warp is converged here.
-    let (begin, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, begin, 0, warp::WARP_SIZE) };
-    begin + rank_in(lanes)
+    unsafe { shuffle(begin, 0) + rank_in(lanes) }
 }
 
 /// The minimum of the 64-bit keys of all lanes: the minimum of the upper halves, then of the lower halves of the keys
@@ -69,22 +103,24 @@ pub(crate) unsafe fn warp_min(key: u64) -> u64 {
     }
 }
 
+/// Calls `body` with `first`, `first + step`, `first + 2 * step` and so on, below `end`.
+#[inline(always)]
+pub(crate) fn strided(first: u32, end: u32, step: u32, mut body: impl FnMut(u32)) {
+    let mut i = first;
+    while i < end {
+        body(i);
+        i += step;
+    }
+}
+
 /// Calls `body` with every 32nd index below `len`, from this lane's number on.
 #[inline(always)]
-pub(crate) fn warp_stride(len: u32, mut body: impl FnMut(u32)) {
-    let mut i = warp::lane_id();
-    while i < len {
-        body(i);
-        i += warp::WARP_SIZE;
-    }
+pub(crate) fn warp_stride(len: u32, body: impl FnMut(u32)) {
+    strided(warp::lane_id(), len, warp::WARP_SIZE, body);
 }
 
 /// Calls `body` with this thread's indices below `len`: thread t of a block of 256 gets t, t + 256, t + 512, and so on.
 #[inline(always)]
-pub(crate) fn block_stride(len: u32, mut body: impl FnMut(u32)) {
-    let mut i = thread::thread_idx_x();
-    while i < len {
-        body(i);
-        i += thread::block_dim_x();
-    }
+pub(crate) fn block_stride(len: u32, body: impl FnMut(u32)) {
+    strided(thread::thread_idx_x(), len, thread::block_dim_x(), body);
 }

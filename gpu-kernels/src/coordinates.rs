@@ -1,7 +1,9 @@
 //! Arithmetic on coordinates, 32 bits of them at a time, for distances and exact k-NN.
 
 use cuda_std::warp::Summand;
-use cuda_std::{math, mma};
+use cuda_std::{global, math, mma};
+
+use crate::DevicePtr;
 
 /// An element type as packed words: one f32, two f16 or four bytes per word. Unused coordinates of a word are zero, and
 /// add nothing.
@@ -14,6 +16,14 @@ pub(crate) trait Coordinates: 'static {
     const UNPACKED: usize;
     /// The type of the unpacked words.
     type Unpacked: Coordinates<Sum = Self::Sum>;
+    /// The type of a coordinate, read alone.
+    type Number: Into<f32> + Into<f64>;
+
+    /// Coordinate `i` of a vector.
+    ///
+    /// # Safety
+    /// The vector has the coordinate, in global memory that is not written during the launch.
+    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> Self::Number;
 
     /// `sum` and the products of the coordinates of two words, in order.
     fn product(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
@@ -39,6 +49,13 @@ impl Coordinates for F32 {
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 4;
     type Unpacked = Self;
+    type Number = f32;
+
+    #[inline(always)]
+    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { global::load_readonly(vector.cast().at(i as usize)) }
+    }
 
     #[inline(always)]
     fn product(sum: f32, a: u32, b: u32) -> f32 {
@@ -68,6 +85,13 @@ impl Coordinates for F16 {
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 8;
     type Unpacked = F32;
+    type Number = f32;
+
+    #[inline(always)]
+    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
+        // SAFETY: the caller's promise.
+        math::half_to_f32(unsafe { global::load_readonly(vector.cast().at(i as usize)) })
+    }
 
     #[inline(always)]
     fn product(sum: f32, a: u32, b: u32) -> f32 {
@@ -110,12 +134,19 @@ pub(crate) trait Bytes: Coordinates<Sum = i32> {
 }
 
 macro_rules! bytes {
-    ($type:ident, $dp4a:expr, $absolute_difference:path, $mma:path) => {
+    ($type:ident, $byte:ident, $dp4a:expr, $absolute_difference:path, $mma:path) => {
         impl Coordinates for $type {
             type Sum = i32;
             const ZERO: i32 = 0;
             const UNPACKED: usize = 4;
             type Unpacked = Self;
+            type Number = $byte;
+
+            #[inline(always)]
+            unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> $byte {
+                // SAFETY: the caller's promise.
+                unsafe { global::load_readonly(vector.cast().at(i as usize)) }
+            }
 
             #[inline(always)]
             fn product(sum: i32, a: u32, b: u32) -> i32 {
@@ -151,11 +182,12 @@ macro_rules! bytes {
 
 bytes!(
     U8,
+    u8,
     |a, b, sum: i32| math::dp4a_u32(a, b, sum as u32) as i32,
     math::absolute_difference_u8x4,
     mma::m16n8k32_u8
 );
-bytes!(I8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
+bytes!(I8, i8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
 /// A term of a sum over two vectors: what each pair of coordinates contributes.
 pub(crate) trait Term: 'static {
@@ -181,3 +213,31 @@ impl Term for Dot {
         E::product(sum, a, b)
     }
 }
+
+/// Declares a kernel for each of some elements, around a generic function, and the function `body` that returns the one
+/// of an element, for the emulator.
+macro_rules! element_entries {
+    ($function:ident($Args:ty): $($element:ident $name:ident),*) => {
+        $(
+            #[doc = concat!("[`", stringify!($Args), "`], for one element.")]
+            ///
+            /// # Safety
+            /// The arguments are as the docs of their fields say.
+            #[kernel(max_threads = 256)]
+            pub unsafe fn $name(args: $Args) {
+                // SAFETY: the caller's promise.
+                unsafe { $function::<$element>(args) }
+            }
+        )*
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(super) fn body(element: jasper_core::ElementKind) -> unsafe fn($Args) {
+            match element {
+                $(jasper_core::ElementKind::$element => $name,)*
+                #[allow(unreachable_patterns, reason = "some kernels are for all elements")]
+                _ => unreachable!("a launch was planned, which refuses {element}"),
+            }
+        }
+    };
+}
+pub(crate) use element_entries;

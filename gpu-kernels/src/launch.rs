@@ -7,6 +7,9 @@ use crate::WARP_SIZE;
 /// Bytes of shared memory that a block may use on every device without opting in.
 pub const MAX_SHARED_BYTES: u32 = 48 << 10;
 
+/// Warps per block of launches with a warp per row.
+const WARPS_PER_BLOCK: u32 = 8;
+
 /// The threads of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
@@ -28,6 +31,21 @@ impl LaunchConfig {
     #[must_use]
     pub const fn with_shared(self, shared: u32) -> Self {
         Self { shared, ..self }
+    }
+
+    /// A launch with one warp for each of `rows`.
+    pub(crate) const fn warp_per_row(rows: u32) -> Self {
+        Self::linear(rows.div_ceil(WARPS_PER_BLOCK), WARPS_PER_BLOCK * WARP_SIZE)
+    }
+
+    /// A launch with one warp for each of `rows`, and `bytes` of shared memory per warp.
+    ///
+    /// # Panics
+    /// Panics if that is more than a block has without opting in.
+    pub(crate) fn warp_per_row_with_shared(rows: u32, bytes: u32) -> Self {
+        let warps = WARPS_PER_BLOCK.min(MAX_SHARED_BYTES / bytes);
+        assert!(warps > 0, "rows of {bytes} bytes in {MAX_SHARED_BYTES} of shared memory");
+        Self::linear(rows.div_ceil(warps), warps * WARP_SIZE).with_shared(warps * bytes)
     }
 }
 
@@ -96,23 +114,3 @@ macro_rules! kernels {
     )* };
 }
 pub(crate) use kernels;
-
-/// Warps per block of launches with a warp per row.
-const WARPS_PER_BLOCK: u32 = 8;
-
-impl LaunchConfig {
-    /// A launch with one warp for each of `rows`.
-    pub(crate) const fn warp_per_row(rows: u32) -> Self {
-        Self::linear(rows.div_ceil(WARPS_PER_BLOCK), WARPS_PER_BLOCK * WARP_SIZE)
-    }
-
-    /// A launch with one warp for each of `rows`, and `bytes` of shared memory per warp.
-    ///
-    /// # Panics
-    /// Panics if that is more than a block has without opting in.
-    pub(crate) fn warp_per_row_with_shared(rows: u32, bytes: u32) -> Self {
-        let warps = WARPS_PER_BLOCK.min(MAX_SHARED_BYTES / bytes);
-        assert!(warps > 0, "rows of {bytes} bytes in {MAX_SHARED_BYTES} of shared memory");
-        Self::linear(rows.div_ceil(warps), warps * WARP_SIZE).with_shared(warps * bytes)
-    }
-}

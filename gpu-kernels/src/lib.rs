@@ -54,7 +54,6 @@ pub mod pointer;
 pub mod project;
 pub mod prune;
 pub mod residuals;
-#[cfg(not(target_arch = "nvptx64"))]
 mod row_kind;
 mod row_shape;
 pub mod rows;

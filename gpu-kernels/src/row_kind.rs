@@ -1,56 +1,70 @@
-//! Row kinds: the combinations of element, measure and shape that kernels are compiled for.
+//! Row kinds: the combinations of element and measure that kernels are compiled for.
 
-use jasper_core::ElementKind;
-
-use crate::RowShape;
-use crate::graph::Measure;
-
-/// A kind of rows that a kernel is compiled for: the element, what is summed over two rows, and how lanes share a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RowKernel {
-    /// The element that rows hold.
-    pub(crate) element: ElementKind,
-    /// What is summed over two rows.
-    pub(crate) measure: Measure,
-    /// Infix of the kernel name, for example `f32_l2`.
-    pub(crate) name: &'static str,
-    /// The shape, which is patched into the PTX as constants.
-    pub(crate) shape: RowShape,
-}
-
-/// Makes an array of elements, measures and names of a table whose lines begin with `ELEMENT MEASURE name`.
+/// Passes the row kinds to the macro `$each`: element, measure, and infix of the kernel names.
 macro_rules! row_kinds {
-    ($($element:ident $measure:ident $name:ident;)*) => {
-        [$((jasper_core::ElementKind::$element, $crate::graph::Measure::$measure, stringify!($name))),*]
+    ($each:ident) => {
+        $each! {
+            F32 SquaredL2 f32_l2;
+            F32 Dot f32_dot;
+            F16 SquaredL2 f16_l2;
+            F16 Dot f16_dot;
+            U8 SquaredL2 u8_l2;
+            U8 Dot u8_dot;
+            I8 SquaredL2 i8_l2;
+            I8 Dot i8_dot;
+        }
     };
 }
+#[cfg(feature = "kernels")]
 pub(crate) use row_kinds;
 
-/// A table of kernels: see [`row_kinds`].
-pub(crate) type RowTable = [(ElementKind, Measure, &'static str)];
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use host::RowKind;
 
-impl RowKernel {
-    /// Every row kind of a table, for rows of `row_bytes`.
-    pub(crate) fn all(table: &'static RowTable, row_bytes: u32) -> impl Iterator<Item = Self> {
-        assert!(row_bytes.is_multiple_of(16), "row_bytes ({row_bytes}) must be a multiple of 16");
-        let shape = RowShape::new(row_bytes);
-        table.iter().map(move |&(element, measure, name)| Self { element, measure, name, shape })
+#[cfg(not(target_arch = "nvptx64"))]
+mod host {
+    use jasper_core::ElementKind;
+
+    use crate::RowShape;
+    use crate::graph::Measure;
+
+    /// The rows that a kernel reads: their element, what is summed over two of them, and how lanes share one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub(crate) struct RowKind {
+        pub(crate) element: ElementKind,
+        pub(crate) measure: Measure,
+        /// Infix of the kernel name, for example `f32_l2`.
+        pub(crate) name: &'static str,
+        /// The shape, which is patched into the PTX as constants.
+        pub(crate) shape: RowShape,
     }
 
-    /// The row kind of a table for these rows of `row_bytes`.
-    pub(crate) fn find(
-        table: &'static RowTable,
-        element: ElementKind,
-        measure: Measure,
-        row_bytes: u32,
-    ) -> Self {
-        let is_it = |kind: &Self| (kind.element, kind.measure) == (element, measure);
-        Self::all(table, row_bytes).find(is_it).expect("the table has every element and measure")
+    macro_rules! table {
+        ($($element:ident $measure:ident $name:ident;)*) => {
+            [$((ElementKind::$element, Measure::$measure, stringify!($name))),*]
+        };
     }
 
-    /// # Panics
-    /// Panics if rows of `shape` are not of this kind.
-    pub(crate) fn check(&self, shape: RowShape) {
-        assert_eq!(shape, self.shape, "{}: rows of another shape", self.name);
+    impl RowKind {
+        /// Every kind, for rows of `row_bytes`.
+        pub(crate) fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
+            assert!(row_bytes.is_multiple_of(16), "row_bytes ({row_bytes}) must be a multiple of 16");
+            let shape = RowShape::new(row_bytes);
+            let table = row_kinds!(table).into_iter();
+            table.map(move |(element, measure, name)| Self { element, measure, name, shape })
+        }
+
+        /// The kind of rows of `row_bytes`.
+        pub(crate) fn new(element: ElementKind, measure: Measure, row_bytes: u32) -> Self {
+            let mut all = Self::all(row_bytes);
+            let kind = all.find(|kind| (kind.element, kind.measure) == (element, measure));
+            kind.expect("the table has every element and measure")
+        }
+
+        /// # Panics
+        /// Panics if rows of `shape` are not of this kind.
+        pub(crate) fn check(&self, shape: RowShape) {
+            assert_eq!(shape, self.shape, "{}: rows of another shape", self.name);
+        }
     }
 }

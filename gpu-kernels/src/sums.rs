@@ -2,6 +2,8 @@
 
 use cuda_std::prelude::*;
 
+use crate::collectives::{shuffle_xor, strided};
+
 /// Number of coordinates that a sum takes at once. The rows of all buffers here are padded to a multiple of it.
 pub(crate) const BLOCK: u32 = 64;
 
@@ -31,8 +33,8 @@ impl Sum {
             let [low, high] = self.0;
             // The CPU has four registers of sixteen lanes, and adds pairs of them, then the two pairs, then halves of
             // the lanes.
-            let low = low + warp::warp_shuffle_xor(warp::FULL_MASK, low, 16, warp::WARP_SIZE).0;
-            let high = high + warp::warp_shuffle_xor(warp::FULL_MASK, high, 16, warp::WARP_SIZE).0;
+            let low = low + shuffle_xor(low, 16);
+            let high = high + shuffle_xor(high, 16);
             warp::warp_sum(warp::FULL_MASK, low + high, 16)
         }
     }
@@ -42,11 +44,8 @@ impl Sum {
 /// coordinates. In the last block, indices may be past `len`.
 #[inline(always)]
 pub(crate) fn for_coordinates(len: u32, mut visit: impl FnMut(usize, u32)) {
-    let mut at = warp::lane_id();
-    let end = len.next_multiple_of(BLOCK);
-    while at < end {
-        visit(0, at);
-        visit(1, at + warp::WARP_SIZE);
-        at += BLOCK;
-    }
+    strided(warp::lane_id(), len.next_multiple_of(BLOCK), BLOCK, |i| {
+        visit(0, i);
+        visit(1, i + warp::WARP_SIZE);
+    });
 }

@@ -4,9 +4,7 @@
 //! cargo run --release -p jasper-benches --bin gpu_build -- sift-1m.u8bin deep-1m.fbin:l2 t2i-1m.fbin:ip
 //! ```
 //!
-//! `--build-beam WIDTH`, `--batch-share SHARE`, `--alpha SLACK` and `--exact-linking` apply to the sets after them;
-//! the last links floats by vectors rounded to bytes. A build of the first vectors lets the driver compile the kernels
-//! beforehand.
+//! A build of the first vectors lets the driver compile the kernels beforehand.
 
 #![forbid(unsafe_code)]
 
@@ -14,46 +12,36 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use jasper::cuda::{Context, PeakMemory};
 use jasper::data::{VectorFile, VectorFileOptions};
 use jasper::memory::MemorySpace;
-use jasper::{Device, Element, IndexBuilder, Metric, Progress, with_element};
+use jasper::{Device, Element, IndexBuilder, Progress, with_element};
+use jasper_benches::BuildArgs;
 use serde_json::{Value, json};
 
 /// Vectors of the first build: enough for batches of every kind.
 const FIRST_VECTORS: usize = 50_000;
 
-fn main() -> Result<()> {
-    let (mut options, mut arguments) = (Vec::new(), std::env::args().skip(1));
-    while let Some(argument) = arguments.next() {
-        if argument == "--exact-linking" {
-            options.push((argument, String::new()));
-        } else if argument.starts_with('-') {
-            let value = arguments.next().with_context(|| format!("{argument} takes a number"))?;
-            options.push((argument, value));
-        } else {
-            let (path, metric) = argument.split_once(':').unwrap_or((&argument, "l2"));
-            let file = VectorFile::open(path)?;
-            let builder = builder(metric.parse()?, &options)?;
-            println!("{}", with_element!(file.element(), T => measure::<T>(path, &file, builder))?);
-        }
-    }
-    Ok(())
+/// Measures builds on a GPU.
+#[derive(clap::Parser)]
+struct Options {
+    /// Vector files, each with its metric, or without for l2.
+    #[arg(value_name = "FILE[:METRIC]", required = true)]
+    files: Vec<String>,
+    #[command(flatten)]
+    build: BuildArgs,
 }
 
-fn builder(metric: Metric, options: &[(String, String)]) -> Result<IndexBuilder<'static>> {
-    let mut builder = IndexBuilder::new(metric).device(Device::Cuda(0));
-    for (option, value) in options {
-        builder = match &option[..] {
-            "--build-beam" => builder.build_beam_width(value.parse()?),
-            "--batch-share" => builder.max_batch_share(value.parse()?),
-            "--alpha" => builder.alpha(value.parse()?),
-            "--exact-linking" => builder.exact_linking(),
-            other => anyhow::bail!("no such option: {other}"),
-        };
+fn main() -> Result<()> {
+    let Options { files, build } = clap::Parser::parse();
+    for file in files {
+        let (path, metric) = file.split_once(':').unwrap_or((&file, "l2"));
+        let builder = build.builder(metric.parse()?, Device::Cuda(0));
+        let file = VectorFile::open(path)?;
+        println!("{}", with_element!(file.element(), T => measure::<T>(path, &file, builder))?);
     }
-    Ok(builder)
+    Ok(())
 }
 
 /// Builds an index of the vectors in a file.

@@ -71,7 +71,7 @@ pub fn exact_knn_on_device<T: Element>(
         |rows, tile| {
             let news = Progress { stage: Stage::Scanning, done: rows.start, total };
             news.report(progress).map_err(jasper_data::KnnError::from)?;
-            let part = knn::exact_knn(&stream, metric, dimension, k, (tile, rows.len()), &queries)?;
+            let part = knn::exact_knn(&stream, metric, dimension, k, tile, rows.len(), &queries)?;
             match &mut found {
                 Some(found) => found.merge(&part, rows.start as u32),
                 none => *none = Some(part),

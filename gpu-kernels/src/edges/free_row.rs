@@ -4,8 +4,7 @@ use cuda_std::prelude::*;
 
 use super::FreeRowArgs;
 use crate::bits::contains;
-use crate::collectives::row_of_warp;
-use crate::collectives::{warp_min, warp_stride};
+use crate::collectives::{row_of_warp, warp_min, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 

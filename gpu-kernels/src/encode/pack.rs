@@ -4,6 +4,7 @@ use cuda_std::prelude::*;
 
 use super::{EncodeArgs, shared_level_bytes};
 use crate::codes::PlaneShape;
+use crate::collectives::warp_stride;
 
 /// The largest f16.
 const LARGEST: f32 = 65504.0;
@@ -76,8 +77,7 @@ pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>,
     unsafe {
         warp::sync_warp(warp::FULL_MASK);
         let row = args.codes.add(args.selection.slot(number) * shape.words as usize);
-        let mut at = warp::lane_id();
-        while at < shape.words {
+        warp_stride(shape.words, |at| {
             let word = if at < shape.factor_word() {
                 plane_word::<8>(shape.eight, at, levels)
                     | plane_word::<4>(shape.four, at, levels)
@@ -89,7 +89,6 @@ pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>,
                 second
             };
             global::store(row.at(at as usize), word);
-            at += warp::WARP_SIZE;
-        }
+        });
     }
 }

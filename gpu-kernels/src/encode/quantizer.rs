@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use jasper_core::{Element, Metric, padded_len};
-use jasper_quant::Quantizer;
 use jasper_quant::parts::{CodeParts, PANEL, RotationParts};
+use jasper_quant::{Quantizer, Scales};
 
 use super::{
     EncodeArgs, EncodeMixed, EncodeQueries, EncodeQueriesArgs, EncodeRabitq, MetricArgs, MixedArgs,
@@ -77,7 +77,7 @@ enum DeviceRotation<S: Stream> {
 
 /// The parameters of the encoder.
 enum EncoderParams<S: Stream> {
-    Rabitq { dimension: u32, half: f32, bound_sigmas: f32, scales: jasper_quant::Scales },
+    Rabitq { dimension: u32, half: f32, bound_sigmas: f32, scales: Scales },
     Mixed { dimensions: S::Buffer<[f32; 4]>, trials: [f32; 3], fit: [f32; 4] },
 }
 
@@ -165,9 +165,14 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Bytes of device memory that [`Self::encode`] and [`Self::encode_queries`] take for `rows` rows in addition to
     /// their buffers.
     pub fn scratch_bytes(&self, rows: usize) -> usize {
-        let (residual, rotated) = self.strides();
-        let row = (residual + rotated) * size_of::<f32>() + size_of::<[f32; 2]>();
-        rows.min(self.pass_rows()) * row
+        let [residuals, rotated, sums] = self.scratch_len(rows);
+        (residuals + rotated) * size_of::<f32>() + sums * size_of::<[f32; 2]>()
+    }
+
+    /// Lengths of the arrays of scratch memory for `rows` rows.
+    fn scratch_len(&self, rows: usize) -> [usize; 3] {
+        let (rows, (residual, rotated)) = (rows.min(self.pass_rows()), self.strides());
+        [rows * residual, rows * rotated, rows]
     }
 
     /// Strides in floats of residuals, and of rotated residuals (0 if in place).
@@ -184,11 +189,11 @@ impl<S: Stream> DeviceQuantizer<S> {
     }
 
     fn scratch(&self, stream: &S, rows: usize) -> Result<Scratch<S>, S::Error> {
-        let (rows, (residual, rotated)) = (rows.min(self.pass_rows()), self.strides());
+        let [residuals, rotated, sums] = self.scratch_len(rows);
         Ok(Scratch {
-            residuals: stream.allocate(rows * residual)?,
-            rotated: stream.allocate(rows * rotated)?,
-            sums: stream.allocate(rows)?,
+            residuals: stream.allocate(residuals)?,
+            rotated: stream.allocate(rotated)?,
+            sums: stream.allocate(sums)?,
         })
     }
 
@@ -220,19 +225,15 @@ impl<S: Stream> DeviceQuantizer<S> {
         );
         let stride = padded_len::<T>(self.dimension);
         assert!(selection.end() * stride <= rows.len(), "rows to {} in {}", selection.end(), rows.len());
-        let slots = match selection {
-            RowSelection::Range(_) => None,
-            RowSelection::Slots(slots) => Some(stream.upload(slots)?),
+        let (begin, slots) = match selection {
+            RowSelection::Range(range) => (range.start, None),
+            RowSelection::Slots(slots) => (0, Some(stream.upload(slots)?)),
         };
         let mut scratch = self.scratch(stream, len)?;
         for first in (0..len).step_by(self.pass_rows()) {
             let selection = RowSelectionArgs {
                 slots: slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input().add(first)),
-                first: if let RowSelection::Range(range) = selection {
-                    (range.start + first) as u32
-                } else {
-                    0
-                },
+                first: (begin + first) as u32,
                 len: (len - first).min(self.pass_rows()) as u32,
             };
             // SAFETY: the rows exist, as was checked, and the scratch memory has room for as many.
@@ -247,18 +248,10 @@ impl<S: Stream> DeviceQuantizer<S> {
                 inverse_units: self.units.map(f32::recip),
             };
             match &self.code {
-                EncoderParams::Rabitq { dimension, half, bound_sigmas, scales } => {
-                    let args = RabitqArgs {
-                        rows,
-                        dimension: *dimension,
-                        half: *half,
-                        bound_sigmas: *bound_sigmas,
-                        base: scales.base,
-                        over_peak: scales.over_peak,
-                        low: scales.low,
-                        step: scales.step,
-                        count: scales.count,
-                    };
+                &EncoderParams::Rabitq { dimension, half, bound_sigmas, scales } => {
+                    let Scales { base, over_peak, low, step, count } = scales;
+                    let args =
+                        RabitqArgs { rows, dimension, half, bound_sigmas, base, over_peak, low, step, count };
                     // SAFETY: the rotated residuals exist, and the rows are rows of the codes, by the assertion;
                     // buffers are freed after the launch.
                     unsafe { stream.launch(&EncodeRabitq, args)? };
@@ -293,13 +286,11 @@ impl<S: Stream> DeviceQuantizer<S> {
 
     /// Whether `codes`, possibly allocated for another quantizer, have room for `queries` of this one.
     pub fn fits(&self, codes: &QueryCodes<S>, queries: usize) -> bool {
-        let (rows, (residual, rotated)) = (queries.min(self.pass_rows()), self.strides());
-        let QueryCodes { levels, terms, scratch } = codes;
+        let QueryCodes { levels, terms, scratch: Scratch { residuals, rotated, sums } } = codes;
+        let held = [residuals.len(), rotated.len(), sums.len()];
         queries * self.levels_words() <= levels.len()
             && queries <= terms.len()
-            && rows * residual <= scratch.residuals.len()
-            && rows * rotated <= scratch.rotated.len()
-            && rows <= scratch.sums.len()
+            && self.scratch_len(queries).into_iter().zip(held).all(|(needed, held)| needed <= held)
     }
 
     /// Encodes `len` queries, which are laid out as rows are. The result equals that of [`Quantizer::query`] bit for

@@ -4,6 +4,7 @@ use cuda_std::prelude::*;
 
 use super::list::{NO_ENTRY, QueryLists};
 use super::{CandidateArgs, RANK_THREADS};
+use crate::collectives::strided;
 use crate::graph::NO_SLOT;
 
 /// Writes the candidates of one query, the best first; one block per query.
@@ -18,14 +19,12 @@ pub unsafe fn knn_candidates(args: CandidateArgs) {
     unsafe {
         QueryLists::new(lists, query, queries_len, segments, list_len).merge_into(best);
         thread::sync_threads();
-        let mut i = thread::thread_idx_x();
-        while i < list_len {
+        strided(thread::thread_idx_x(), list_len, RANK_THREADS, |i| {
             let slot = match best.add(i).load() {
                 NO_ENTRY => NO_SLOT,
                 entry => global::load_readonly(slots.at(entry as u32 as usize)),
             };
             global::store(candidates.at(query as usize * list_len as usize + i as usize), slot);
-            i += RANK_THREADS;
-        }
+        });
     }
 }

@@ -1,9 +1,10 @@
-//! The lists of one query, in global memory: the best entries of each segment so far, in rising order.
+//! The lists of one query, in global memory: the best entries of each segment so far, ascending.
 
 use cuda_std::prelude::*;
 
 use super::RANK_THREADS;
 use crate::WARP_SIZE;
+use crate::collectives::{strided, warp_stride};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// The entry of an empty place: sorts last.
@@ -28,24 +29,20 @@ pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 
     low
 }
 
-/// Empties the list. Whole warp.
+/// Empties the list. Called by the whole warp.
 ///
 /// # Safety
 /// `list` has room for `len` entries, a multiple of 32.
 #[inline(always)]
 pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
-    let mut at = warp::lane_id();
-    while at < len {
-        // SAFETY: at < len.
-        unsafe { global::store(list.at(at as usize), NO_ENTRY) };
-        at += WARP_SIZE;
-    }
+    // SAFETY: i < len.
+    warp_stride(len, |i| unsafe { global::store(list.at(i as usize), NO_ENTRY) });
 }
 
-/// Merges `count` pending entries into the list and returns its last entry. Whole warp.
+/// Merges `count` pending entries into the list and returns its last entry. Called by the whole warp.
 ///
-/// Nothing is sorted: the place of an entry is the number of entries below it, which each lane counts for its own. The
-/// entries of the list move up, the last ones first, and never further than into the 32 places that were read before.
+/// There is no sort: the place of an entry is the number of entries below it, which each lane counts for its entry. The
+/// entries of the list move up, last ones first, by at most 32 places, which have been read before.
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.
@@ -109,24 +106,19 @@ impl QueryLists {
     }
 
     /// Writes the best entries of all lists to `merged`: the place of an entry is the number of entries below it in all
-    /// of them. Whole block of [`RANK_THREADS`]; a barrier must follow.
+    /// of them. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
     /// The lists have the shape that they say, and are not written during the launch; `merged` has room for one.
     #[inline(always)]
     pub(super) unsafe fn merge_into(&self, merged: Shared<u64>) {
-        let mut i = thread::thread_idx_x();
-        while i < self.len {
-            // SAFETY: i < len.
-            unsafe { merged.add(i).store(NO_ENTRY) };
-            i += RANK_THREADS;
-        }
+        // SAFETY: i < len.
+        strided(thread::thread_idx_x(), self.len, RANK_THREADS, |i| unsafe { merged.add(i).store(NO_ENTRY) });
         // SAFETY: every thread of the block comes here; places are below the length of a list, and no two entries are
         // equal, so that no two have the same place.
         unsafe {
             thread::sync_threads();
-            let mut i = thread::thread_idx_x();
-            while i < self.segments * self.len {
+            strided(thread::thread_idx_x(), self.segments * self.len, RANK_THREADS, |i| {
                 let (segment, mut place) = (i / self.len, i % self.len);
                 let entry = global::load_readonly(self.list(segment).at(place as usize));
                 if entry != NO_ENTRY {
@@ -139,8 +131,7 @@ impl QueryLists {
                         merged.add(place).store(entry);
                     }
                 }
-                i += RANK_THREADS;
-            }
+            });
         }
     }
 }

@@ -1,21 +1,25 @@
-//! Exact nearest neighbors: every query against every row.
+//! Exact nearest neighbors, by brute force.
 //!
-//! [`exact_knn`] launches two kernels:
+//! ```text
+//! scan: for each tile of 128 queries and each segment of the rows, in parallel:
+//!     for each tile of 128 rows of the segment:
+//!         scores <- the product of both tiles, in registers
+//!         add scores below the last entry of a query's list to its pending entries     (shared memory)
+//!         merge pending entries into the sorted lists when a query has many            (global memory)
+//! rank: for each query, in parallel:
+//!     merge its lists of all segments, compute distances in f64, write the nearest k by (distance, row)
+//! ```
 //!
-//! 1. *Scan*: a block takes a tile of queries and a segment of the rows, which it walks a tile at a time. The product
-//!    of two tiles stays in registers, 64 sums a thread: of bytes by the tensor cores, of floats by the arithmetic of
-//!    each thread. Scores that beat the worst of a query's list are kept in shared memory, and merged into the list
-//!    when some query has many. There is no matrix of distances: a block writes its lists of a few more than k entries
-//!    and nothing else.
-//! 2. *Rank*: a block takes one query, picks the best of its lists of all segments, computes their distances in f64 the
-//!    way the CPU does, and writes the best k in order of (distance, id).
+//! [`exact_knn`] launches both. [`nearest_slots`] searches some slots of a graph instead: it gathers their rows, scans
+//! them, and reranks the candidates with a [search](crate::search) kernel, so its results are those of any other search.
 //!
-//! [`nearest_slots`] searches some slots of a table instead: it gathers their rows, scans them, and has the candidates of
-//! each query ranked by the [search](crate::search) kernels, so that the results are those of any other search.
+//! What matters for speed, and why the results are those of the CPU:
 //!
-//! Scores are exact integers for bytes (L2, inner product). Elsewhere they are f32 and can confuse rows whose distances
-//! agree to about six digits: lists are then twice as long as asked for, so that rank has such rows to choose from.
-//! More rows than k that agree so far with the k-th, and are not equal, would be too many.
+//! 1. *There is no matrix of distances.* Each thread keeps 64 sums in registers, and a block writes its lists only.
+//! 2. *Bytes are multiplied by tensor cores.* Their sums, and so their L2 and inner product scores, are exact integers.
+//! 3. *Other scores are f32*, and cannot tell distances apart that agree to about six digits. Lists therefore hold 2 k
+//!    entries, and the ranking sorts them by exact distance. More than k rows within rounding of the k-th would be too
+//!    many.
 
 #[cfg(feature = "kernels")]
 mod candidates;
@@ -67,9 +71,9 @@ use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 pub struct ScanArgs {
     /// `[rows_len][row_bytes]`: rows padded to 16 bytes with zeros, at a multiple of 16.
     pub rows: DevicePtr<u8>,
-    /// `[queries_len][row_bytes]`, in the same form.
+    /// `[queries_len][row_bytes]`, padded likewise.
     pub queries: DevicePtr<u8>,
-    /// `[segments][queries_len][list_len]`: score and row, rising; all ones after the last.
+    /// `[segments][queries_len][list_len]`: score and row, ascending, then all ones.
     pub lists: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
@@ -77,7 +81,7 @@ pub struct ScanArgs {
     pub rows_len: u32,
     /// Number of queries.
     pub queries_len: u32,
-    /// The number of the first row. Unless it is 0, the lists hold the best of rows before it, and are continued.
+    /// The number of the first row. If it is above 0, the launch adds to the lists of the rows before it.
     pub first_row: u32,
     /// Rows of a segment, a multiple of 128.
     pub segment_rows: u32,
@@ -95,9 +99,9 @@ pub struct RankArgs {
     pub queries: DevicePtr<u8>,
     /// As in [`ScanArgs`].
     pub lists: DevicePtr<u64>,
-    /// `[queries_len][k]`: rows, the nearest first; [`NO_SLOT`](crate::graph::NO_SLOT) after the last.
+    /// `[queries_len][k]`: rows, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub ids: DevicePtrMut<u32>,
-    /// `[queries_len][k]`: the bits of their distances as f64; infinity after the last.
+    /// `[queries_len][k]`: the bits of their distances as f64, then those of infinity.
     pub distances: DevicePtrMut<u64>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
@@ -109,7 +113,7 @@ pub struct RankArgs {
     pub segments: u32,
     /// Entries of a list, a multiple of 32.
     pub list_len: u32,
-    /// Neighbors asked for, at most `list_len`.
+    /// Neighbors per query, at most `list_len`.
     pub k: u32,
 }
 
@@ -121,7 +125,7 @@ pub struct CandidateArgs {
     pub lists: DevicePtr<u64>,
     /// `[rows]`: the slot of each row.
     pub slots: DevicePtr<u32>,
-    /// `[queries_len][list_len]`: the slots of the best rows; then [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[queries_len][list_len]`: the slots of the nearest rows, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub candidates: DevicePtrMut<u32>,
     /// Number of queries.
     pub queries_len: u32,
@@ -133,14 +137,14 @@ pub struct CandidateArgs {
 
 /// Queries, and rows, of a tile.
 const TILE: u32 = 128;
-/// Threads of a block of the scan.
+/// Threads per block of the scan.
 const SCAN_THREADS: u32 = 256;
-/// Threads of a block of the ranking.
+/// Threads per block of the ranking.
 const RANK_THREADS: u32 = 128;
 
-/// Words of each vector that are in shared memory at once.
+/// Words of each vector in shared memory at once.
 const DEPTH: u32 = 16;
 /// Words of one tile of vectors.
 const TILE_WORDS: u32 = DEPTH * TILE;
-/// Entries that can be pending for a query's list: half of them before a round, half from that round.
+/// Pending entries of a query. A round begins with at most half of them, and adds at most as many.
 const MAX_PENDING: u32 = 2 * WARP_SIZE;

@@ -1,4 +1,4 @@
-//! The nearest of some slots of a graph to many queries, by a product of all their rows with all queries.
+//! The nearest of some slots of a graph to each of many queries, by a matrix product of their rows with the queries.
 //!
 //! ```text
 //! for each pass over some of the queries:
@@ -10,8 +10,8 @@
 //!     search among them by exact distances
 //! ```
 //!
-//! The last step is an ordinary search, so that distances, ties and results are those of any other search. Lists are
-//! twice as long as asked for: distances of f32 may be equal where exact scores differ.
+//! The last step is an ordinary search, so distances, ties and results are those of any other search. Lists hold 2 k
+//! entries, because f32 distances may be equal where exact scores differ.
 
 use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
@@ -54,7 +54,7 @@ impl Passes {
 
 /// Scratch memory of [`nearest_slots`], reused by later calls in the same stream.
 pub struct ProductScratch<S: Stream> {
-    /// Most bytes of each of the three arrays below, or what a tile takes.
+    /// Maximum bytes of rows, of queries and of lists, unless a tile needs more.
     bytes: usize,
     rows: S::Buffer<u32>,
     queries: S::Buffer<u32>,
@@ -63,11 +63,11 @@ pub struct ProductScratch<S: Stream> {
 }
 
 impl<S: Stream> ProductScratch<S> {
-    /// Memory that each search in `stream` enlarges to what it needs: for gathered rows, queries of a pass and their
-    /// lists, each up to `bytes`.
+    /// Empty scratch memory, which searches in `stream` grow as needed: gathered rows, the queries of a pass, and their
+    /// lists take up to `bytes` each.
     ///
     /// # Errors
-    /// Of the device.
+    /// Returns the device's error.
     pub fn new(stream: &S, bytes: usize) -> Result<Self, S::Error> {
         Ok(Self {
             bytes,
@@ -91,10 +91,10 @@ fn reserve<S: Stream, T: Pod>(stream: &S, buffer: &mut S::Buffer<T>, len: usize)
 /// compared. It expands nothing. The search of the candidates takes up to `warps` warps per query.
 ///
 /// # Errors
-/// Of the device.
+/// Returns the device's error.
 ///
 /// # Panics
-/// If there are no start points, or `k` is above [`MAX_K`](super::MAX_K).
+/// Panics if there are no start points, or `k` is above [`MAX_K`](super::MAX_K).
 ///
 /// # Safety
 /// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries are

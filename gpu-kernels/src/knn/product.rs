@@ -4,35 +4,33 @@ use cuda_std::prelude::*;
 
 use super::score::{Score, Sum};
 
-/// The part of the product that one thread holds: some queries by some rows of the tiles.
-///
-/// Between them the threads of a block hold each query and row once. A row is number `j` of as many threads as a query
-/// meets rows at once when each thread looks at one.
-pub(super) trait Product<S: Score + ?Sized> {
+/// The part of the product that one thread holds: the sums of some queries with some rows of the tiles. The threads of a
+/// block hold each pair once.
+pub(super) trait Product<S: Score> {
     /// Queries of a thread.
     const QUERIES: usize;
     /// Rows of a thread.
     const ROWS: usize;
 
-    /// Nothing summed up yet.
+    /// All sums are zero.
     fn new() -> Self;
 
-    /// Adds what the first `chunks` chunks in two tiles make. Whole block.
+    /// Adds the products of the first `chunks` chunks of two tiles. Called by the whole block.
     ///
     /// # Safety
-    /// Both tiles are written, at most whole, and they are not written during the launch.
+    /// Both tiles hold these chunks, and no thread writes them before the next barrier.
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32);
 
     /// The sum of query `i` and row `j` of this thread.
     fn sum(&self, i: usize, j: usize) -> Sum<S>;
 
-    /// Where in its tile query `i` of this thread lies.
+    /// The place in its tile of query `i` of this thread.
     fn query(i: usize) -> u32;
 
-    /// Where in its tile row `j` of this thread lies.
+    /// The place in its tile of row `j` of this thread.
     fn row(j: usize) -> u32;
 
-    /// Puts a chunk of a vector where [`Self::add`] finds it.
+    /// Stores a chunk of a vector where [`Self::add`] reads it.
     ///
     /// # Safety
     /// The tile is [`TILE_WORDS`](super::TILE_WORDS) long, and holds as many vectors and chunks as fit; nothing else

@@ -2,10 +2,12 @@
 
 use cuda_std::prelude::*;
 
-use super::exact::{Distance, LANES, from_orderable, ordered_bits};
+use super::exact::{LANES, distance, from_ordered_bits, ordered_bits};
 use super::list::{NO_ENTRY, QueryLists};
+use super::score::Score;
 use super::{RANK_THREADS, RankArgs};
 use crate::DevicePtr;
+use crate::collectives::strided;
 use crate::graph::NO_SLOT;
 
 /// The query of this block.
@@ -31,7 +33,7 @@ impl QueryRanking {
     /// # Safety
     /// The arguments are as [`RankArgs`] says.
     #[inline(always)]
-    unsafe fn measure<D: Distance>(&self) {
+    unsafe fn measure<S: Score>(&self) {
         let query = self.args.queries.add(self.query as usize * self.args.row_bytes as usize);
         let mut i = thread::thread_idx_x() / LANES;
         while i < self.args.list_len {
@@ -40,7 +42,7 @@ impl QueryRanking {
             unsafe {
                 let entry = self.candidates.add(i).load();
                 let row = self.row(if entry == NO_ENTRY { 0 } else { entry });
-                let distance = D::distance(query, row, self.args.dimension);
+                let distance = distance::<S>(query, row, self.args.dimension);
                 if thread::thread_idx_x().is_multiple_of(LANES) {
                     self.distances.add(i).store(if entry == NO_ENTRY {
                         NO_ENTRY
@@ -62,30 +64,28 @@ impl QueryRanking {
     unsafe fn write(&self) {
         let RankArgs { list_len, k, ids, distances, .. } = self.args;
         let first = self.query as usize * k as usize;
-        let mut i = thread::thread_idx_x();
-        while i < list_len {
+        strided(thread::thread_idx_x(), list_len, RANK_THREADS, |i| {
             // SAFETY: places below k are those of this query; each is the place of one candidate.
             unsafe {
-                let own = (self.distances.add(i).load(), self.candidates.add(i).load() as u32);
+                let key = (self.distances.add(i).load(), self.candidates.add(i).load() as u32);
                 let mut place = 0;
                 for other in 0..list_len {
                     let before =
-                        (self.distances.add(other).load(), self.candidates.add(other).load() as u32) < own;
+                        (self.distances.add(other).load(), self.candidates.add(other).load() as u32) < key;
                     place += u32::from(before);
                 }
                 // Candidates that are none stay where they are: after all others.
-                let (place, id, distance) = if own.0 == NO_ENTRY {
+                let (place, id, distance) = if key.0 == NO_ENTRY {
                     (i, NO_SLOT, f64::INFINITY.to_bits())
                 } else {
-                    (place, own.1, from_orderable(own.0).to_bits())
+                    (place, key.1, from_ordered_bits(key.0).to_bits())
                 };
                 if place < k {
                     global::store(ids.at(first + place as usize), id);
                     global::store(distances.at(first + place as usize), distance);
                 }
             }
-            i += RANK_THREADS;
-        }
+        });
     }
 }
 
@@ -94,7 +94,7 @@ impl QueryRanking {
 /// # Safety
 /// The arguments are as [`RankArgs`] says, and the launch is the one planned for them: one block per query.
 #[inline(always)]
-pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
+pub(super) unsafe fn rank<S: Score>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();
     let distances = candidates.add(args.list_len);
     let ranking = QueryRanking { args, query: thread::block_idx_x(), candidates, distances };
@@ -103,7 +103,7 @@ pub(super) unsafe fn rank<D: Distance>(args: RankArgs) {
         QueryLists::new(args.lists, ranking.query, args.queries_len, args.segments, args.list_len)
             .merge_into(candidates);
         thread::sync_threads();
-        ranking.measure::<D>();
+        ranking.measure::<S>();
         thread::sync_threads();
         ranking.write();
     }

@@ -81,7 +81,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let queries = Vectors { address: args.queries, len: args.queries_len, row_bytes: args.row_bytes };
     let rows = Vectors { address: args.rows, len: args.rows_len, row_bytes: args.row_bytes };
 
-    // A warp loads its part of the next step before it works on the present one: while it waits, other warps work.
+    // A warp loads its part of the next step before it works on this one. While it waits, other warps work.
     // SAFETY: the shapes are what the arguments say; loops have the same bounds in all threads of the block, so that
     // all reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
     unsafe {

@@ -1,4 +1,5 @@
-//! Scores: integers in the order of the distances to one query, cheap to compute from the sums of a tile.
+//! Scores: integers that order rows as their distances to one query do, and are cheap to compute from the sums of a
+//! tile.
 
 use core::marker::PhantomData;
 
@@ -7,142 +8,82 @@ use super::tensor_core_product::TensorCoreProduct;
 use super::thread_product::ThreadProduct;
 use crate::coordinates::{Bytes, Coordinates};
 
-/// An element and a metric, as the scan sees them.
-pub(super) trait Score: 'static {
-    /// What rows hold.
+/// A metric.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Metric {
+    L2,
+    InnerProduct,
+    Cosine,
+}
+
+/// An element and a metric, as the scan and the ranking see them.
+pub(super) trait Score: Sized + 'static {
+    /// The element of the rows.
     type Element: Coordinates;
-    /// How pairs are summed up.
+    /// How pairs are summed.
     type Product: Product<Self>;
-    /// Whether a score needs the squared length of the row.
+    const METRIC: Metric;
+    /// Whether a score needs the squared norm of the row.
     const NEEDS_SQUARE: bool;
 
     /// The score of a row, less for a nearer one. `square` is 0 unless needed.
     fn score(sum: Sum<Self>, square: Sum<Self>) -> u32;
 }
 
-/// A score whose sums are computed word by word, without tensor cores.
-pub(super) trait Pairwise: Score {
-    /// `sum` and what a word of the query and one of the row, unpacked, add to it.
-    fn add(sum: Sum<Self>, query: u32, row: u32) -> Sum<Self>;
-}
-
-/// What a score is summed up in.
+/// The type of the sums of a score.
 pub(super) type Sum<S> = <<S as Score>::Element as Coordinates>::Sum;
 
-/// Squared L2 of floats: summed up as it is, since products would cancel.
-pub(super) struct FloatL2<E>(PhantomData<E>);
-/// The negated inner product of floats.
-pub(super) struct FloatDot<E>(PhantomData<E>);
-/// Squared L2 of bytes, less the squared length of the query: one product a pair.
-pub(super) struct ByteL2<E>(PhantomData<E>);
-/// The negated inner product of bytes.
-pub(super) struct ByteDot<E>(PhantomData<E>);
-/// The angle between floats.
-pub(super) struct FloatCosine<E>(PhantomData<E>);
-/// The angle between bytes.
-pub(super) struct ByteCosine<E>(PhantomData<E>);
+macro_rules! scores {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident<$Bound:path>: $Product:ty, $metric:ident, $needs_square:literal, |$sum:ident, $square:pat_param| $score:expr;
+    )*) => { $(
+        $(#[$doc])*
+        pub(super) struct $name<E>(PhantomData<E>);
 
-impl<E: Coordinates<Sum = f32>> Score for FloatL2<E> {
-    type Element = E;
-    type Product = ThreadProduct<Self>;
-    const NEEDS_SQUARE: bool = false;
+        impl<E: $Bound> Score for $name<E> {
+            type Element = E;
+            type Product = $Product;
+            const METRIC: Metric = Metric::$metric;
+            const NEEDS_SQUARE: bool = $needs_square;
 
-    #[inline(always)]
-    fn score(sum: f32, _: f32) -> u32 {
-        ordered_bits(sum)
-    }
+            #[inline(always)]
+            fn score($sum: E::Sum, $square: E::Sum) -> u32 {
+                $score
+            }
+        }
+    )* };
 }
 
-impl<E: Coordinates<Sum = f32>> Pairwise for FloatL2<E> {
-    #[inline(always)]
-    fn add(sum: f32, query: u32, row: u32) -> f32 {
-        E::Unpacked::squared_difference(sum, query, row)
-    }
+scores! {
+    /// Squared L2 of floats, summed directly: a difference of products would cancel digits.
+    FloatL2<Coordinates<Sum = f32>>: ThreadProduct<Self>, L2, false, |sum, _| ordered_bits(sum);
+    /// The negated inner product of floats.
+    FloatDot<Coordinates<Sum = f32>>: ThreadProduct<Self>, InnerProduct, false, |sum, _| ordered_bits(-sum);
+    /// The angle between floats.
+    FloatCosine<Coordinates<Sum = f32>>: ThreadProduct<Self>, Cosine, true, |sum, square| angle(sum, square);
+    /// Squared L2 of bytes, minus the squared norm of the query: one product per pair. The difference may wrap before
+    /// it ends between the squared norms of query and row.
+    ByteL2<Bytes>: TensorCoreProduct, L2, true, |sum, square| ordered_integer(square.wrapping_sub(sum << 1));
+    /// The negated inner product of bytes.
+    ByteDot<Bytes>: TensorCoreProduct, InnerProduct, false, |sum, _| ordered_integer(sum.wrapping_neg());
+    /// The angle between bytes.
+    ByteCosine<Bytes>: TensorCoreProduct, Cosine, true, |sum, square| angle(sum as f32, square as f32);
 }
 
-impl<E: Coordinates<Sum = f32>> Score for FloatDot<E> {
-    type Element = E;
-    type Product = ThreadProduct<Self>;
-    const NEEDS_SQUARE: bool = false;
-
-    #[inline(always)]
-    fn score(sum: f32, _: f32) -> u32 {
-        ordered_bits(-sum)
-    }
-}
-
-impl<E: Coordinates<Sum = f32>> Pairwise for FloatDot<E> {
-    #[inline(always)]
-    fn add(sum: f32, query: u32, row: u32) -> f32 {
-        E::Unpacked::product(sum, query, row)
-    }
-}
-
-impl<E: Bytes> Score for ByteL2<E> {
-    type Element = E;
-    type Product = TensorCoreProduct;
-    const NEEDS_SQUARE: bool = true;
-
-    #[inline(always)]
-    fn score(sum: i32, square: i32) -> u32 {
-        // May wrap on the way, but ends between the squared lengths of query and row.
-        ordered_integer(square.wrapping_sub(sum << 1))
-    }
-}
-
-impl<E: Bytes> Score for ByteDot<E> {
-    type Element = E;
-    type Product = TensorCoreProduct;
-    const NEEDS_SQUARE: bool = false;
-
-    #[inline(always)]
-    fn score(sum: i32, _: i32) -> u32 {
-        ordered_integer(sum.wrapping_neg())
-    }
-}
-
-impl<E: Coordinates<Sum = f32>> Score for FloatCosine<E> {
-    type Element = E;
-    type Product = ThreadProduct<Self>;
-    const NEEDS_SQUARE: bool = true;
-
-    #[inline(always)]
-    fn score(sum: f32, square: f32) -> u32 {
-        angle(sum, square)
-    }
-}
-
-impl<E: Coordinates<Sum = f32>> Pairwise for FloatCosine<E> {
-    #[inline(always)]
-    fn add(sum: f32, query: u32, row: u32) -> f32 {
-        E::Unpacked::product(sum, query, row)
-    }
-}
-
-impl<E: Bytes> Score for ByteCosine<E> {
-    type Element = E;
-    type Product = TensorCoreProduct;
-    const NEEDS_SQUARE: bool = true;
-
-    #[inline(always)]
-    fn score(sum: i32, square: i32) -> u32 {
-        angle(sum as f32, square as f32)
-    }
-}
-
-/// The score of a product and a squared length: the negated cosine times its size, times the squared length of the
-/// query, which is in the order of the angle without a root.
+/// The score of a product and a squared norm: the negated cosine times its magnitude, times the squared norm of the
+/// query. It orders rows by their angle, and needs no root.
 #[inline(always)]
 fn angle(product: f32, square: f32) -> u32 {
-    let size = f32::from_bits(product.to_bits() & !(1 << 31));
-    ordered_bits(-(product * size / square))
+    let magnitude = f32::from_bits(product.to_bits() & !(1 << 31));
+    ordered_bits(-(product * magnitude / square))
 }
 
 /// Bits that compare as unsigned integers like the numbers compare.
 #[inline(always)]
 fn ordered_bits(number: f32) -> u32 {
     let bits = number.to_bits();
-    // Of a negative number all bits turn over, of another the sign.
+    // Flips all bits of a negative number, and the sign of any other.
     bits ^ ((bits as i32 >> 31) as u32 | 1 << 31)
 }
 

@@ -1,4 +1,4 @@
-//! The launches of an exact search.
+//! The launches of an exact search by brute force.
 
 use jasper_core::{Element, Metric, padded_len};
 
@@ -8,35 +8,35 @@ use crate::{Buffer, Stream};
 /// The largest k.
 pub const MAX_K: usize = 128;
 
-/// Queries whose lists exist at once: enough to fill a device many times, few enough that their lists stay small.
+/// Queries per launch: enough to fill a device many times, and few enough that their lists stay small.
 pub(super) const QUERIES_PER_PASS: usize = 1 << 14;
-/// Maximum number of segments: each has a list of its own.
+/// Maximum number of segments. Each query has a list per segment.
 const MAX_SEGMENTS: u32 = 32;
-/// Tiles that a segment has at least: the lists of a short one are filled at the cost of many merges, which more blocks
-/// at once outweigh where there are few rows.
+/// Minimum number of tiles of a segment. Filling the lists of a short segment takes many merges, which pays off only if
+/// there are few rows, because more blocks run at once.
 const SEGMENT_TILES: u32 = 2;
 /// Blocks of the scan that a multiprocessor holds at once.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
-/// Entries of a list, so that the true neighbors are among them: k where scores are exact, else as many again.
+/// Entries of a list, among which are the true neighbors: k if scores are exact, else 2 k.
 fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
     let exact = T::EXACT && metric != Metric::Cosine;
     (if exact { k } else { 2 * k } as u32).next_multiple_of(crate::WARP_SIZE)
 }
 
-/// In how many segments to cut the rows, so that the last round of blocks leaves few multiprocessors idle.
+/// The number of segments of the rows at which the last wave of blocks leaves the fewest multiprocessors idle.
 pub(super) fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) -> u32 {
     let resident_blocks = multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
     let tiles = queries_len.div_ceil(TILE);
     let max_segments = (rows_len / (SEGMENT_TILES * TILE)).clamp(1, MAX_SEGMENTS);
-    let rounds = |segments: u32| (tiles * segments).div_ceil(resident_blocks);
-    // Time goes with rounds over segments; compared as products, the fewer segments first.
+    let waves = |segments: u32| (tiles * segments).div_ceil(resident_blocks);
+    // Time is proportional to waves / segments; of equal times, the fewest segments are chosen.
     (1..=max_segments)
-        .reduce(|best, next| if rounds(next) * best < rounds(best) * next { next } else { best })
+        .reduce(|best, next| if waves(next) * best < waves(best) * next { next } else { best })
         .unwrap_or(1)
 }
 
-/// The maximum device memory that [`exact_knn`] allocates beside rows and queries, in bytes.
+/// Bytes of device memory that [`exact_knn`] allocates at most, in addition to rows and queries.
 pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
     let list_len = Metric::ALL.map(|metric| list_len::<T>(metric, k)).into_iter().max().unwrap_or(0) as usize;
     queries_len.min(QUERIES_PER_PASS) * (MAX_SEGMENTS as usize * list_len * 8 + k * (4 + 8))
@@ -49,23 +49,23 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no
 /// value may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`KnnResults::merge`].
 ///
-/// Cost: a multiply-add (L2 of floats: two instructions) for each coordinate of each pair, four of bytes at once.
-/// Rows that come in the order of falling distance cost many times as much: each enters the list.
+/// Each coordinate of each pair costs a multiply-add (two instructions for L2 of floats); bytes are taken four at a time.
+/// Rows in the order of descending distance cost many times as much, because each enters the list.
 ///
 /// # Errors
-/// Of the device.
+/// Returns the device's error.
 ///
 /// # Panics
-/// If k is 0 or above [`MAX_K`], if there are no rows, or if a buffer holds no whole rows or fewer than `rows_len`.
+/// Panics if k is 0 or above [`MAX_K`], if there are no rows, or if a buffer holds no whole rows or fewer than `rows_len`.
 pub fn exact_knn<S: Stream, T: Element>(
     stream: &S,
     metric: Metric,
     dimension: usize,
     k: usize,
-    rows: (&S::Buffer<T>, usize),
+    rows: &S::Buffer<T>,
+    rows_len: usize,
     queries: &S::Buffer<T>,
 ) -> Result<KnnResults, S::Error> {
-    let (rows, rows_len) = rows;
     let stride = padded_len::<T>(dimension);
     assert!((1..=MAX_K).contains(&k), "k ({k}) must be between 1 and {MAX_K}");
     assert!(rows_len > 0 && rows_len * stride <= rows.len(), "{rows_len} rows of {stride} in {}", rows.len());
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn segments_fill_the_device() {
-        // 79 tiles of queries, 264 blocks at once: 3 rounds of 10 segments leave 2 places empty.
+        // 79 tiles of queries, 264 blocks at once: 3 waves of 10 segments leave 2 places empty.
         assert_eq!(segments(10_000, 1_000_000, 132), 10);
         // 79 tiles of queries and 7 of rows: all blocks at once.
         assert_eq!(segments(10_000, 1000, 132), 3);

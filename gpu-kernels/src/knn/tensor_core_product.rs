@@ -57,10 +57,10 @@ impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
     #[inline(always)]
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
         let (first_query, first_row) = corner();
-        let own = |first: u32| (first + group()) * CHUNK_WORDS + pair();
-        let (mut queries, mut rows) = (queries.add(own(first_query)), rows.add(own(first_row)));
+        let first_word = |first: u32| (first + group()) * CHUNK_WORDS + pair();
+        let (mut queries, mut rows) = (queries.add(first_word(first_query)), rows.add(first_word(first_row)));
         let mut chunk = 0;
-        // A chunk without a neighbor has zeros for one.
+        // The last chunk of an odd number is paired with zeros.
         while chunk < chunks {
             let at = |tile: Shared<u32>, eight: usize, half: u32| {
                 tile.add((half * TILE + eight as u32 * 8) * CHUNK_WORDS)
@@ -104,7 +104,7 @@ impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
         corner().1 + j as u32 / 2 * 8 + pair() * 2 + j as u32 % 2
     }
 
-    /// As it is, chunks of all vectors side by side: the 32 words that a warp loads at once are neighbors.
+    /// Chunks of all vectors are side by side, so that the 32 words that a warp loads at once are adjacent.
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         // SAFETY: a place of the tile for each chunk of every vector.

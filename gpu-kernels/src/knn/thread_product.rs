@@ -8,23 +8,23 @@ use cuda_std::prelude::*;
 
 use super::TILE;
 use super::product::Product;
-use super::score::{Pairwise, Sum};
+use super::score::{Metric, Score, Sum};
 use crate::coordinates::Coordinates;
 
-/// Queries, and rows, of a thread: two groups of four neighbors, half a tile apart.
+/// Queries, and rows, per thread: two groups of four neighbors, half a tile apart.
 const SIDE: usize = 8;
 /// Threads along each side of the product.
 const THREADS_ACROSS: u32 = TILE / SIDE as u32;
 
 /// The sums of one thread.
-pub(super) struct ThreadProduct<S: Pairwise>([[Sum<S>; SIDE]; SIDE]);
+pub(super) struct ThreadProduct<S: Score>([[Sum<S>; SIDE]; SIDE]);
 
 #[inline(always)]
 fn in_tile(across: u32, i: usize) -> u32 {
     across * 4 + i as u32 % 4 + i as u32 / 4 * (TILE / 2)
 }
 
-impl<S: Pairwise> Product<S> for ThreadProduct<S> {
+impl<S: Score> Product<S> for ThreadProduct<S> {
     const QUERIES: usize = SIDE;
     const ROWS: usize = SIDE;
 
@@ -46,7 +46,7 @@ impl<S: Pairwise> Product<S> for ThreadProduct<S> {
                     unsafe { (load_eight(queries.add(line * TILE)), load_eight(rows.add(line * TILE))) };
                 for i in 0..SIDE {
                     for j in 0..SIDE {
-                        self.0[i][j] = S::add(self.0[i][j], query[i], row[j]);
+                        self.0[i][j] = add::<S>(self.0[i][j], query[i], row[j]);
                     }
                 }
             }
@@ -69,8 +69,8 @@ impl<S: Pairwise> Product<S> for ThreadProduct<S> {
         in_tile(thread::thread_idx_x() % THREADS_ACROSS, j)
     }
 
-    /// Word by word, a line for each word of all vectors. Several lanes meet in a bank, which other warps' products
-    /// hide: places that keep them apart cost registers in the loop that matters.
+    /// A line of the tile holds one word of every vector. The bank conflicts of these stores are hidden by the products
+    /// of other warps; a layout without conflicts costs registers in the inner loop.
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         let words = S::Element::unpack(words);
@@ -79,6 +79,16 @@ impl<S: Pairwise> Product<S> for ThreadProduct<S> {
             // SAFETY: a line of the tile, of which each holds a word of every vector.
             unsafe { tile.add(line * TILE + vector).store(words[w]) };
         }
+    }
+}
+
+/// `sum` plus the term of a word of a query and one of a row, both unpacked.
+#[inline(always)]
+fn add<S: Score>(sum: Sum<S>, query: u32, row: u32) -> Sum<S> {
+    type Unpacked<S> = <<S as Score>::Element as Coordinates>::Unpacked;
+    match S::METRIC {
+        Metric::L2 => Unpacked::<S>::squared_difference(sum, query, row),
+        Metric::InnerProduct | Metric::Cosine => Unpacked::<S>::product(sum, query, row),
     }
 }
 

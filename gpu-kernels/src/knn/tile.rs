@@ -12,10 +12,10 @@ use super::{DEPTH, SCAN_THREADS, TILE};
 use crate::DevicePtr;
 use crate::coordinates::Coordinates;
 
-/// Chunks of a tile that one thread loads, if a chunk unpacks to four words; half of them if to eight.
+/// Chunks of a tile that one thread loads if a chunk unpacks to four words; half as many if it unpacks to eight.
 const MAX_CHUNKS_PER_THREAD: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
 
-/// Chunks that one thread loads for a tile: of the same vectors each time.
+/// The chunks that one thread loads for a tile, of the same vectors each time.
 pub(super) type ThreadChunks = [[u32; 4]; MAX_CHUNKS_PER_THREAD];
 
 /// Chunks of a vector that a tile holds.
@@ -24,14 +24,14 @@ pub(super) const fn chunks<E: Coordinates>() -> u32 {
     DEPTH / E::UNPACKED as u32
 }
 
-/// How many chunks one thread loads.
+/// Number of chunks that one thread loads.
 #[inline(always)]
 const fn chunks_per_thread<E: Coordinates>() -> usize {
     MAX_CHUNKS_PER_THREAD * 4 / E::UNPACKED
 }
 
-/// The vector and the chunk of it, within the tile, that chunk `i` of this thread is. Neighboring lanes have
-/// neighboring chunks.
+/// The vector in the tile, and the number of the chunk in that vector, of chunk `i` of this thread. Neighboring lanes
+/// have neighboring chunks.
 #[inline(always)]
 fn chunk_of_thread<E: Coordinates>(i: usize) -> (u32, u32) {
     let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
@@ -51,7 +51,7 @@ impl Vectors {
     /// past the last are copies of it, chunks past the end are zero.
     ///
     /// # Safety
-    /// The vectors are there, at least one.
+    /// There are `len` vectors, at least one.
     #[inline(always)]
     pub(super) unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> ThreadChunks {
         let mut fetched = [[0; 4]; MAX_CHUNKS_PER_THREAD];
@@ -59,7 +59,7 @@ impl Vectors {
             let (vector, within) = chunk_of_thread::<E>(i);
             let vector = (first + vector).min(self.len - 1);
             let at = (chunk + within) * 16;
-            // The last chunk in place of one past the end, so that the load needs no branch.
+            // Past the end, the last chunk is loaded, so that the load needs no branch.
             let inside = at.min(self.row_bytes - 16);
             let offset = vector as usize * self.row_bytes as usize + inside as usize;
             // SAFETY: the vector is below `len`, the chunk inside of it.
@@ -83,8 +83,8 @@ pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: ThreadChunks) {
     }
 }
 
-/// Adds the squares of the chunks of this thread to the squared lengths of its vectors, which are `fresh` at their
-/// first chunks. Whole block.
+/// Adds the squares of the chunks of this thread to the squared norms of its vectors; `is_first` says that these are
+/// their first chunks. Called by the whole block.
 ///
 /// # Safety
 /// `lengths` has a place for each vector of a tile, and the block is done reading it.
@@ -92,13 +92,13 @@ pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: ThreadChunks) {
 pub(super) unsafe fn add_squares<E: Coordinates>(
     lengths: Shared<E::Sum>,
     fetched: ThreadChunks,
-    fresh: bool,
+    is_first: bool,
 ) {
     for i in 0..chunks_per_thread::<E>() {
         let (vector, chunk) = chunk_of_thread::<E>(i);
         // SAFETY: the whole warp comes here; vector < TILE, and its place belongs to one lane, the same every time.
         unsafe {
-            let mut square = if chunk == 0 && !fresh { lengths.add(vector).load() } else { E::ZERO };
+            let mut square = if chunk == 0 && !is_first { lengths.add(vector).load() } else { E::ZERO };
             let words = E::unpack(fetched[i]);
             for w in 0..E::UNPACKED {
                 square = E::Unpacked::product(square, words[w], words[w]);

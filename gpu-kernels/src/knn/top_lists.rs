@@ -8,6 +8,7 @@ use super::score::{Score, Sum};
 use super::{MAX_PENDING, SCAN_THREADS, TILE};
 use crate::DevicePtrMut;
 use crate::WARP_SIZE;
+use crate::collectives::strided;
 use crate::coordinates::Coordinates;
 
 /// Rounds in which the scores of a tile are offered: in each, a query gets at most half as many entries as can be
@@ -28,33 +29,29 @@ pub(super) struct TopLists {
     pub(super) list_len: u32,
     /// Queries of the tile: the last tile may have fewer.
     pub(super) queries: u32,
-    /// Where the rows end.
+    /// The end of the rows of the segment.
     pub(super) rows_end: u32,
     /// The number of the first row of the launch. Unless it is 0, the lists have entries of rows before it.
     pub(super) number_of_row_0: u32,
 }
 
 impl TopLists {
-    /// Calls `each` with the queries of this warp. Whole warp.
+    /// Calls `each` with the queries of this warp. Called by the whole warp.
     #[inline(always)]
-    fn for_queries_of_warp(&self, mut each: impl FnMut(u32)) {
-        let mut query = thread::thread_idx_x() / WARP_SIZE;
-        while query < TILE {
-            each(query);
-            query += SCAN_THREADS / WARP_SIZE;
-        }
+    fn for_queries_of_warp(&self, each: impl FnMut(u32)) {
+        strided(thread::thread_idx_x() / WARP_SIZE, TILE, SCAN_THREADS / WARP_SIZE, each);
     }
 
-    /// Empties the lists, unless they are continued, and the counts. Whole block; a barrier must follow.
+    /// Clears the counts, and the lists unless they are continued. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
-    /// Everything is as large as it says.
+    /// The arrays have the documented shapes.
     #[inline(always)]
     pub(super) unsafe fn begin(&self) {
         self.for_queries_of_warp(|query| {
             // SAFETY: the lists of the queries that there are lie one after the other; one lane writes the counts.
             unsafe {
-                // A query that is none has no list, and nothing beats its worst entry.
+                // A place without a query has no list, and rejects all entries.
                 let worst = if query >= self.queries {
                     0
                 } else if self.number_of_row_0 > 0 {
@@ -76,8 +73,8 @@ impl TopLists {
         self.lists.add(query as usize * self.list_len as usize)
     }
 
-    /// Merges pending entries into the lists. Whole block, after a barrier; another must follow before more are
-    /// offered.
+    /// Merges pending entries into the lists. Called by the whole block after a barrier; another must follow before more
+    /// entries are offered.
     ///
     /// # Safety
     /// As for [`Self::begin`].
@@ -103,8 +100,8 @@ impl TopLists {
         });
     }
 
-    /// Adds the scores that beat the worst of their list to its pending entries, and merges before there is no more
-    /// room. Whole block, in rounds that end with a barrier.
+    /// Adds the scores that are below the last entry of their list to its pending entries, and merges these before they
+    /// overflow. Called by the whole block; each round ends with a barrier.
     ///
     /// # Safety
     /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
@@ -120,23 +117,24 @@ impl TopLists {
             let mut crowded = false;
             for j in round * S::Product::ROWS / ROUNDS..(round + 1) * S::Product::ROWS / ROUNDS {
                 let row = S::Product::row(j);
-                let square = match S::NEEDS_SQUARE {
+                let square = if S::NEEDS_SQUARE {
                     // SAFETY: row < TILE, and a barrier has passed since the squares were written.
-                    true => unsafe { squares.add(row).load() },
-                    false => S::Element::ZERO,
+                    unsafe { squares.add(row).load() }
+                } else {
+                    S::Element::ZERO
                 };
                 for i in 0..S::Product::QUERIES {
                     let query = S::Product::query(i);
-                    // SAFETY: query < TILE; the barrier before was the last time that it changed.
+                    // SAFETY: query < TILE; it does not change before the next barrier.
                     let worst = unsafe { self.worst.add(query).load() };
                     let score = S::score(product.sum(i, j), square);
-                    // Most end here.
+                    // Most scores are rejected here.
                     if score <= (worst >> 32) as u32 {
                         let row = first_row + row;
                         let entry = u64::from(score) << 32 | u64::from(self.number_of_row_0 + row);
                         if row < self.rows_end && entry < worst {
-                            // SAFETY: at most half of the places were taken when the round began, and a query meets
-                            // as many rows in one as there are others. Places are handed out once, and read after a
+                            // SAFETY: at most half of the places were taken when the round began, and a round offers
+                            // a query at most as many entries as are left. Each place is taken once, and read after a
                             // barrier.
                             unsafe {
                                 let place = self.pending_counts.add(query).atomic_add(1);
@@ -147,7 +145,7 @@ impl TopLists {
                     }
                 }
             }
-            // SAFETY: every thread comes here as often, and what it brings, all see.
+            // SAFETY: all threads of the block reach the barriers, because all get the same result.
             unsafe {
                 if thread::sync_threads_or(crowded) {
                     self.merge_pending();

@@ -22,9 +22,9 @@ use super::bit_set::BitSet;
 use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
 use super::pair_distances::PairDistances;
 use super::remaining::SecondRound;
-use super::robust_prune::{SharedMemory, warp_number, warps};
+use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::{block_stride, rank_in};
+use crate::collectives::{ballot, block_stride, rank_in};
 use crate::neighbor;
 
 /// Maximum length in bytes of rows whose pairs are all compared: a block's candidates then nearly fit the L1 cache. For
@@ -89,29 +89,31 @@ impl AllPairs {
         })
     }
 
-    /// Prunes as [`robust_prune`](super::robust_prune::robust_prune) does, but each thread calls `emit` for some of the
-    /// kept candidates.
+    /// Prunes as [`PruneBlock::robust_prune`] does, but each thread calls `emit` for some of the kept candidates.
     ///
     /// # Safety
-    /// The same as for [`robust_prune`](super::robust_prune::robust_prune).
+    /// The same as for [`PruneBlock::robust_prune`].
     #[inline(always)]
     pub(super) unsafe fn robust_prune<S: PairDistances>(
         &self,
-        distances: &S,
-        args: &PruneArgs,
+        block: &PruneBlock<'_, S>,
         count: u32,
         emit: impl Fn(u32, u64),
     ) -> u32 {
-        // SAFETY: all threads of the block reach this; a barrier separates writes from reads.
+        let args = block.args;
+        // SAFETY: all threads of the block reach this; a barrier separates writes from reads. Sets are at multiples of 16
+        // bytes.
         unsafe {
-            self.clear(count);
+            let clear = |set: Shared<u32>| set.cast::<[u64; 2]>().store([0; 2]);
+            block_stride(2 * count, |set| clear(self.occluded.add(set * WORDS)));
+            block_stride(2, |set| clear(self.sets.add(set * WORDS)));
             thread::sync_threads();
             if warp_number() == 0 {
                 self.list(count);
             }
             self.find_deferred(count);
             thread::sync_threads();
-            self.compare(distances, OcclusionRule::new(args), count);
+            self.compare(&block.distances, OcclusionRule::new(args), count);
             thread::sync_threads();
             if warp_number() == 0 {
                 self.run_rounds(args, count);
@@ -134,15 +136,6 @@ impl AllPairs {
         }
     }
 
-    #[inline(always)]
-    unsafe fn clear(&self, count: u32) {
-        // SAFETY: the words are those of sets of candidates, at multiples of 16 bytes.
-        unsafe {
-            block_stride(2 * count, |set| self.occluded.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
-            block_stride(2, |set| self.sets.add(set * WORDS).cast::<[u64; 2]>().store([0; 2]));
-        }
-    }
-
     /// Lists the indices of the candidates, new ones first. Called by one warp.
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
@@ -153,8 +146,8 @@ impl AllPairs {
             unsafe {
                 let is_candidate = index < count;
                 let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
-                let pruned_lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_candidate && !is_new);
+                let lanes = ballot(is_new);
+                let pruned_lanes = ballot(is_candidate && !is_new);
                 pruned -= pruned_lanes.count_ones();
                 let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(pruned_lanes) };
                 if is_candidate {
@@ -303,7 +296,7 @@ impl AllPairs {
             unsafe {
                 let occluded = self.occluded.add(2 * index.min(count - 1) * WORDS);
                 let any = BitSet::load(occluded).or(BitSet::load(occluded.add(WORDS))).len() > 0;
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, any && index < count);
+                let lanes = ballot(any && index < count);
                 occluding = occluding.or(BitSet::word(first / 32, lanes));
             }
             first += warp::WARP_SIZE;

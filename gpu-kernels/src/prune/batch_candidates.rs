@@ -18,8 +18,7 @@ use cuda_std::prelude::*;
 
 use super::layout::batch_capacity;
 use super::pair_distances::PairDistances;
-use super::robust_prune::SharedMemory;
-use super::score::score;
+use super::robust_prune::PruneBlock;
 use super::sort::{NO_CANDIDATE, sort_padded};
 use super::update::sampled;
 use super::{BatchCandidatesArgs, DISTANCES};
@@ -35,8 +34,9 @@ use crate::neighbor;
 pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArgs) {
     let batch_index = thread::block_idx_x();
     let limit = args.prune.max_degree;
-    let memory =
-        SharedMemory::new(&args.prune, batch_capacity(args.chunk_len, limit, args.candidates_stride));
+    let capacity = batch_capacity(args.chunk_len, limit, args.candidates_stride);
+    let block = PruneBlock::<S>::new(&args.prune, capacity);
+    let memory = &block.memory;
     // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index as usize));
@@ -49,13 +49,12 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
         let len = args.group.min(args.vertices_len - first);
         let mut nearest =
             Nearest { vertex, bound, limit, len: 0, entries: memory.entries, count: memory.count };
-        let distances = S::new(&args.prune.graph, args.prune.form);
         let rounds = Rounds { stride: args.stride, second: args.stride.min(1 + args.second_round), len };
         let (mut round, mut compared) = (0, 0);
         while round < Rounds::COUNT && nearest.len >= round.min(limit) {
             let turns = rounds.turns(round);
             let peers = rounds.peers(turns);
-            nearest.insert(&distances, &args, peers, |i| first + rounds.place(turns, i));
+            nearest.insert(&block, &args, peers, |i| first + rounds.place(turns, i));
             compared += peers;
             round += 1;
         }
@@ -69,9 +68,9 @@ pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArg
 
 /// Which peers of a group of `len` each round compares.
 ///
-/// The group is split into runs of `every` consecutive vertices. Each vertex of a run has a turn, a number below
-/// `every`, counted from a start that differs between runs. The first round takes turn 0, the second the turns below
-/// `second`, and the third the rest. With `every` = 32 and `second` = 4, these are 1, 3 and 28 vertices of each run.
+/// The group is split into runs of `stride` consecutive vertices. Each vertex of a run has a turn, a number below
+/// `stride`, counted from a start that differs between runs. The first round takes turn 0, the second the turns below
+/// `second`, and the third the rest. With `stride` = 32 and `second` = 4, these are 1, 3 and 28 vertices of each run.
 #[derive(Clone, Copy)]
 struct Rounds {
     stride: u32,
@@ -141,7 +140,7 @@ impl Nearest {
     #[inline(always)]
     unsafe fn insert<S: PairDistances>(
         &mut self,
-        distances: &S,
+        block: &PruneBlock<'_, S>,
         args: &BatchCandidatesArgs,
         len: u32,
         place: impl Fn(u32) -> u32,
@@ -154,7 +153,7 @@ impl Nearest {
             unsafe {
                 let id = |i: u32| global::load_readonly(args.batch.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
-                score(distances, self.vertex, args.chunk_len.min(len - first), id, |i, id, distance| {
+                block.score(self.vertex, args.chunk_len.min(len - first), id, |i, id, distance| {
                     let entry = neighbor::entry(distance, id);
                     if id != self.vertex && entry < bound && is_linked(i) {
                         entries.add(count.atomic_add(1)).store(entry);

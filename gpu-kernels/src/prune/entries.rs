@@ -1,11 +1,13 @@
-//! The kernels (PTX entries) of the [table](super::tables): four for each row kind.
+//! The kernels (PTX entries): four for each [row kind](crate::row_kind).
 
 use cuda_std::prelude::*;
 
 use super::pair_distances::Rows;
-use super::tables::pruned_rows;
 use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, RepairArgs};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+use crate::row_kind::row_kinds;
+#[cfg(not(target_arch = "nvptx64"))]
+use {crate::graph::Measure, crate::row_kind::RowKind, jasper_core::ElementKind};
 
 macro_rules! entry {
     ($rows:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
@@ -23,12 +25,11 @@ macro_rules! entry {
 
 /// The functions of the entries of a family, for the emulator.
 macro_rules! body {
-    ($family:ident($Args:ident): $($rows:ident)*) => {
+    ($family:ident($Args:ident): $($element:ident $measure:ident $rows:ident;)*) => {
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn $family(rows: &str) -> unsafe fn($Args) {
-            match rows {
-                $(stringify!($rows) => $rows::$family,)*
-                _ => unreachable!("the table holds every kernel of the family, that of {rows} too"),
+        pub(super) fn $family(rows: RowKind) -> unsafe fn($Args) {
+            match (rows.element, rows.measure) {
+                $((ElementKind::$element, Measure::$measure) => $rows::$family,)*
             }
         }
     };
@@ -53,10 +54,10 @@ macro_rules! entries {
                 /// Repairs rows around deleted neighbors.
             );
         })*
-        body!(link(LinkArgs): $($rows)*);
-        body!(merge(MergeArgs): $($rows)*);
-        body!(batch_candidates(BatchCandidatesArgs): $($rows)*);
-        body!(repair(RepairArgs): $($rows)*);
+        body!(link(LinkArgs): $($element $term $rows;)*);
+        body!(merge(MergeArgs): $($element $term $rows;)*);
+        body!(batch_candidates(BatchCandidatesArgs): $($element $term $rows;)*);
+        body!(repair(RepairArgs): $($element $term $rows;)*);
     };
 }
-pruned_rows!(entries);
+row_kinds!(entries);

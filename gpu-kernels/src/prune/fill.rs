@@ -1,7 +1,7 @@
-//! Fills a row whose neighbors stay with candidates that none of them occludes.
+//! Adds candidates to a row without removing any of its neighbors. A candidate is added if no neighbor occludes it.
 //!
 //! ```text
-//! kept <- the neighbors that stay
+//! kept <- the neighbors of the row
 //! for a in [1, alpha]:                                         two rounds
 //!     for c in candidates, nearest first, unless c is decided:
 //!         if some k in kept, that c was not compared with, occludes c: drop c, or defer c to the second round
@@ -13,7 +13,7 @@
 //! with kept vertices until the first that occludes it, as on the CPU, and in the second round only until the row is
 //! full. What differs from the pseudo-code, and why the rows stay the same:
 //!
-//! 1. *The neighbors that stay are compared first*, one after another with many candidates, which are split among the
+//! 1. *The neighbors of the row are compared first*, one after another with many candidates, which are split among the
 //!    warps, without barriers: what is kept later adds comparisons and undoes none.
 //! 2. *Warps test the next candidates at the same time*, one each. The first that is not occluded is kept; others that
 //!    were not are compared with it in the next step.
@@ -22,9 +22,9 @@ use cuda_std::prelude::*;
 
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{SharedMemory, warp_number, warps};
-use super::{OcclusionRule, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::{block_stride, compact, rank_in, warp_stride};
+use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
+use super::{OcclusionRule, PRUNE_DISTANCES};
+use crate::collectives::{ballot, block_stride, compact, rank_in, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -33,23 +33,23 @@ const NONE: u32 = u32::MAX;
 /// with, and [`DEFERRED`] is set once one of them occludes it without slack.
 const DECIDED: u32 = u16::MAX as u32;
 
-/// How many entries a row has after both rounds, the neighbors that stay included.
+/// How many entries the row has after each round, with the neighbors that it had.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) first_round: u32,
     pub(super) both_rounds: u32,
 }
 
-/// The candidates of a row.
+/// A row, and the candidates to add to it.
 pub(super) struct Filling<'a, S> {
-    distances: &'a S,
-    args: &'a PruneArgs,
-    /// The candidates behind the first `live`, which stay.
+    block: &'a PruneBlock<'a, S>,
+    /// The neighbors that the row keeps, then the candidates.
     entries: Shared<u64>,
+    /// The number of neighbors that the row keeps.
     live: u32,
     /// The number of entries.
     count: u32,
-    /// Room for `limit` entries, which are kept: behind all candidates that count.
+    /// `[limit]`: the new row.
     pub(super) kept: Shared<u64>,
     limit: u32,
     /// `[count]`: the state of each candidate.
@@ -61,18 +61,14 @@ pub(super) struct Filling<'a, S> {
 }
 
 impl<'a, S: PairDistances> Filling<'a, S> {
-    /// Candidates in `memory` that is laid out for a repair: the first `live` of `count` entries stay. Keeps up to
-    /// `limit`, which are more.
+    /// The state for a block with the memory of a repair, which keeps the first `live` of `count` entries. The new row
+    /// gets up to `limit` entries; `limit` > `live`.
     #[inline(always)]
-    pub(super) fn new(
-        (distances, args, memory): (&'a S, &'a PruneArgs, &SharedMemory),
-        (live, count): (u32, u32),
-        limit: u32,
-    ) -> Self {
-        let SharedMemory { entries, new: states, heads, .. } = *memory;
-        let kept = entries.add(args.max_candidates);
-        let lists = kept.add(args.graph.edges_stride).cast();
-        Self { distances, args, entries, live, count, kept, limit, states, lists, heads }
+    pub(super) fn new(block: &'a PruneBlock<'a, S>, live: u32, count: u32, limit: u32) -> Self {
+        let SharedMemory { entries, new: states, heads, .. } = block.memory;
+        let kept = entries.add(block.args.max_candidates);
+        let lists = kept.add(block.args.graph.edges_stride).cast();
+        Self { block, entries, live, count, kept, limit, states, lists, heads }
     }
 
     /// Fills the row. Whole block; ends with a barrier.
@@ -93,13 +89,13 @@ impl<'a, S: PairDistances> Filling<'a, S> {
             thread::sync_threads();
             let first_round = self.run_rounds(&mut kept, &mut scored);
             if warp::lane_id() == 0 && scored > 0 {
-                atomic::add(self.args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+                atomic::add(self.block.args.counters.at(PRUNE_DISTANCES), u64::from(scored));
             }
             Kept { first_round, both_rounds: kept }
         }
     }
 
-    /// Compares the neighbors that stay with this warp's share of the candidates, and sets the states of these. Stops when
+    /// Compares the neighbors of the row with this warp's share of the candidates, and sets the states of these. Stops when
     /// it would take fewer steps to compare each candidate that is left with the neighbors that are.
     ///
     /// # Safety
@@ -107,7 +103,7 @@ impl<'a, S: PairDistances> Filling<'a, S> {
     #[inline(always)]
     unsafe fn compare_live(&self, scored: &mut u32) {
         let (distances, rule, candidates) =
-            (self.distances, OcclusionRule::new(self.args), self.count - self.live);
+            (&self.block.distances, OcclusionRule::new(self.block.args), self.count - self.live);
         let list = self.lists.add(warp_number() * candidates.div_ceil(warps()));
         let (mut len, mut compared) = (candidates.saturating_sub(warp_number()).div_ceil(warps()), 0);
         // SAFETY: a warp has its own list and states; what is overwritten in the list has been read.
@@ -164,15 +160,15 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         // stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {
-                let [first_open, candidate] = self.open(first, warp_number(), second_round);
-                if first_open == NONE {
+                let [first_undecided, candidate] = self.undecided(first, warp_number(), second_round);
+                if first_undecided == NONE {
                     if second_round {
                         break;
                     }
                     (first, second_round) = (self.live, true);
                     continue;
                 }
-                first = first_open;
+                first = first_undecided;
                 let mut state = DECIDED;
                 if candidate != NONE {
                     let compared = u32::from(self.states.add(candidate).load()) & !DEFERRED;
@@ -187,8 +183,9 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                 for warp in 0..warps() {
                     next = next.min(self.heads.add(warp).load());
                 }
-                if candidate != NONE {
-                    self.set_state(candidate, if candidate == next { DECIDED } else { state });
+                if candidate != NONE && warp::lane_id() == 0 {
+                    let state = if candidate == next { DECIDED } else { state };
+                    self.states.add(candidate).store(state as u16);
                 }
                 if next != NONE {
                     if thread::thread_idx_x() == 0 {
@@ -203,33 +200,34 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         first_round
     }
 
-    /// The first candidate from `first` on that a round has not decided, and the one after `number` others. Whole warp.
+    /// The first candidate from `first` on that a round has not decided, and the `number`-th, counted from 0. Called by
+    /// the whole warp.
     ///
     /// # Safety
     /// A barrier has passed since states were written.
     #[inline(always)]
-    unsafe fn open(&self, first: u32, number: u32, second_round: bool) -> [u32; 2] {
-        let (mut first_open, mut before, mut begin) = (NONE, 0, first);
+    unsafe fn undecided(&self, first: u32, number: u32, second_round: bool) -> [u32; 2] {
+        let (mut first_undecided, mut before, mut begin) = (NONE, 0, first);
         while begin < self.count {
             let place = begin + warp::lane_id();
             // SAFETY: places are below the number of entries; the whole warp votes.
             unsafe {
                 let state = if place < self.count { self.states.add(place).load().into() } else { DECIDED };
-                let is_open = state != DECIDED && (second_round || state & DEFERRED == 0);
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_open);
-                if first_open == NONE && lanes != 0 {
-                    first_open = begin + lanes.trailing_zeros();
+                let is_undecided = state != DECIDED && (second_round || state & DEFERRED == 0);
+                let lanes = ballot(is_undecided);
+                if first_undecided == NONE && lanes != 0 {
+                    first_undecided = begin + lanes.trailing_zeros();
                 }
-                let is_it = is_open && before + rank_in(lanes) == number;
-                let it = warp::warp_vote_ballot(warp::FULL_MASK, is_it);
-                if it != 0 {
-                    return [first_open, begin + it.trailing_zeros()];
+                let is_wanted = is_undecided && before + rank_in(lanes) == number;
+                let wanted = ballot(is_wanted);
+                if wanted != 0 {
+                    return [first_undecided, begin + wanted.trailing_zeros()];
                 }
                 before += lanes.count_ones();
             }
             begin += warp::WARP_SIZE;
         }
-        [first_open, NONE]
+        [first_undecided, NONE]
     }
 
     /// Compares a candidate with the kept vertices from `compared` on, until one occludes it; returns its state. Whole
@@ -246,19 +244,18 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         second_round: bool,
         scored: &mut u32,
     ) -> u32 {
-        let (distances, rule) = (self.distances, OcclusionRule::new(self.args));
+        let (distances, rule) = (&self.block.distances, OcclusionRule::new(self.block.args));
         // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and votes.
         unsafe {
             let entry = self.entries.add(candidate).load();
-            let (own, distance) = (neighbor::id(entry), neighbor::distance(entry));
-            let reference = distances.reference(own);
+            let (id, distance) = (neighbor::id(entry), neighbor::distance(entry));
+            let reference = distances.reference(id);
             while compared < kept {
                 let place = compared + distances.lane_vertex();
                 let is_scored = distances.lane_vertex() < distances.per_warp() && place < kept;
-                let other = if is_scored { neighbor::id(self.kept.add(place).load()) } else { own };
+                let other = if is_scored { neighbor::id(self.kept.add(place).load()) } else { id };
                 let between = distances.distance(&reference, other);
-                let occluded =
-                    |is_occluded| warp::warp_vote_ballot(warp::FULL_MASK, is_scored && is_occluded) != 0;
+                let occluded = |is_occluded| ballot(is_scored && is_occluded) != 0;
                 let end = kept.min(compared + distances.per_warp());
                 *scored += end - compared;
                 compared = end;
@@ -271,15 +268,5 @@ impl<'a, S: PairDistances> Filling<'a, S> {
             }
         }
         compared
-    }
-
-    /// # Safety
-    /// Whole warp, and no other has this candidate; a barrier follows.
-    #[inline(always)]
-    unsafe fn set_state(&self, candidate: u32, state: u32) {
-        if warp::lane_id() == 0 {
-            // SAFETY: below the number of entries.
-            unsafe { self.states.add(candidate).store(state as u16) };
-        }
     }
 }

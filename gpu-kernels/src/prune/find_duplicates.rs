@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::FindDuplicatesArgs;
-use crate::collectives::row_of_warp;
+use crate::collectives::{ballot, row_of_warp, shuffle, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -28,7 +28,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
         let prefix = |id: u32| -> [u32; 4] {
             global::load_readonly(args.rows.at(id as usize * args.row_bytes as usize).cast())
         };
-        let own = prefix(vertex);
+        let vertex_prefix = prefix(vertex);
         let (mut duplicate_of, mut first) = (NO_SLOT, 0);
         while first < found {
             let place = first + warp::lane_id();
@@ -37,11 +37,11 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
             } else {
                 vertex
             };
-            let is_equal = id != vertex && prefix(id) == own;
-            let mut lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_equal);
+            let is_equal = id != vertex && prefix(id) == vertex_prefix;
+            let mut lanes = ballot(is_equal);
             while lanes != 0 {
                 let lane = lanes.trailing_zeros();
-                let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, lane, warp::WARP_SIZE);
+                let id = shuffle(id, lane);
                 lanes &= lanes - 1;
                 if rows_equal(&args, vertex, id) {
                     duplicate_of = duplicate_of.min(id);
@@ -62,15 +62,14 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
 #[inline(always)]
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
-    let (mut equal, mut at) = (true, warp::lane_id() as usize * 16);
+    let mut equal = true;
     // SAFETY: chunks are within the rows, which are at multiples of 16; the warp is converged at the vote.
     unsafe {
-        while at < args.row_bytes as usize {
+        warp_stride(args.row_bytes / 16, |unit| {
             let [one, other]: [[u32; 4]; 2] =
-                [one, other].map(|id| global::load_readonly(row(id).at(at).cast()));
+                [one, other].map(|id| global::load_readonly(row(id).cast().at(unit as usize)));
             equal &= one == other;
-            at += warp::WARP_SIZE as usize * 16;
-        }
+        });
         warp::warp_vote_all(warp::FULL_MASK, equal)
     }
 }

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::layout::link_capacity;
 use super::pair_distances::PairDistances;
 use super::remaining::SecondRound;
-use super::robust_prune::{SharedMemory, robust_prune};
+use super::robust_prune::{PruneBlock, SharedMemory};
 use super::sort::{NO_CANDIDATE, distinct, sort_padded};
 use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
 use crate::collectives::block_stride;
@@ -21,14 +21,13 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let batch_index = thread::block_idx_x() as usize;
     let stride = args.prune.graph.edges_stride;
     let capacity = link_capacity(args.candidates_stride, batch_candidates_len(&args));
-    let memory = SharedMemory::new(&args.prune, capacity);
-    let distances = S::new(&args.prune.graph, args.prune.form);
+    let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
-        let count =
-            if duplicate_of == NO_SLOT { sorted_candidates(&args, batch_index, vertex, &memory) } else { 0 };
+        let is_linked = duplicate_of == NO_SLOT;
+        let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block.memory) } else { 0 };
         let (ids, neighbor_distances) =
             (args.ids.add(batch_index * stride as usize), args.distances.add(batch_index * stride as usize));
         let store = |place: u32, entry: u64| {
@@ -37,22 +36,18 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
                 global::store(neighbor_distances.at(place as usize), neighbor::ordered_bits(entry));
             }
         };
-        let count = count.min(args.prune.max_candidates);
-        let kept =
-            robust_prune(&distances, &args.prune, &memory, count, &SecondRound::none(memory.old), store);
+        let none = SecondRound { old: block.memory.old, begin: 0, end: 0 };
+        let kept = block.robust_prune(count.min(args.prune.max_candidates), &none, store);
         block_stride(stride - kept, |place| {
             global::store(ids.at((kept + place) as usize), NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
-            global::store(
-                args.vertices.at(batch_index),
-                if duplicate_of == NO_SLOT { vertex } else { NO_SLOT },
-            );
+            global::store(args.vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
             let counters = args.prune.counters;
             let costs = args.costs.add(2 * batch_index);
             atomic::add(counters.at(HOPS), u64::from(global::load_readonly(costs.at(0))));
             atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(costs.at(1))));
-            if duplicate_of != NO_SLOT {
+            if !is_linked {
                 atomic::add(counters.at(IDENTICAL), 1);
             }
         }

@@ -22,8 +22,7 @@ use super::all_pairs::AllPairs;
 use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{SharedMemory, robust_prune, warp_number, warps};
-use super::score::score;
+use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{NO_CANDIDATE, sort_padded};
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::block_stride;
@@ -51,11 +50,12 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         if target == NO_SLOT {
             return;
         }
-        let memory = SharedMemory::new(prune, merge_capacity(prune.max_candidates, prune.max_degree));
+        let block = PruneBlock::<S>::new(prune, merge_capacity(prune.max_candidates, prune.max_degree));
+        let memory = &block.memory;
         let ids = args.ids.add(target_index * stride as usize);
-        let degree = load_row(prune, target, &memory);
+        let degree = load_row(prune, target, memory);
         let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
-        let new = load_new_edges(&args, begin as usize, edges, degree, &memory);
+        let new = load_new_edges(&args, begin as usize, edges, degree, memory);
         let mut kept = degree + new;
         if kept <= prune.max_degree {
             // Room for all: append.
@@ -71,33 +71,27 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             return;
         }
         // Score the old row, store its entries after the new edges, and mark those already pruned.
-        let distances = S::new(&prune.graph, prune.form);
         let old = memory.entries.add(edges);
-        score(
-            &distances,
-            target,
-            degree,
-            |place| memory.old.add(place).load(),
-            |place, id, distance| old.add(place).store(neighbor::entry(distance, id)),
-        );
+        let store_entry = |place, id, distance| old.add(place).store(neighbor::entry(distance, id));
+        block.score(target, degree, |place| memory.old.add(place).load(), store_entry);
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
-        let deferred = mark_already_pruned(prune, degree, old, &memory);
+        let deferred = mark_already_pruned(prune, degree, old, memory);
         // Prune both.
         let count = kept.min(prune.max_candidates);
-        let all_pairs = AllPairs::new(prune, &memory, edges + degree, old, &deferred);
+        let all_pairs = AllPairs::new(prune, memory, edges + degree, old, &deferred);
         sort_padded(memory.entries, edges + degree);
         let store = |place: u32, entry: u64| global::store(ids.at(place as usize), neighbor::id(entry));
         kept = match all_pairs {
-            Some(all_pairs) => all_pairs.robust_prune(&distances, prune, count, store),
+            Some(all_pairs) => all_pairs.robust_prune(&block, count, store),
             None => {
                 let store = |place, entry| {
                     if thread::thread_idx_x() == 0 {
                         store(place, entry);
                     }
                 };
-                robust_prune(&distances, prune, &memory, count, &deferred, store)
+                block.robust_prune(count, &deferred, store)
             }
         };
         block_stride(stride, |place| {

@@ -35,10 +35,9 @@
 //! | --- | --- |
 //! | `pair_distances` | distances of one vertex to others, several per warp |
 //! | `layout` | the layout of a block's shared memory |
-//! | `score` | scores vertices as entries in shared memory |
 //! | `sort` | sorts entries in shared memory and removes duplicates |
 //! | `remaining` | the candidates still to be decided, split among the warps |
-//! | `robust_prune` | both rounds of a prune |
+//! | `robust_prune` | a block that prunes: both rounds, and its shared memory |
 //! | `all_pairs` | both rounds of a prune of few candidates |
 //! | `bit_set` | sets of at most 128 candidates |
 //! | `already_pruned` | finds the entries of a row that an earlier prune kept |
@@ -50,7 +49,7 @@
 //! | `fill` | both rounds of a prune around neighbors that stay |
 //! | `rows` | reverses edges; writes rows into the graph |
 //! | `update` | the arguments of the kernels that only updates use |
-//! | `tables`, `entries` | the kernels |
+//! | `entries` | the kernels |
 //! | `plan` | selects a kernel and its grid |
 
 #[cfg(feature = "kernels")]
@@ -85,10 +84,7 @@ mod robust_prune;
 #[cfg(feature = "kernels")]
 mod rows;
 #[cfg(feature = "kernels")]
-mod score;
-#[cfg(feature = "kernels")]
 mod sort;
-mod tables;
 mod update;
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
+use crate::collectives::shuffle;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
@@ -116,7 +117,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
         unsafe {
             let first_lane = self.tile.tile_and_lane().0 << self.tile.shape.log2_width;
             let row = |r: u32| {
-                let (id, _) = warp::warp_shuffle_idx(warp::FULL_MASK, id, first_lane + r, warp::WARP_SIZE);
+                let id = shuffle(id, first_lane + r);
                 self.row(id)
             };
             let sum = self.tile.sums(row, unit, 0, E::ZERO);

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capacity, repair_capacity};
-use super::tables::pruned_rows;
 use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
 use crate::graph::DistanceForm;
-use crate::row_kind::{RowKernel, RowTable, row_kinds};
+use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
 /// Warps per block, which share the candidates. Two suffice for short rows: they score all candidates that remain after
@@ -17,19 +16,16 @@ const fn warps(row_bytes: u32) -> u32 {
     if row_bytes <= 512 { 2 } else { 4 }
 }
 
-/// The rows that prunes are compiled for.
-const ROWS: &RowTable = &pruned_rows!(row_kinds);
-
 /// # Panics
 /// Panics if no graph is built with `form` on rows of `element`.
-fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKernel {
+fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
     let sound = form != DistanceForm::Cosine || element.is_integer();
     assert!(sound, "no graph of {element} rows is built by {form:?}");
-    RowKernel::find(ROWS, element, form.measure(), row_bytes)
+    RowKind::new(element, form.measure(), row_bytes)
 }
 
 /// One block per vertex or row, with room for `capacity` candidates.
-fn launch(rows: RowKernel, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
+fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
     let PruneArgs { max_degree, graph, .. } = args;
     let stride = graph.edges_stride;
     rows.check(graph.shape);
@@ -44,7 +40,7 @@ fn launch(rows: RowKernel, args: &PruneArgs, blocks: u32, capacity: u32) -> Laun
 
 /// The launch bound, in resident blocks per multiprocessor, at which `ptxas` does not spill: `blocks`, or fewer for
 /// many loads of halves, which are converted, and for rounds, which `ptxas` unrolls.
-const fn min_blocks(rows: RowKernel, blocks: u32) -> u32 {
+const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
     let shape = rows.shape;
     if !shape.is_one_round() {
         let fewer = shape.total_steps() / 8;
@@ -60,7 +56,7 @@ macro_rules! families {
     ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, $blocks:literal blocks, |$args:ident| $sizes:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub struct $Family(RowKernel);
+        pub struct $Family(RowKind);
 
         impl $Family {
             /// The kernel for rows of `row_bytes` bytes and distances of `form`.
@@ -93,7 +89,7 @@ macro_rules! families {
 
             #[cfg(feature = "kernels")]
             fn body(&self) -> unsafe fn($Args) {
-                super::entries::$family(self.0.name)
+                super::entries::$family(self.0)
             }
         }
     )* };
@@ -107,7 +103,7 @@ pub(crate) fn specializations(
         (kernel.entry(), kernel.specialization())
     }
     let families = |rows| [of(Link(rows)), of(Merge(rows)), of(BatchCandidates(rows)), of(Repair(rows))];
-    RowKernel::all(ROWS, row_bytes).flat_map(families)
+    RowKind::all(row_bytes).flat_map(families)
 }
 
 families! {

@@ -2,16 +2,18 @@
 
 use cuda_std::prelude::*;
 
-use super::OcclusionRule;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use crate::collectives::rank_in;
+use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
+use super::{OcclusionRule, PruneArgs};
+use crate::collectives::{ballot, compact};
 use crate::neighbor;
 
 /// The head of an empty list.
 pub(super) const NO_HEAD: u32 = u32::MAX;
 
 /// Indices of candidates among the sorted entries, ascending. [`DEFERRED`] marks those of the second round.
+#[derive(Clone, Copy)]
 struct IndexList {
     indices: Shared<u16>,
     begin: u32,
@@ -33,12 +35,6 @@ pub(super) struct SecondRound {
 }
 
 impl SecondRound {
-    /// No items of the `old` row.
-    #[inline(always)]
-    pub(super) fn none(old: Shared<u32>) -> Self {
-        Self { old, begin: 0, end: 0 }
-    }
-
     /// Whether `id` is among these items.
     ///
     /// # Safety
@@ -56,6 +52,16 @@ impl SecondRound {
 }
 
 impl IndexList {
+    /// Appends the items of the lanes with `is_kept`.
+    ///
+    /// # Safety
+    /// All 32 lanes of the warp call this together; a synchronization separates this from reads. There is room.
+    #[inline(always)]
+    unsafe fn push(&mut self, item: u32, is_kept: bool) {
+        // SAFETY: the caller's promise.
+        self.end += unsafe { compact(self.indices.add(self.end), item as u16, is_kept) };
+    }
+
     #[inline(always)]
     fn len(&self) -> u32 {
         self.end - self.begin
@@ -75,7 +81,7 @@ impl IndexList {
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
                 let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_open);
+                let lanes = ballot(is_open);
                 if lanes != 0 {
                     return self.item(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
@@ -115,58 +121,42 @@ impl IndexList {
                 let is_item = at < self.len();
                 let item = if is_item { self.item(at) } else { 0 };
                 warp::sync_warp(warp::FULL_MASK);
-                end = self.compact(end, item, is_item && item & !DEFERRED != index);
+                end += compact(self.indices.add(end), item as u16, is_item && item & !DEFERRED != index);
             }
             first += warp::WARP_SIZE;
         }
         self.end = end;
     }
-
-    /// Stores the items of the lanes with `is_kept` from `to` on; returns the end.
-    ///
-    /// # Safety
-    /// All 32 lanes of the warp call this together; a synchronization separates this from reads.
-    #[inline(always)]
-    unsafe fn compact(&self, to: u32, item: u32, is_kept: bool) -> u32 {
-        // SAFETY: the warp is converged at the vote; no two lanes store to the same place.
-        unsafe {
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_kept);
-            if is_kept {
-                self.indices.add(to + rank_in(lanes)).store(item as u16);
-            }
-            to + lanes.count_ones()
-        }
-    }
 }
 
 impl Remaining {
-    /// This warp's share of the first `count` entries: every `warps`-th of them, from `warp` on. Called by the whole
-    /// warp.
+    /// This warp's share of the first `count` entries: of w warps, each takes every w-th. Called by the whole warp.
     ///
     /// # Safety
-    /// A barrier has passed since the entries were written; `new` and `already_pruned` have room for the share.
+    /// A barrier has passed since the entries were written, and there are no more than `memory` has room for.
     #[inline(always)]
     pub(super) unsafe fn share(
-        (entries, count): (Shared<u64>, u32),
-        (warp, warps): (u32, u32),
-        new: Shared<u16>,
-        already_pruned: Shared<u16>,
+        args: &PruneArgs,
+        memory: &SharedMemory,
+        count: u32,
         deferred: &SecondRound,
     ) -> Self {
+        let (warp, warps) = (warp_number(), warps());
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
-        let (mut new, mut already_pruned) = (list(new), list(already_pruned));
+        let mut new = list(memory.new.add(warp * (memory.capacity / warps)));
+        let mut already_pruned = list(memory.already_pruned.add(warp * args.max_degree));
         let mut first = warp;
         while first < count {
             let index = first + warp::lane_id() * warps;
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
             unsafe {
-                let entry = if is_candidate { entries.add(index).load() } else { neighbor::UNEXPANDED };
+                let entry =
+                    if is_candidate { memory.entries.add(index).load() } else { neighbor::UNEXPANDED };
                 let is_pruned = entry & neighbor::UNEXPANDED == 0;
-                new.end = new.compact(new.end, index, is_candidate && !is_pruned);
+                new.push(index, is_candidate && !is_pruned);
                 let is_deferred = is_pruned && deferred.contains(neighbor::id(entry));
-                let item = index | if is_deferred { DEFERRED } else { 0 };
-                already_pruned.end = already_pruned.compact(already_pruned.end, item, is_pruned);
+                already_pruned.push(index | if is_deferred { DEFERRED } else { 0 }, is_pruned);
             }
             first += warp::WARP_SIZE * warps;
         }
@@ -200,23 +190,28 @@ impl Remaining {
         }
     }
 
-    /// Compares the remaining candidates with `kept`, except already pruned ones with each other: drops those that it
-    /// occludes, and defers those that it occludes only without slack. Returns the number of distances.
+    /// Compares the remaining candidates with the entry `kept`, except already pruned ones with each other: drops those
+    /// that it occludes, and defers those that it occludes only without slack. Returns the number of distances.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together. The entries are those that indices refer to; `kept` is the entry of
-    /// `reference`.
+    /// All 32 lanes of the warp call this together. The entries of the block are those that indices refer to.
     #[inline(always)]
     pub(super) unsafe fn drop_occluded<S: PairDistances>(
         &mut self,
-        distances: &S,
-        entries: Shared<u64>,
-        (kept, reference): (u64, &S::Reference),
-        rule: OcclusionRule,
+        block: &PruneBlock<'_, S>,
+        kept: u64,
     ) -> u32 {
+        let (distances, rule) = (&block.distances, OcclusionRule::new(block.args));
+        // SAFETY: entries name vertices.
+        let reference = unsafe { distances.reference(neighbor::id(kept)) };
         let new = self.new.len();
         let compared = new + if kept & neighbor::UNEXPANDED != 0 { self.already_pruned.len() } else { 0 };
-        let (mut new_end, mut pruned_end) = (self.new.begin, self.already_pruned.begin);
+        // Lists of the items that stay, over the items that have been read.
+        let (new_items, pruned_items) = (self.new, self.already_pruned);
+        self.new.end = new_items.begin;
+        if compared > new {
+            self.already_pruned.end = pruned_items.begin;
+        }
         let mut first = 0;
         while first < compared {
             let at = first + distances.lane_vertex();
@@ -226,10 +221,10 @@ impl Remaining {
             unsafe {
                 let mut item = 0;
                 if is_scored {
-                    item = if is_new { self.new.item(at) } else { self.already_pruned.item(at - new) };
+                    item = if is_new { new_items.item(at) } else { pruned_items.item(at - new) };
                 }
-                let entry = if is_scored { entries.add(item & !DEFERRED).load() } else { kept };
-                let between = distances.distance(reference, neighbor::id(entry));
+                let entry = if is_scored { block.memory.entries.add(item & !DEFERRED).load() } else { kept };
+                let between = distances.distance(&reference, neighbor::id(entry));
                 let distance = neighbor::distance(entry);
                 if between <= distance {
                     item |= DEFERRED;
@@ -237,14 +232,10 @@ impl Remaining {
                 let is_kept = is_scored && !rule.occludes(between, distance);
                 // All items of this step have been read, so the lists may be compacted in place.
                 warp::sync_warp(warp::FULL_MASK);
-                new_end = self.new.compact(new_end, item, is_kept && is_new);
-                pruned_end = self.already_pruned.compact(pruned_end, item, is_kept && !is_new);
+                self.new.push(item, is_kept && is_new);
+                self.already_pruned.push(item, is_kept && !is_new);
             }
             first += distances.per_warp();
-        }
-        self.new.end = new_end;
-        if compared > new {
-            self.already_pruned.end = pruned_end;
         }
         compared
     }

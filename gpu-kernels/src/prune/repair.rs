@@ -25,12 +25,11 @@ use super::already_pruned::pruned_ends;
 use super::fill::{Filling, Kept};
 use super::layout::{repair_capacity, replacements_capacity};
 use super::pair_distances::PairDistances;
-use super::robust_prune::{SharedMemory, warp_number, warps};
-use super::score::score;
+use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
 use crate::bits::contains;
-use crate::collectives::{block_stride, rank_in, warp_reserve};
+use crate::collectives::{ballot, block_stride, rank_in, warp_reserve};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -41,29 +40,24 @@ use crate::neighbor;
 #[inline(always)]
 pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
     let (row, prune) = (thread::block_idx_x() as usize, &args.prune);
-    let memory = SharedMemory::new(prune, repair_capacity(prune));
-    let distances = S::new(&prune.graph, prune.form);
+    let block = PruneBlock::<S>::new(prune, repair_capacity(prune));
+    let memory = &block.memory;
     // SAFETY: the whole block reaches every barrier; candidates are within the memory, writes in the places of this
     // row.
     unsafe {
         let vertex = global::load_readonly(args.vertices.at(row));
-        let Split { live, deleted } = split_row(&args, vertex, &memory);
+        let Split { live, deleted } = split_row(&args, vertex, memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_keys = memory.entries;
-        score(
-            &distances,
-            vertex,
-            live,
-            |place| memory.old.add(place).load(),
-            |place, id, distance| {
-                live_keys.add(place).store(neighbor::entry(distance, id) & !neighbor::UNEXPANDED);
-            },
-        );
-        let ends = pruned_ends(prune, live, live_keys, &memory);
-        let replacements = nearest_replacements(&distances, &args, vertex, &Split { live, deleted }, &memory);
+        let store_entry = |place, id, distance| {
+            live_keys.add(place).store(neighbor::entry(distance, id) & !neighbor::UNEXPANDED);
+        };
+        block.score(vertex, live, |place| memory.old.add(place).load(), store_entry);
+        let ends = pruned_ends(prune, live, live_keys, memory);
+        let replacements = nearest_replacements(&block, &args, vertex, &Split { live, deleted });
         let count = (live + replacements).min(prune.max_candidates);
         let limit = (live + deleted).max(prune.max_degree / 2);
-        let filling = Filling::new((&distances, prune, &memory), (live.min(count), count), limit);
+        let filling = Filling::new(&block, live.min(count), count, limit);
         let (kept_keys, kept) = (filling.kept, filling.fill());
         let stride = prune.graph.edges_stride;
         let ids = args.ids.add(row * stride as usize);
@@ -134,8 +128,8 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
         while place < stride {
             let id = global::load_readonly(row.at(place as usize));
             let is_live = id != NO_SLOT && contains(args.live, id);
-            let [live_lanes, deleted_lanes] = [is_live, id != NO_SLOT && !is_live]
-                .map(|predicate| warp::warp_vote_ballot(warp::FULL_MASK, predicate));
+            let [live_lanes, deleted_lanes] =
+                [is_live, id != NO_SLOT && !is_live].map(|predicate| ballot(predicate));
             if warp_number() == 0 && id != NO_SLOT {
                 let to = if is_live {
                     live + rank_in(live_lanes)
@@ -164,13 +158,12 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
 /// As for [`repair`]; the row is split.
 #[inline(always)]
 unsafe fn nearest_replacements<S: PairDistances>(
-    distances: &S,
+    block: &PruneBlock<'_, S>,
     args: &RepairArgs,
     vertex: u32,
     split: &Split,
-    memory: &SharedMemory,
 ) -> u32 {
-    let prune = &args.prune;
+    let (prune, memory) = (&args.prune, &block.memory);
     let replacements = memory.entries.add(split.live);
     let limit = prune.max_candidates.saturating_sub(split.live);
     let (mut nearest, mut gathered, mut first) = (0, 0, 0);
@@ -186,7 +179,7 @@ unsafe fn nearest_replacements<S: PairDistances>(
             thread::sync_threads();
             let len = memory.count.load() - gathered;
             let id = |place: u32| new.add(place).load() as u32;
-            score(distances, vertex, len, id, |place, id, distance| {
+            block.score(vertex, len, id, |place, id, distance| {
                 new.add(place).store(neighbor::entry(distance, id));
             });
             sort_padded(replacements, nearest + len);
@@ -230,7 +223,7 @@ unsafe fn gather(
                 for known in 0..live {
                     is_new &= memory.old.add(known).load() != replacement;
                 }
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+                let lanes = ballot(is_new);
                 let number = warp_reserve(lanes, |count| memory.count.atomic_add(count));
                 if is_new {
                     emit(number, replacement);

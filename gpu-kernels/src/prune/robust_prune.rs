@@ -1,12 +1,11 @@
-//! Both rounds of a prune: see the [parent module](super) for the algorithm.
+//! A block that prunes. The [parent module](super) has the algorithm.
 
 use cuda_std::prelude::*;
 
 use super::layout::Layout;
 use super::pair_distances::PairDistances;
 use super::remaining::{NO_HEAD, Remaining, SecondRound};
-use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
-use crate::neighbor;
+use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs};
 
 /// The shared memory of a block.
 #[derive(Clone, Copy)]
@@ -21,10 +20,10 @@ pub(super) struct SharedMemory {
     pub(super) pruned_ends: [Shared<u32>; 2],
     /// Indices or states of candidates.
     pub(super) new: Shared<u16>,
-    already_pruned: Shared<u16>,
+    pub(super) already_pruned: Shared<u16>,
     /// A candidate of each warp, in this step and the one before.
     pub(super) heads: Shared<u32>,
-    capacity: u32,
+    pub(super) capacity: u32,
 }
 
 impl SharedMemory {
@@ -59,70 +58,112 @@ pub(super) fn warps() -> u32 {
     thread::block_dim_x() / warp::WARP_SIZE
 }
 
-/// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the entry of
-/// each kept candidate, and returns how many there are. Whole block.
-///
-/// Entries without the unexpanded bit are already pruned: they are not compared with each other. Entries among
-/// `deferred` are deferred to the second round from the start.
-///
-/// # Safety
-/// The entries name distinct vertices; a barrier has passed since they and the old row were written.
-#[inline(always)]
-pub(super) unsafe fn robust_prune<S: PairDistances>(
-    distances: &S,
-    args: &PruneArgs,
-    memory: &SharedMemory,
-    count: u32,
-    deferred: &SecondRound,
-    emit: impl Fn(u32, u64),
-) -> u32 {
-    let (warp, warps, entries) = (warp_number(), warps(), memory.entries);
-    let (mut kept, mut scored, mut step) = (0, 0, 0);
-    let mut second_round = false;
-    // SAFETY: indices are below `count`, and each warp has room for its share of the capacity. Branches depend on
-    // values that are the same in all threads of the block, or in all lanes of a warp where only a warp must converge.
-    unsafe {
-        let new = memory.new.add(warp * (memory.capacity / warps));
-        let already_pruned = memory.already_pruned.add(warp * args.max_degree);
-        let mut remaining = Remaining::share((entries, count), (warp, warps), new, already_pruned, deferred);
-        loop {
-            // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step
-            // ahead writes to the other half.
-            warp::sync_warp(warp::FULL_MASK);
-            let heads = memory.heads.add(step % 2 * warps);
-            step += 1;
-            let head = remaining.head(second_round);
-            if warp::lane_id() == 0 {
-                heads.add(warp).store(head);
+/// A block that prunes: the distances that it computes, its arguments, and its shared memory.
+pub(super) struct PruneBlock<'a, S> {
+    pub(super) distances: S,
+    pub(super) args: &'a PruneArgs,
+    pub(super) memory: SharedMemory,
+}
+
+impl<'a, S: PairDistances> PruneBlock<'a, S> {
+    /// The block of a launch for `capacity` candidates.
+    #[inline(always)]
+    pub(super) fn new(args: &'a PruneArgs, capacity: u32) -> Self {
+        let distances = S::new(&args.graph, args.form);
+        Self { distances, args, memory: SharedMemory::new(args, capacity) }
+    }
+
+    /// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and
+    /// distance of each. Called by the whole block, with a barrier.
+    ///
+    /// # Safety
+    /// The ids and `vertex` name vertices.
+    #[inline(always)]
+    pub(super) unsafe fn score(
+        &self,
+        vertex: u32,
+        len: u32,
+        id: impl Fn(u32) -> u32,
+        emit: impl Fn(u32, u32, f32),
+    ) {
+        let distances = &self.distances;
+        let mut first = warp_number() * distances.per_warp();
+        // SAFETY: each warp is converged at every distance; lanes without a vertex use `vertex` itself.
+        unsafe {
+            let reference = distances.reference(vertex);
+            while first < len {
+                let index = first + distances.lane_vertex();
+                let is_scored = distances.lane_vertex() < distances.per_warp() && index < len;
+                let id = if is_scored { id(index) } else { vertex };
+                let distance = distances.distance(&reference, id);
+                if is_scored {
+                    emit(index, id, distance);
+                }
+                first += warps() * distances.per_warp();
             }
             thread::sync_threads();
-            let mut next = NO_HEAD;
-            for warp in 0..warps {
-                next = next.min(heads.add(warp).load());
-            }
-            if next == NO_HEAD {
-                if second_round || args.alpha <= FIRST_ALPHA {
-                    break;
-                }
-                second_round = true;
-                continue;
-            }
-            // Keep the next candidate.
-            let entry = entries.add(next).load();
-            emit(kept, entry);
-            kept += 1;
-            if kept == args.max_degree {
-                break;
-            }
-            // Drop the candidates that it occludes.
-            remaining.remove(next, second_round);
-            let reference = distances.reference(neighbor::id(entry));
-            scored +=
-                remaining.drop_occluded(distances, entries, (entry, &reference), OcclusionRule::new(args));
-        }
-        if warp::lane_id() == 0 && scored > 0 {
-            atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
         }
     }
-    kept
+
+    /// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the
+    /// entry of each kept candidate, and returns how many there are. Called by the whole block.
+    ///
+    /// Entries without the unexpanded bit are already pruned: they are not compared with each other. Entries among
+    /// `deferred` are deferred to the second round from the start.
+    ///
+    /// # Safety
+    /// The entries name distinct vertices; a barrier has passed since they and the old row were written.
+    #[inline(always)]
+    pub(super) unsafe fn robust_prune(
+        &self,
+        count: u32,
+        deferred: &SecondRound,
+        emit: impl Fn(u32, u64),
+    ) -> u32 {
+        let Self { args, memory, .. } = self;
+        let (mut kept, mut scored, mut step) = (0, 0, 0);
+        let mut second_round = false;
+        // SAFETY: indices are below `count`. Branches depend on values that are the same in all threads of the block,
+        // or in all lanes of a warp where only a warp must converge.
+        unsafe {
+            let mut remaining = Remaining::share(args, memory, count, deferred);
+            loop {
+                // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step
+                // ahead writes to the other half.
+                warp::sync_warp(warp::FULL_MASK);
+                let heads = memory.heads.add(step % 2 * warps());
+                step += 1;
+                let head = remaining.head(second_round);
+                if warp::lane_id() == 0 {
+                    heads.add(warp_number()).store(head);
+                }
+                thread::sync_threads();
+                let mut next = NO_HEAD;
+                for warp in 0..warps() {
+                    next = next.min(heads.add(warp).load());
+                }
+                if next == NO_HEAD {
+                    if second_round || args.alpha <= FIRST_ALPHA {
+                        break;
+                    }
+                    second_round = true;
+                    continue;
+                }
+                // Keep the next candidate.
+                let entry = memory.entries.add(next).load();
+                emit(kept, entry);
+                kept += 1;
+                if kept == args.max_degree {
+                    break;
+                }
+                // Drop the candidates that it occludes.
+                remaining.remove(next, second_round);
+                scored += remaining.drop_occluded(self, entry);
+            }
+            if warp::lane_id() == 0 && scored > 0 {
+                atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+            }
+        }
+        kept
+    }
 }

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::robust_prune::warp_number;
-use crate::collectives::{block_stride, rank_in};
+use crate::collectives::{block_stride, compact};
 
 /// The entry of no candidate: greater than all others.
 pub(super) const NO_CANDIDATE: u64 = u64::MAX;
@@ -73,12 +73,8 @@ pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>
                 let entry = if place < len { entries.add(place).load() } else { NO_CANDIDATE };
                 let (before, exists) = warp::warp_shuffle_up(warp::FULL_MASK, entry, 1, warp::WARP_SIZE);
                 let is_new = entry != NO_CANDIDATE && entry != if exists { before } else { last };
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
                 warp::sync_warp(warp::FULL_MASK);
-                if is_new {
-                    entries.add(kept + rank_in(lanes)).store(entry);
-                }
-                kept += lanes.count_ones();
+                kept += compact(entries.add(kept), entry, is_new);
                 (last, _) =
                     warp::warp_shuffle_idx(warp::FULL_MASK, entry, warp::WARP_SIZE - 1, warp::WARP_SIZE);
                 first += warp::WARP_SIZE;

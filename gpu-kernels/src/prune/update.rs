@@ -48,10 +48,10 @@ pub struct BatchCandidatesArgs {
     pub vertices_len: u32,
     /// Vertices per group: consecutive vertices of the batch.
     pub group: u32,
-    /// The first round compares a vertex with one of `every` vertices of its group.
+    /// The first round compares a vertex with one of each `stride` vertices of its group.
     pub stride: u32,
-    /// The second round, which runs if the first found a candidate, compares it with `more` of every `every`; the
-    /// third, which runs if there are two by then, with the others.
+    /// The second round, which runs if the first found a candidate, compares it with `second_round` more of each
+    /// `stride`; the third, which runs if there are two by then, with the others.
     pub second_round: u32,
     /// Vertices compared between selections of the nearest.
     pub chunk_len: u32,
@@ -75,7 +75,7 @@ pub struct RepairArgs {
     pub rows: u32,
 }
 
-/// A hash of the index of a run of [`BatchCandidatesArgs::every`] vertices; its remainder is the vertex of the run that
+/// A hash of the index of a run of [`BatchCandidatesArgs::stride`] vertices; its remainder is the vertex of the run that
 /// the first round takes. `jasper_vamana::PeerSampling` uses the same hash.
 #[cfg(feature = "kernels")]
 pub(super) const fn sampled(number: u32) -> u32 {

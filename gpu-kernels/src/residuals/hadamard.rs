@@ -11,7 +11,7 @@
 use cuda_std::prelude::*;
 
 use super::RotateArgs;
-use crate::collectives::row_of_warp;
+use crate::collectives::{row_of_warp, shuffle_xor, warp_stride};
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 
 /// Rounds per rotation.
@@ -70,12 +70,17 @@ fn butterflies<const N: usize>(x: &mut [f32; N]) {
     }
 }
 
-/// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers.
+/// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers. Returns `N`.
 ///
 /// # Safety
 /// The row and its factors exist; `layers` is a multiple of `N`. All 32 lanes of the warp call this together.
 #[inline(always)]
-unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f32>, first: u32, layers: u32) {
+unsafe fn first_pass<P: RowMemory, const N: usize>(
+    row: P,
+    factors: DevicePtr<f32>,
+    first: u32,
+    layers: u32,
+) -> u32 {
     let mut layer = 0;
     while layer < layers {
         // SAFETY: the coordinates belong to this lane, in layers of the window.
@@ -87,7 +92,7 @@ unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f3
                 x[i] = row.get(at) * global::load_readonly(factors.at(at as usize));
                 let mut apart = 1;
                 while apart < WARP_SIZE {
-                    let other = warp::warp_shuffle_xor(warp::FULL_MASK, x[i], apart, WARP_SIZE).0;
+                    let other = shuffle_xor(x[i], apart);
                     x[i] = if warp::lane_id() & apart == 0 { x[i] + other } else { other - x[i] };
                     apart *= 2;
                 }
@@ -99,14 +104,15 @@ unsafe fn first_pass<P: RowMemory, const N: usize>(row: P, factors: DevicePtr<f3
         }
         layer += N as u32;
     }
+    N as u32
 }
 
-/// A later pass of a window of `layers`: the butterflies between `N` layers that are `apart`.
+/// A later pass of a window of `layers`: the butterflies between `N` layers that are `apart`. Returns `N`.
 ///
 /// # Safety
 /// The row exists; `layers` is a multiple of `N * apart`.
 #[inline(always)]
-unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u32, apart: u32) {
+unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u32, apart: u32) -> u32 {
     let mut number = 0;
     while number < layers / N as u32 {
         let layer = number / apart * apart * N as u32 + number % apart;
@@ -124,6 +130,7 @@ unsafe fn later_pass<P: RowMemory, const N: usize>(row: P, first: u32, layers: u
         }
         number += 1;
     }
+    N as u32
 }
 
 /// All rounds on one row.
@@ -149,34 +156,16 @@ unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
                 layer += 1;
             }
             let mut apart = match window {
-                2 => {
-                    first_pass::<P, 2>(row, factors, first * WARP_SIZE, window);
-                    2
-                }
-                4 => {
-                    first_pass::<P, 4>(row, factors, first * WARP_SIZE, window);
-                    4
-                }
-                _ => {
-                    first_pass::<P, 8>(row, factors, first * WARP_SIZE, window);
-                    8
-                }
+                2 => first_pass::<P, 2>(row, factors, first * WARP_SIZE, window),
+                4 => first_pass::<P, 4>(row, factors, first * WARP_SIZE, window),
+                _ => first_pass::<P, 8>(row, factors, first * WARP_SIZE, window),
             };
             while apart < window {
-                match window / apart {
-                    2 => {
-                        later_pass::<P, 2>(row, first * WARP_SIZE, window, apart);
-                        apart *= 2;
-                    }
-                    4 => {
-                        later_pass::<P, 4>(row, first * WARP_SIZE, window, apart);
-                        apart *= 4;
-                    }
-                    _ => {
-                        later_pass::<P, 8>(row, first * WARP_SIZE, window, apart);
-                        apart *= 8;
-                    }
-                }
+                apart *= match window / apart {
+                    2 => later_pass::<P, 2>(row, first * WARP_SIZE, window, apart),
+                    4 => later_pass::<P, 4>(row, first * WARP_SIZE, window, apart),
+                    _ => later_pass::<P, 8>(row, first * WARP_SIZE, window, apart),
+                };
             }
             if window < layers {
                 kac_step(row, args.dimension);
@@ -192,16 +181,12 @@ unsafe fn rotate<P: RowMemory>(row: P, args: &RotateArgs) {
 #[inline(always)]
 unsafe fn kac_step<P: RowMemory>(row: P, dimension: u32) {
     let half = dimension / 2;
-    let mut at = warp::lane_id();
-    while at < half {
-        // SAFETY: half a row is a multiple of 32, so both coordinates are this lane's.
-        unsafe {
-            let (a, b) = (row.get(at), row.get(half + at));
-            row.put(at, (a + b) * core::f32::consts::FRAC_1_SQRT_2);
-            row.put(half + at, (a - b) * core::f32::consts::FRAC_1_SQRT_2);
-        }
-        at += WARP_SIZE;
-    }
+    // SAFETY: half a row is a multiple of 32, so both coordinates are this lane's.
+    warp_stride(half, |i| unsafe {
+        let (a, b) = (row.get(i), row.get(half + i));
+        row.put(i, (a + b) * core::f32::consts::FRAC_1_SQRT_2);
+        row.put(half + i, (a - b) * core::f32::consts::FRAC_1_SQRT_2);
+    });
 }
 
 /// Rotates rows in shared memory; one warp per row.
@@ -219,17 +204,9 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
         shared::dynamic_shared_mem::<f32>().add(thread::thread_idx_x() / WARP_SIZE * args.dimension);
     // SAFETY: the row exists, and its place in shared memory belongs to this warp; no lane reads what another writes.
     unsafe {
-        let mut at = warp::lane_id();
-        while at < args.dimension {
-            shared_row.put(at, row.get(at));
-            at += WARP_SIZE;
-        }
+        warp_stride(args.dimension, |i| shared_row.put(i, row.get(i)));
         rotate(shared_row, &args);
-        at = warp::lane_id();
-        while at < args.dimension {
-            row.put(at, shared_row.get(at));
-            at += WARP_SIZE;
-        }
+        warp_stride(args.dimension, |i| row.put(i, shared_row.get(i)));
     }
 }
 

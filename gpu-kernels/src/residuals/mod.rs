@@ -18,7 +18,7 @@ mod kernel;
 mod plan;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Residuals, Rotate, RotateIn};
+pub use plan::{Residuals, Rotate};
 
 use crate::{DevicePtr, DevicePtrMut};
 

@@ -32,23 +32,19 @@ impl Kernel for Residuals {
     }
 }
 
-/// The memory that rows are rotated in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RotateIn {
-    /// Shared memory, which is several times faster.
-    Shared,
-    /// Global memory, for rows of any length.
-    Global,
-}
-
 /// The fast rotation. Arguments: [`RotateArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rotate(pub RotateIn);
+pub enum Rotate {
+    /// In shared memory, which is several times faster.
+    InShared,
+    /// In global memory, for rows of any length.
+    InGlobal,
+}
 
 impl Rotate {
     /// The kernel for rows of `dimension` coordinates.
     pub const fn new(dimension: u32) -> Self {
-        Self(if dimension * 4 <= MAX_SHARED_BYTES { RotateIn::Shared } else { RotateIn::Global })
+        if dimension * 4 <= MAX_SHARED_BYTES { Self::InShared } else { Self::InGlobal }
     }
 }
 
@@ -56,9 +52,9 @@ impl Kernel for Rotate {
     type Args = RotateArgs;
 
     fn entry(&self) -> Cow<'static, str> {
-        match self.0 {
-            RotateIn::Shared => "rotate_shared".into(),
-            RotateIn::Global => "rotate_global".into(),
+        match self {
+            Self::InShared => "rotate_shared".into(),
+            Self::InGlobal => "rotate_global".into(),
         }
     }
 
@@ -66,17 +62,17 @@ impl Kernel for Rotate {
     /// Panics if the dimension is not a multiple of 64, or a row that is rotated in shared memory does not fit there.
     fn launch_config(&self, args: &RotateArgs) -> LaunchConfig {
         assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
-        match self.0 {
-            RotateIn::Shared => LaunchConfig::warp_per_row_with_shared(args.rows, args.dimension * 4),
-            RotateIn::Global => LaunchConfig::warp_per_row(args.rows),
+        match self {
+            Self::InShared => LaunchConfig::warp_per_row_with_shared(args.rows, args.dimension * 4),
+            Self::InGlobal => LaunchConfig::warp_per_row(args.rows),
         }
     }
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(RotateArgs) {
-        match self.0 {
-            RotateIn::Shared => super::hadamard::rotate_shared,
-            RotateIn::Global => super::hadamard::rotate_global,
+        match self {
+            Self::InShared => super::hadamard::rotate_shared,
+            Self::InGlobal => super::hadamard::rotate_global,
         }
     }
 }

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::RoundArgs;
 use crate::DevicePtr;
 use crate::collectives::{row_of_warp, warp_stride};
-use crate::coordinates::{F16, F32};
+use crate::coordinates::{F16, F32, element_entries};
 
 /// The largest byte that is used; the smallest is its negative. As in `jasper_vamana::ByteRounding`.
 const LARGEST: f32 = 127.0;
@@ -48,8 +48,8 @@ impl ToF32 for F16 {
 
 /// # Safety
 /// As the fields of the arguments say.
-#[inline(always)]
 #[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
+#[inline(always)]
 unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
     let row = row_of_warp();
     if row >= args.rows as usize {
@@ -75,28 +75,4 @@ unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
     });
 }
 
-macro_rules! entries {
-    ($($element:ident $name:ident),*) => {
-        $(
-            /// Rounds vectors of one element.
-            ///
-            /// # Safety
-            /// As the fields of the arguments say.
-            #[kernel(max_threads = 256)]
-            pub unsafe fn $name(args: RoundArgs) {
-                // SAFETY: the caller's promise.
-                unsafe { round_rows::<$element>(args) }
-            }
-        )*
-
-        /// The function of an entry.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn body(element: jasper_core::ElementKind) -> unsafe fn(RoundArgs) {
-            match element {
-                $(jasper_core::ElementKind::$element => $name,)*
-                _ => unreachable!("a launch was planned, which refuses {element}"),
-            }
-        }
-    };
-}
-entries!(F32 round_rows_f32, F16 round_rows_f16);
+element_entries!(round_rows(RoundArgs): F32 round_rows_f32, F16 round_rows_f16);

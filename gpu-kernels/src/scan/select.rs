@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 use super::block::{block_sums, take_tile};
 use super::{LookBack, SELECT_NUMBERS, SELECT_THREADS, SELECT_TILE};
 use crate::DevicePtrMut;
-use crate::collectives::rank_in;
+use crate::collectives::{ballot, rank_in};
 
 const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
 
@@ -29,20 +29,16 @@ pub(crate) unsafe fn select(
     // the list.
     unsafe {
         let tile = take_tile(look_back, slot);
-        let own = tile as usize * SELECT_TILE as usize + first_of_lane();
-        let rows = find(own, len, wanted);
+        // A warp has consecutive numbers, in rows of 32.
+        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+        let in_tile = warp * SELECT_NUMBERS as u32 * warp::WARP_SIZE + warp::lane_id();
+        let first_of_lane = tile as usize * SELECT_TILE as usize + in_tile as usize;
+        let rows = find(first_of_lane, len, wanted);
         let (warps_before, all) = block_sums::<WARPS>(rows.iter().map(|row| row.count_ones()).sum(), sums);
         let tiles_before = look_back.sum_before(tile, all, before);
-        write(&rows, list.add((tiles_before + warps_before) as usize), first + own as u32);
+        write(&rows, list.add((tiles_before + warps_before) as usize), first + first_of_lane as u32);
         (tile == look_back.tiles - 1 && thread::thread_idx_x() == 0).then(|| tiles_before + all)
     }
-}
-
-/// This lane's first number in the tile. A warp has consecutive numbers, in rows of 32.
-#[inline(always)]
-fn first_of_lane() -> usize {
-    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-    (warp * SELECT_NUMBERS as u32 * warp::WARP_SIZE + warp::lane_id()) as usize
 }
 
 /// For each row of the warp, the lanes whose numbers are wanted. Called by the whole warp.
@@ -50,14 +46,14 @@ fn first_of_lane() -> usize {
 /// # Safety
 /// All 32 lanes of the warp call this together.
 #[inline(always)]
-unsafe fn find(own: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SELECT_NUMBERS] {
+unsafe fn find(first: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SELECT_NUMBERS] {
     let mut found = [false; SELECT_NUMBERS];
     for (row, found) in found.iter_mut().enumerate() {
-        let number = own + row * warp::WARP_SIZE as usize;
+        let number = first + row * warp::WARP_SIZE as usize;
         *found = number < len as usize && wanted(number);
     }
     // SAFETY: the warp is converged here.
-    found.map(|found| unsafe { warp::warp_vote_ballot(warp::FULL_MASK, found) })
+    found.map(|found| unsafe { ballot(found) })
 }
 
 /// Writes this lane's selected numbers; `list` begins with the first of the warp.
@@ -65,13 +61,13 @@ unsafe fn find(own: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SE
 /// # Safety
 /// There is room for them.
 #[inline(always)]
-unsafe fn write(rows: &[u32; SELECT_NUMBERS], list: DevicePtrMut<u32>, own: u32) {
+unsafe fn write(rows: &[u32; SELECT_NUMBERS], list: DevicePtrMut<u32>, first: u32) {
     let (lane, mut rows_before) = (warp::lane_id(), 0);
     for (row, lanes) in rows.iter().enumerate() {
         if lanes >> lane & 1 == 1 {
             let at = rows_before + rank_in(*lanes);
             // SAFETY: the caller's promise.
-            unsafe { global::store(list.at(at as usize), own + row as u32 * warp::WARP_SIZE) };
+            unsafe { global::store(list.at(at as usize), first + row as u32 * warp::WARP_SIZE) };
         }
         rows_before += lanes.count_ones();
     }

@@ -21,7 +21,7 @@ use super::frontier::{Frontier, NO_ENTRY, is_same_vertex, sorted};
 use super::list::SortedList;
 use super::shared_layout::BUFFER_LEN;
 use crate::WARP_SIZE;
-use crate::collectives::{rank_in, warp_min};
+use crate::collectives::{ballot, rank_in, warp_min};
 use crate::neighbor::UNEXPANDED;
 
 /// One entry per lane, so that one sort takes them all.
@@ -54,7 +54,7 @@ impl Frontier for BufferedList {
         unsafe {
             while warp::warp_vote_any(warp::FULL_MASK, entry < self.list.bound()) {
                 let is_new = entry < self.list.bound() && !self.list.contains(entry);
-                let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+                let lanes = ballot(is_new);
                 if self.buffered + lanes.count_ones() <= BUFFER_LEN {
                     if is_new {
                         self.buffer.add(self.buffered + rank_in(lanes)).store(entry);
@@ -151,7 +151,7 @@ impl BufferedList {
             let own = sorted(self.buffered_entry());
             let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP_SIZE);
             let is_new = own != NO_ENTRY && (warp::lane_id() == 0 || !is_same_vertex(own, before));
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            let lanes = ballot(is_new);
             let place = self.list.rank(own) + rank_in(lanes);
             self.list.insert_ranked(own, is_new, place);
             (self.buffered, self.expanded_count) = (0, 0);

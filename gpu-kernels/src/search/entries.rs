@@ -1,13 +1,16 @@
-//! The kernels (PTX entries) of the [tables](super::tables).
+//! The kernels (PTX entries): five for each [row kind](crate::row_kind), and for each way to read codes.
 
 use cuda_std::prelude::*;
 
 use super::buffered_list::BufferedList;
+use super::quantized::quantized_searches;
 use super::registers::Registers;
 use super::score::{Exact, LanePerRow, TilePerRow};
-use super::tables::{exact_searches, quantized_searches};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::variant::Variant;
 use super::{QuantizedSearchArgs, SearchArgs, solo, team};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+use crate::row_kind::row_kinds;
 use crate::row_shape::MAX_LOADS;
 
 /// A kernel: a search by one warp or by a team, with a frontier and a scorer.
@@ -41,6 +44,17 @@ macro_rules! entries_of_rows {
             entry!($rows r4($Args): solo<Registers<4>>, $scorer, 32 threads, $b4 blocks);
             entry!($rows wide($Args): solo<BufferedList>, $scorer, 32 threads, $wide blocks);
             entry!($rows team($Args): team, $team_scorer, $threads threads, 1 blocks);
+
+            #[cfg(not(target_arch = "nvptx64"))]
+            pub fn body(variant: Variant) -> unsafe fn($Args) {
+                match variant {
+                    Variant::R1 => r1,
+                    Variant::R2 => r2,
+                    Variant::R4 => r4,
+                    Variant::Wide => wide,
+                    Variant::Team(_) => team,
+                }
+            }
         }
     };
 }
@@ -49,16 +63,10 @@ macro_rules! entries_of_rows {
 macro_rules! body {
     ($body:ident($Args:ty): $($rows:ident)*) => {
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn $body(rows: &str, variant: &str) -> unsafe fn($Args) {
-            match (rows, variant) {
-                $(
-                    (stringify!($rows), "r1") => $rows::r1,
-                    (stringify!($rows), "r2") => $rows::r2,
-                    (stringify!($rows), "r4") => $rows::r4,
-                    (stringify!($rows), "wide") => $rows::wide,
-                    (stringify!($rows), "team") => $rows::team,
-                )*
-                _ => unreachable!("the table holds every kernel of the family, {rows}_{variant} too"),
+        pub(super) fn $body(rows: &str, variant: Variant) -> unsafe fn($Args) {
+            match rows {
+                $(stringify!($rows) => $rows::body(variant),)*
+                _ => unreachable!("the table holds every kernel of the family, those of {rows} too"),
             }
         }
     };
@@ -77,7 +85,7 @@ macro_rules! exact_entries {
         body!(exact_body(SearchArgs): $($rows)*);
     };
 }
-exact_searches!(exact_entries);
+row_kinds!(exact_entries);
 
 macro_rules! quantized_entries {
     ($($scorer:ident $size:literal $rows:ident ($b1:tt $b2:tt $b4:tt $wide:tt);)*) => {

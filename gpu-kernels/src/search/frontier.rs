@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use crate::WARP_SIZE;
-use crate::collectives::lanes_below;
+use crate::collectives::{lanes_below, shuffle_xor};
 
 /// Stands for no entry. It sorts last, and counts as expanded.
 pub(super) const NO_ENTRY: u64 = u64::MAX - 1;
@@ -65,7 +65,7 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
         let mut stride = run / 2;
         while stride > 0 {
             // SAFETY: the warp is converged here.
-            let other = unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, entry, stride, WARP_SIZE).0 };
+            let other = unsafe { shuffle_xor(entry, stride) };
             let keeps_lower = (lane & run == 0) == (lane & stride == 0);
             entry = if (other < entry) == keeps_lower { other } else { entry };
             stride /= 2;

@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex};
 use crate::WARP_SIZE;
-use crate::collectives::rank_in;
+use crate::collectives::{ballot, rank_in, shuffle};
 use crate::neighbor::UNEXPANDED;
 
 /// A frontier of any width, owned by one warp.
@@ -40,7 +40,7 @@ impl Frontier for SortedList {
             let below = self.rank(entry);
             let is_copy = is_same_vertex(self.entry(below), entry) | is_duplicate_in_warp(entry);
             let is_new = entry < self.bound && !is_copy;
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            let lanes = ballot(is_new);
             let own = if is_new { entry } else { NO_ENTRY };
             let place = below + rank_among_lanes(own, WARP_SIZE - lanes.leading_zeros());
             self.insert_ranked(own, is_new, place);
@@ -131,7 +131,7 @@ impl SortedList {
                 if lanes != 0 {
                     let first = lanes.trailing_zeros();
                     self.cursor = chunk + first;
-                    return warp::warp_shuffle_idx(warp::FULL_MASK, entry, first, WARP_SIZE).0;
+                    return shuffle(entry, first);
                 }
             }
             chunk += WARP_SIZE;
@@ -196,7 +196,7 @@ impl SortedList {
         // are visible after the sync.
         unsafe {
             let entry = self.entry(place);
-            (entry, warp::warp_vote_ballot(warp::FULL_MASK, entry & UNEXPANDED != 0))
+            (entry, ballot(entry & UNEXPANDED != 0))
         }
     }
 
@@ -212,12 +212,12 @@ impl SortedList {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the width.
         // Entries come from at most 32 places before, which are written after a sync.
         unsafe {
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
+            let lanes = ballot(is_new);
             let len = self.width.min(self.len + lanes.count_ones());
             let stays = is_new && place < len;
 
             // New places before the end of the chunk.
-            let mut new = warp::warp_vote_ballot(warp::FULL_MASK, stays).count_ones();
+            let mut new = ballot(stays).count_ones();
             let mut chunk = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
             while new > 0 {
                 let offset = place.wrapping_sub(chunk);
@@ -243,7 +243,7 @@ impl SortedList {
             self.len = len;
             let last = self.width - 1;
             let own = self.entry(last / WARP_SIZE * WARP_SIZE + lane);
-            self.bound = warp::warp_shuffle_idx(warp::FULL_MASK, own, last % WARP_SIZE, WARP_SIZE).0;
+            self.bound = shuffle(own, last % WARP_SIZE);
         }
     }
 }
@@ -262,7 +262,7 @@ unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     while first < len {
         for i in 0..COMPARED {
             // SAFETY: the warp is converged here; first + i < 32, because `COMPARED` divides 32.
-            let (other, _) = unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, first + i, WARP_SIZE) };
+            let other = unsafe { shuffle(entry, first + i) };
             rank += u32::from(other < entry + u64::from(first + i < warp::lane_id()));
         }
         first += COMPARED;

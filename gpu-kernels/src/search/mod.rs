@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `tables`, `entries` | the kernels |
+//! | `entries` | the kernels |
 //! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
@@ -39,7 +39,6 @@ mod sequence;
 mod shared_layout;
 #[cfg(feature = "kernels")]
 mod solo;
-mod tables;
 #[cfg(feature = "kernels")]
 mod team;
 #[cfg(test)]
@@ -78,14 +77,13 @@ pub struct SearchArgs {
     pub graph: GraphArgs,
     /// `[queries][row_bytes]`: the queries, padded as rows are, and normalized if rows are.
     pub queries: DevicePtr<u8>,
-    /// `[queries / parts]`: the row of `queries` that each query is. Null if they are the rows in order.
+    /// `[queries / parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
     /// `[queries][k]`: the results, nearest first, then results of `fallback`.
     pub results: DevicePtrMut<DeviceHit>,
-    /// `[queries][k]`: results of an earlier search, which fill the places that this search leaves; null for [`NO_HIT`]
-    /// there.
+    /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
     pub fallback: DevicePtr<DeviceHit>,
     /// `[queries][candidates_len]`: the vertices of the first entries of the frontier, then
     /// [`NO_SLOT`](crate::graph::NO_SLOT). They are to be reranked, and are not among the results of this search.
@@ -102,7 +100,8 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices expanded per step, at least 1; for a team, the number of work slots.
+    /// Vertices whose neighbors are scored at the same time, at least 1. One warp expands as many per step; a team
+    /// expands one per step, and scores those that may follow ahead, in as many work slots.
     pub expansions: u32,
     /// Slots of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
@@ -123,7 +122,6 @@ pub struct SearchArgs {
 #[cfg(feature = "kernels")]
 impl SearchArgs {
     /// The start points of a query: the first, and how many.
-    #[inline(always)]
     fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
         let (list, len) = (self.graph.start_points, self.graph.start_points_len);
         if self.parts == 1 {
@@ -135,7 +133,6 @@ impl SearchArgs {
 }
 
 impl AsRef<Self> for SearchArgs {
-    #[inline(always)]
     fn as_ref(&self) -> &Self {
         self
     }

@@ -4,29 +4,25 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::quantized::{lane_per_row_query_bytes, tile_per_row_query_bytes};
-use super::tables::{exact_searches, quantized_searches};
+use super::quantized::{lane_per_row_query_bytes, quantized_searches, tile_per_row_query_bytes};
 use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
 use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
 use crate::graph::Measure;
-use crate::row_kind::{RowKernel, RowTable, row_kinds};
+use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, RowShape, Specialization};
-
-/// The rows that searches by exact distances are compiled for.
-const ROWS: &RowTable = &exact_searches!(row_kinds);
 
 /// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill, a multiple of four:
 /// more where fewer loads are in flight. Halves take more registers than other elements, because they are converted;
 /// rounds also take more.
-const fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
+fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
     let (is_half, loads) = (matches!(element, ElementKind::F16), shape.steps * shape.rows);
     match shape.units {
-        _ if variant.warps > 1 => 1,
+        _ if variant.warps() > 1 => 1,
         ..=8 if !is_half => 24,
         ..=8 => 20,
         9..=12 if !is_half => 20,
-        _ if is_half && loads > 12 && variant.registers != 1 => 12,
+        _ if is_half && loads > 12 && variant != Variant::R1 => 12,
         _ if !shape.is_one_round() && variant.has_wide_frontier() => 12,
         _ => 16,
     }
@@ -35,8 +31,8 @@ const fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> 
 /// A search by exact distances. Arguments: [`SearchArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Search {
-    rows: RowKernel,
-    variant: Variant,
+    pub(crate) rows: RowKind,
+    pub(crate) variant: Variant,
 }
 
 impl Search {
@@ -52,39 +48,14 @@ impl Search {
         beam_width: u32,
         warps: u32,
     ) -> Self {
-        let rows = RowKernel::find(ROWS, element, measure, row_bytes);
+        let rows = RowKind::new(element, measure, row_bytes);
         Self { rows, variant: Variant::for_beam(beam_width, warps, MAX_ROW_TEAM) }
     }
 
     /// Every kernel of the family, for rows of `row_bytes`.
     pub fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
         let of_rows = |rows| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { rows, variant });
-        RowKernel::all(ROWS, row_bytes).flat_map(of_rows)
-    }
-
-    /// Bytes per row.
-    pub const fn row_bytes(self) -> u32 {
-        self.rows.shape.row_bytes()
-    }
-
-    /// The element that rows hold.
-    pub const fn element(self) -> ElementKind {
-        self.rows.element
-    }
-
-    /// What is summed over a pair of vectors.
-    pub const fn measure(self) -> Measure {
-        self.rows.measure
-    }
-
-    /// The widest beam of this kernel.
-    pub const fn max_beam_width(self) -> u32 {
-        self.variant.max_beam_width()
-    }
-
-    /// Warps per query.
-    pub const fn warps(self) -> u32 {
-        self.variant.warps
+        RowKind::all(row_bytes).flat_map(of_rows)
     }
 }
 
@@ -109,7 +80,7 @@ impl Kernel for Search {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(SearchArgs) {
-        super::entries::exact_body(self.rows.name, self.variant.name())
+        super::entries::exact_body(self.rows.name, self.variant)
     }
 }
 
@@ -153,7 +124,7 @@ impl ReadMode {
 pub struct QuantizedSearch {
     mode: ReadMode,
     name: &'static str,
-    variant: Variant,
+    pub(crate) variant: Variant,
 }
 
 impl QuantizedSearch {
@@ -184,16 +155,6 @@ impl QuantizedSearch {
     pub fn takes(&self, shape: &CodeShape, level_bytes: u32) -> bool {
         self.mode.takes(shape, level_bytes)
     }
-
-    /// The widest beam of this kernel.
-    pub const fn max_beam_width(self) -> u32 {
-        self.variant.max_beam_width()
-    }
-
-    /// Warps per query.
-    pub const fn warps(self) -> u32 {
-        self.variant.warps
-    }
 }
 
 impl Kernel for QuantizedSearch {
@@ -217,6 +178,6 @@ impl Kernel for QuantizedSearch {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(QuantizedSearchArgs) {
-        super::entries::quantized_body(self.name, self.variant.name())
+        super::entries::quantized_body(self.name, self.variant)
     }
 }

@@ -1,7 +1,23 @@
-//! The arguments of quantized searches, and the shared memory of their queries.
+//! The kernels and arguments of quantized searches, and the shared memory of their queries.
 
 use super::SearchArgs;
 use crate::codes::CodeArgs;
+
+/// Passes the kernels of quantized searches to the macro `$each`. The columns are how lanes read codes, the 16-byte
+/// chunks of a code or the lanes of a tile, the name, and the launch bounds (minimum resident blocks per
+/// multiprocessor, which limit the registers) for frontiers in one, two and four registers, and in shared memory.
+macro_rules! quantized_searches {
+    ($each:ident) => {
+        $each! {
+            LanePerRow 2 codes_b32 (24 24 20 20);
+            LanePerRow 4 codes_b64 (20 20 16 20);
+            LanePerRow 5 codes_b80 (16 16 16 16);
+            TilePerRow 4 codes_w4 (12 12 12 12);
+            TilePerRow 8 codes_w8 (12 12 12 12);
+        }
+    };
+}
+pub(super) use quantized_searches;
 
 /// Arguments of every quantized search.
 #[repr(C)]

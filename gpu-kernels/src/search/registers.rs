@@ -15,6 +15,7 @@ use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex, sorted};
 use crate::WARP_SIZE;
+use crate::collectives::{ballot, shuffle, shuffle_xor};
 use crate::neighbor::UNEXPANDED;
 
 /// Up to this many entries are inserted one by one; more are sorted and merged. This was measured as 5% faster than
@@ -40,7 +41,7 @@ impl<const K: usize> Frontier for Registers<K> {
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged here; conditions are the same in all lanes.
         unsafe {
-            let near = warp::warp_vote_ballot(warp::FULL_MASK, entry < self.bound);
+            let near = ballot(entry < self.bound);
             if near == 0 {
                 return;
             }
@@ -64,12 +65,12 @@ impl<const K: usize> Frontier for Registers<K> {
                     own = self.entries[r];
                 }
             }
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, own != NO_ENTRY);
+            let lanes = ballot(own != NO_ENTRY);
             if lanes == 0 {
                 return NO_ENTRY;
             }
             let nearest = lanes.trailing_zeros();
-            let picked = warp::warp_shuffle_idx(warp::FULL_MASK, own, nearest, WARP_SIZE).0;
+            let picked = shuffle(own, nearest);
             for r in 0..K {
                 // Entries are distinct.
                 self.entries[r] &= !u64::from(self.entries[r] == picked);
@@ -86,9 +87,7 @@ impl<const K: usize> Frontier for Registers<K> {
         let mut entry = NO_ENTRY;
         for r in 0..K {
             // SAFETY: the warp is converged here.
-            let other = unsafe {
-                warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[r], index / K as u32, WARP_SIZE).0
-            };
+            let other = unsafe { shuffle(self.entries[r], index / K as u32) };
             if index % K as u32 == r as u32 {
                 entry = other;
             }
@@ -119,7 +118,7 @@ impl<const K: usize> Registers<K> {
             entry |= self.entries[r] & 0_u64.wrapping_sub(u64::from(i % K as u32 == r as u32));
         }
         // SAFETY: the warp is converged here.
-        unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, entry, i / K as u32, WARP_SIZE).0 }
+        unsafe { shuffle(entry, i / K as u32) }
     }
 
     /// Whether `entry`, the same in all lanes, is in the frontier.
@@ -142,8 +141,7 @@ impl<const K: usize> Registers<K> {
         let mut step = WARP_SIZE / 2;
         while step > 0 {
             // SAFETY: the warp is converged here; lane + step < 32.
-            let first =
-                unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[0], lane + step, WARP_SIZE).0 };
+            let first = unsafe { shuffle(self.entries[0], lane + step) };
             if first <= entry {
                 lane += step;
             }
@@ -152,10 +150,7 @@ impl<const K: usize> Registers<K> {
         let mut held = false;
         for r in 0..K {
             // SAFETY: as above.
-            held |= is_same_vertex(
-                unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, self.entries[r], lane, WARP_SIZE).0 },
-                entry,
-            );
+            held |= is_same_vertex(unsafe { shuffle(self.entries[r], lane) }, entry);
         }
         held
     }
@@ -166,7 +161,7 @@ impl<const K: usize> Registers<K> {
         while lanes != 0 {
             // SAFETY: the warp is converged here.
             unsafe {
-                let one = warp::warp_shuffle_idx(warp::FULL_MASK, entry, lanes.trailing_zeros(), WARP_SIZE).0;
+                let one = shuffle(entry, lanes.trailing_zeros());
                 lanes &= lanes - 1;
                 if !self.holds(one) {
                     self.insert(one);
@@ -195,8 +190,7 @@ impl<const K: usize> Registers<K> {
         for r in 0..K {
             let from_end = WARP_SIZE * K as u32 - 1 - Self::place(r);
             // SAFETY: the warp is converged here.
-            let other =
-                unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, sorted, from_end % WARP_SIZE, WARP_SIZE).0 };
+            let other = unsafe { shuffle(sorted, from_end % WARP_SIZE) };
             if from_end < WARP_SIZE {
                 self.entries[r] = self.entries[r].min(other);
             }
@@ -206,8 +200,7 @@ impl<const K: usize> Registers<K> {
             let lower = warp::lane_id() & stride == 0;
             for r in 0..K {
                 // SAFETY: the warp is converged here.
-                let other =
-                    unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, self.entries[r], stride, WARP_SIZE).0 };
+                let other = unsafe { shuffle_xor(self.entries[r], stride) };
                 self.entries[r] = if (other < self.entries[r]) == lower { other } else { self.entries[r] };
             }
             stride /= 2;

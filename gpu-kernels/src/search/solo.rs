@@ -38,7 +38,7 @@ use super::score::Scorer;
 use super::shared_layout::{Layout, LayoutParams};
 use super::visited::VisitedCache;
 use crate::WARP_SIZE;
-use crate::collectives::rank_in;
+use crate::collectives::compact;
 use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
@@ -123,11 +123,7 @@ impl UnvisitedBuffer {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
         unsafe {
             let is_new = id != NO_SLOT && self.visited.insert(id);
-            let lanes = warp::warp_vote_ballot(warp::FULL_MASK, is_new);
-            if is_new {
-                self.ids.add(self.count + rank_in(lanes)).store(id);
-            }
-            self.count += lanes.count_ones();
+            self.count += compact(self.ids.add(self.count), id, is_new);
         }
     }
 

@@ -12,57 +12,67 @@ pub(super) const MAX_CODE_TEAM: u32 = 8;
 
 /// A variant of a search kernel: where the frontier is, and how many warps share a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Variant {
-    /// Registers per lane that hold the frontier; 0 if it is in shared memory.
-    pub(super) registers: u32,
-    pub(super) warps: u32,
+pub(crate) enum Variant {
+    /// One warp, with the frontier in one register per lane.
+    R1,
+    /// One warp, two registers per lane.
+    R2,
+    /// One warp, four registers per lane.
+    R4,
+    /// One warp, with the frontier in shared memory.
+    Wide,
+    /// A team of so many warps, with the frontier in shared memory.
+    Team(u32),
 }
 
 impl Variant {
     /// The searches by one warp, in ascending order of their widest beam.
-    const SOLO: [Self; 4] = [
-        Self { registers: 1, warps: 1 },
-        Self { registers: 2, warps: 1 },
-        Self { registers: 4, warps: 1 },
-        Self { registers: 0, warps: 1 },
-    ];
+    const SOLO: [Self; 4] = [Self::R1, Self::R2, Self::R4, Self::Wide];
 
-    /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`, whose frontier is in shared memory; below, one warp
-    /// with the narrowest frontier that holds `beam_width` entries.
+    /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the narrowest frontier that
+    /// holds `beam_width` entries.
     ///
     /// # Panics
     /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`].
     pub(super) fn for_beam(beam_width: u32, warps: u32, max_team: u32) -> Self {
         assert!(beam_width <= MAX_BEAM_WIDTH, "beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}");
-        let team = Self { registers: 0, warps: warps.min(max_team) };
-        let solo =
-            Self::SOLO.into_iter().find(|solo| warps < MIN_TEAM_WARPS && beam_width <= solo.max_beam_width());
-        solo.unwrap_or(team)
+        let fits = |solo: &Self| warps < MIN_TEAM_WARPS && beam_width <= solo.max_beam_width();
+        Self::SOLO.into_iter().find(fits).unwrap_or(Self::Team(warps.min(max_team)))
     }
 
     /// Every variant of a family with teams of `max_team` warps.
     pub(super) fn all(max_team: u32) -> impl Iterator<Item = Self> + Clone {
-        Self::SOLO.into_iter().chain([Self { registers: 0, warps: max_team }])
+        Self::SOLO.into_iter().chain([Self::Team(max_team)])
     }
 
     /// The widest beam of this variant.
-    pub(super) const fn max_beam_width(self) -> u32 {
-        if self.registers > 0 { self.registers * WARP_SIZE } else { MAX_BEAM_WIDTH }
+    pub(crate) const fn max_beam_width(self) -> u32 {
+        match self {
+            Self::R1 => WARP_SIZE,
+            Self::R2 => 2 * WARP_SIZE,
+            Self::R4 => 4 * WARP_SIZE,
+            Self::Wide | Self::Team(_) => MAX_BEAM_WIDTH,
+        }
+    }
+
+    /// Warps per query.
+    pub(crate) const fn warps(self) -> u32 {
+        if let Self::Team(warps) = self { warps } else { 1 }
     }
 
     /// Whether the frontier takes four registers or more per lane.
     pub(super) const fn has_wide_frontier(self) -> bool {
-        self.registers == 0 || self.registers > 2
+        !matches!(self, Self::R1 | Self::R2)
     }
 
     /// The suffix of the kernel name.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self { registers: 1, .. } => "r1",
-            Self { registers: 2, .. } => "r2",
-            Self { registers: 4, .. } => "r4",
-            Self { warps: 1, .. } => "wide",
-            _ => "team",
+            Self::R1 => "r1",
+            Self::R2 => "r2",
+            Self::R4 => "r4",
+            Self::Wide => "wide",
+            Self::Team(_) => "team",
         }
     }
 
@@ -77,7 +87,7 @@ impl Variant {
         check("beam_width", args.beam_width, 1, self.max_beam_width());
         check("k", args.k, 0, args.beam_width);
         check("candidates_len", args.candidates_len, 0, args.beam_width);
-        check("expansions", args.expansions, 1, if self.warps > 1 { self.warps } else { u32::MAX });
+        check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
         let (stride, slots) = (args.graph.edges_stride, args.visited_capacity);
         assert!(
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
@@ -98,8 +108,9 @@ impl Variant {
             slots == 0 || slots >= WARP_SIZE && slots.is_power_of_two(),
             "visited_capacity ({slots}) must be 0 or a power of two from 32 on"
         );
-        let params = LayoutParams { query_bytes, has_list: self.registers == 0, is_team: self.warps > 1 };
+        let is_team = matches!(self, Self::Team(_));
+        let params = LayoutParams { query_bytes, has_list: is_team || self == Self::Wide, is_team };
         let shared = Layout::new(args, params).end;
-        LaunchConfig::linear(args.queries_len, self.warps * WARP_SIZE).with_shared(shared)
+        LaunchConfig::linear(args.queries_len, self.warps() * WARP_SIZE).with_shared(shared)
     }
 }

@@ -4,6 +4,7 @@
 use cuda_std::prelude::*;
 
 use crate::WARP_SIZE;
+use crate::collectives::strided;
 
 /// A table whose slots each hold the last id that was hashed there.
 #[derive(Clone, Copy)]
@@ -19,12 +20,8 @@ impl VisitedCache {
     /// `table` has as many words; `thread` of `threads` is this one.
     #[inline(always)]
     pub(super) unsafe fn new(table: Shared<u32>, slots: u32, thread: u32, threads: u32) -> Self {
-        let mut slot = thread;
-        while slot < slots {
-            // SAFETY: slot < slots, and only this thread writes it.
-            unsafe { table.add(slot).store(u32::MAX) };
-            slot += threads;
-        }
+        // SAFETY: slot < slots, and only this thread writes it.
+        strided(thread, slots, threads, |slot| unsafe { table.add(slot).store(u32::MAX) });
         Self { table, slots }
     }
 

@@ -33,8 +33,8 @@ impl Bits {
     }
 
     /// The bits of digit `pass`.
-    #[inline(always)]
     #[must_use]
+    #[inline(always)]
     pub const fn digit(self, pass: u32) -> Self {
         let begin = self.begin + pass * DIGIT_BITS;
         let end = if begin + DIGIT_BITS < self.end { begin + DIGIT_BITS } else { self.end };

@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArgs, RADIX};
+use crate::collectives::strided;
 
 /// Counts digits in shared memory, then adds the counts to those in global memory; one block per `COUNT_TILE` keys.
 ///
@@ -14,7 +15,9 @@ pub unsafe fn sort_count(args: CountArgs) {
     let passes = args.bits.passes();
     // SAFETY: there are counters and counts for every digit; keys are read within `len`.
     unsafe {
-        for_each_counter(passes * RADIX, |counter| counters.add(counter).store(0));
+        strided(thread::thread_idx_x(), passes * RADIX, COUNT_THREADS, |counter| {
+            counters.add(counter).store(0)
+        });
         thread::sync_threads();
         let first = thread::block_idx_x() as usize * COUNT_TILE as usize + thread::thread_idx_x() as usize;
         for batch in 0..COUNT_BATCHES {
@@ -25,22 +28,12 @@ pub unsafe fn sort_count(args: CountArgs) {
             }
         }
         thread::sync_threads();
-        for_each_counter(passes * RADIX, |counter| {
+        strided(thread::thread_idx_x(), passes * RADIX, COUNT_THREADS, |counter| {
             let count = counters.add(counter).load();
             if count > 0 {
                 atomic::add(args.counts.at(counter as usize), count);
             }
         });
-    }
-}
-
-/// Calls `body` with this thread's share of the indices below `len`.
-#[inline(always)]
-fn for_each_counter(len: u32, body: impl Fn(u32)) {
-    let mut index = thread::thread_idx_x();
-    while index < len {
-        body(index);
-        index += COUNT_THREADS;
     }
 }
 

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 
 use super::vectors;
 use crate::encode::{DeviceQuantizer, RowSelection};
-use crate::residuals::{Rotate, RotateArgs, RotateIn};
+use crate::residuals::{Rotate, RotateArgs};
 use crate::{Buffer, Stream};
 
 /// Vectors to train on, and vectors among them to encode.
@@ -214,7 +214,7 @@ pub fn long_rows_are_rotated_in_place(stream: &impl Stream, seed: u64) {
         let mut expected = vec![0.0; rows.len()];
         rotation.rotate(&rows, &mut expected, dimension);
         let factors = stream.upload(rotation.factors().unwrap()).unwrap();
-        for place in [RotateIn::Shared, RotateIn::Global] {
+        for rotate in [Rotate::InShared, Rotate::InGlobal] {
             let mut values = stream.upload(&rows).unwrap();
             let args = RotateArgs {
                 values: values.output(),
@@ -223,9 +223,9 @@ pub fn long_rows_are_rotated_in_place(stream: &impl Stream, seed: u64) {
                 dimension: dimension as u32,
             };
             // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-            unsafe { stream.launch(&Rotate(place), args).unwrap() };
+            unsafe { stream.launch(&rotate, args).unwrap() };
             let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert!(bits(&stream.download(&values).unwrap()) == bits(&expected), "{dimension}, {place:?}");
+            assert!(bits(&stream.download(&values).unwrap()) == bits(&expected), "{dimension}, {rotate:?}");
         }
     }
 }

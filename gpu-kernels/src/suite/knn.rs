@@ -60,7 +60,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, case: &Case, seed: u
         (nonzero::<T>(&mut rng, case.rows, case), nonzero::<T>(&mut rng, case.queries, case));
     let on_device = (stream.upload(&rows).unwrap(), stream.upload(&queries).unwrap());
     let found =
-        exact_knn(stream, metric, case.dimension, case.k, (&on_device.0, case.rows), &on_device.1).unwrap();
+        exact_knn(stream, metric, case.dimension, case.k, &on_device.0, case.rows, &on_device.1).unwrap();
     let stride = padded_len::<T>(case.dimension);
     let rows: Vec<&[T]> = rows.chunks(stride).map(|row| &row[..case.dimension]).collect();
     for (i, query) in queries.chunks(stride).enumerate() {
@@ -99,7 +99,7 @@ pub fn exact_knn_searches_in_parts(stream: &impl Stream, seed: u64) {
     let search = |first: usize, len: usize| {
         let stride = padded_len::<u8>(case.dimension);
         let part = stream.upload(&rows[first * stride..]).unwrap();
-        exact_knn(stream, Metric::L2, case.dimension, case.k, (&part, len), &queries).unwrap()
+        exact_knn(stream, Metric::L2, case.dimension, case.k, &part, len, &queries).unwrap()
     };
     let mut found = search(0, 130);
     found.merge(&search(130, case.rows - 130), 130);

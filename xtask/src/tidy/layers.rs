@@ -61,7 +61,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
 const RESTRICTED: [(&str, &[&str]); 8] = [
     // Untyped errors: programs only.
     ("anyhow", &["jasper-cli", "jasper-benches", "xtask"]),
-    ("clap", &["jasper-cli"]),
+    ("clap", &["jasper-cli", "jasper-benches"]),
     // Progress bars: the library reports progress to a closure.
     ("indicatif", &["jasper-cli"]),
     ("plotters", &["jasper-plot"]),

@@ -97,27 +97,19 @@ fn stale() -> Result<Vec<(String, String)>> {
 /// Every figure, by its name.
 fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figure)>> {
     let [lines, quantized] = &lines.split_by_codes();
-    let of_recall = |lines| {
-        Ok::<_, anyhow::Error>(Figure {
-            plot: plots::recall(lines, peers)?,
-            table: tables::recall(lines, 10),
-        })
-    };
-    Ok(vec![
-        ("search-recall".to_owned(), of_recall(lines)?),
-        ("search-recall-100".to_owned(), Figure { plot: None, table: tables::recall(lines, 100) }),
-        ("codes-recall".to_owned(), of_recall(quantized)?),
-        ("codes-recall-100".to_owned(), Figure { plot: None, table: tables::recall(quantized, 100) }),
-        ("codes-many".to_owned(), Figure { plot: None, table: tables::many(quantized) }),
-        ("search-widths".to_owned(), Figure { plot: plots::widths(lines)?, table: tables::widths(lines) }),
-        ("search-many".to_owned(), Figure { plot: None, table: tables::many(lines) }),
-        ("search-latency".to_owned(), Figure { plot: None, table: tables::latency(lines) }),
-        (
-            "row-lengths".to_owned(),
-            Figure { plot: plots::row_lengths(lines)?, table: tables::row_lengths(lines) },
-        ),
-        ("search-graphs".to_owned(), Figure { plot: None, table: tables::graphs(lines) }),
-    ])
+    let figures = [
+        ("search-recall", plots::recall(lines, peers)?, tables::recall(lines, 10)),
+        ("search-recall-100", None, tables::recall(lines, 100)),
+        ("codes-recall", plots::recall(quantized, peers)?, tables::recall(quantized, 10)),
+        ("codes-recall-100", None, tables::recall(quantized, 100)),
+        ("codes-many", None, tables::many(quantized)),
+        ("search-widths", plots::widths(lines)?, tables::widths(lines)),
+        ("search-many", None, tables::many(lines)),
+        ("search-latency", None, tables::latency(lines)),
+        ("row-lengths", plots::row_lengths(lines)?, tables::row_lengths(lines)),
+        ("search-graphs", None, tables::graphs(lines)),
+    ];
+    Ok(figures.map(|(name, plot, table)| (name.to_owned(), Figure { plot, table })).into())
 }
 
 #[cfg(test)]

@@ -13,12 +13,8 @@ pub fn recall(lines: &Lines, k: u64) -> String {
     let equal: Vec<&Value> = lines.kind("equal_recall").into_iter().filter(of_k).collect();
     let widths: Vec<&Value> = lines.kind("widths").into_iter().filter(of_k).collect();
     let recalls = distinct(&equal, "recall");
-    let mut table = Table::new(
-        ["set, vectors".into()]
-            .into_iter()
-            .chain(recalls.iter().map(|recall| recall.to_string()))
-            .chain(["highest".into()]),
-    );
+    let names: String = recalls.iter().map(|recall| format!("{recall} | ")).collect();
+    let mut table = Table::new(&format!("set, vectors | {names}highest"));
     for subject in subjects(&equal) {
         let mut row = vec![subject.to_string()];
         for recall in &recalls {
@@ -35,17 +31,7 @@ pub fn recall(lines: &Lines, k: u64) -> String {
 /// Queries per second, recall, hops, distances and bandwidth by beam width.
 pub fn widths(lines: &Lines) -> String {
     let mut table = Table::new(
-        [
-            "set, vectors",
-            "beam width",
-            "M queries/s",
-            "recall@10",
-            "hops",
-            "distances",
-            "GB/s",
-            "relative to a copy",
-        ]
-        .map(String::from),
+        "set, vectors | beam width | M queries/s | recall@10 | hops | distances | GB/s | relative to a copy",
     );
     for line in lines.kind("widths").into_iter().filter(|line| line["k"] == 10) {
         let mut name = Subject::from_line(line).to_string();
@@ -69,8 +55,7 @@ pub fn widths(lines: &Lines) -> String {
 
 /// Batches of 100,000 queries at the settings that reach a recall.
 pub fn many(lines: &Lines) -> String {
-    let mut table =
-        Table::new(["set, vectors", "queries", "beam width", "recall@10", "M queries/s"].map(String::from));
+    let mut table = Table::new("set, vectors | queries | beam width | recall@10 | M queries/s");
     for line in lines.kind("batch") {
         table.push(vec![
             Subject::from_line(line).to_string(),
@@ -87,16 +72,7 @@ pub fn many(lines: &Lines) -> String {
 pub fn latency(lines: &Lines) -> String {
     let all = lines.kind("latency");
     let mut table = Table::new(
-        [
-            "set, vectors",
-            "queries",
-            "team",
-            "recall@10",
-            "median µs",
-            "99th percentile",
-            "best other library",
-        ]
-        .map(String::from),
+        "set, vectors | queries | team | recall@10 | median µs | 99th percentile | best other library",
     );
     for subject in subjects(&all) {
         for queries in distinct(&all, "queries") {
@@ -119,7 +95,7 @@ pub fn latency(lines: &Lines) -> String {
 
 /// Build times.
 pub fn graphs(lines: &Lines) -> String {
-    let mut table = Table::new(["set", "built on", "seconds", "vectors per second"].map(String::from));
+    let mut table = Table::new("set | built on | seconds | vectors per second");
     for line in lines.kind("build") {
         table.push(vec![
             text(line, "set").to_owned(),
@@ -141,11 +117,11 @@ pub fn row_lengths(lines: &Lines) -> String {
             names.push(name(line));
         }
     }
-    let mut table = Table::new(["dimension".to_owned()].into_iter().chain(names.iter().cloned()));
+    let mut table = Table::new(&format!("dimension | {}", names.join(" | ")));
     for dimension in distinct(&all, "dimension") {
         let cell = |wanted: &String| {
-            let is_it = |line: &&&Value| name(line) == *wanted && line["dimension"] == *dimension;
-            all.iter().find(is_it).map_or("-".to_owned(), |line| {
+            let is_cell = |line: &&&Value| name(line) == *wanted && line["dimension"] == *dimension;
+            all.iter().find(is_cell).map_or("-".to_owned(), |line| {
                 format!("{} ({:.2})", thousands(number(&line["gb_per_s"])), number(&line["share"]))
             })
         };
@@ -165,13 +141,7 @@ fn speed(line: &Value) -> String {
 /// To three digits.
 fn millions(number: f64) -> String {
     let millions = number / 1e6;
-    let decimals = if millions >= 10.0 {
-        1
-    } else if millions >= 1.0 {
-        2
-    } else {
-        3
-    };
+    let decimals = 3 - usize::from(millions >= 1.0) - usize::from(millions >= 10.0);
     format!("{millions:.decimals$}")
 }
 
@@ -187,15 +157,15 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-/// A header and rows; the first column holds names, the others numbers.
+/// A header, its cells separated by ` | `, and rows; the first column holds names, the others numbers.
 struct Table {
-    head: Vec<String>,
+    head: String,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    fn new(head: impl IntoIterator<Item = String>) -> Self {
-        Self { head: head.into_iter().collect(), rows: Vec::new() }
+    fn new(head: &str) -> Self {
+        Self { head: head.to_owned(), rows: Vec::new() }
     }
 
     fn push(&mut self, row: Vec<String>) {
@@ -206,10 +176,9 @@ impl Table {
         if self.rows.is_empty() {
             return String::new();
         }
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        let rule = format!("| --- |{}\n", " ---: |".repeat(self.head.len() - 1));
-        let rows: String = self.rows.iter().map(|row| line(row)).collect();
-        line(&self.head) + &rule + &rows
+        let rule = " ---: |".repeat(self.rows[0].len() - 1);
+        let rows: String = self.rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
+        format!("| {} |\n| --- |{rule}\n{rows}", self.head)
     }
 }
 

@@ -35,7 +35,7 @@ fn measure<T: Element>(bench: &Bench, shape: &str, dimension: usize) -> Result<(
     assert_eq!(padded_len::<T>(dimension), dimension, "these dimensions need no padding");
     let (rows, queries) = (bench.stream.upload(&rows)?, bench.stream.upload(&queries)?);
     for k in [1, 10, 100] {
-        let search = || exact_knn(&bench.stream, Metric::L2, dimension, k, (&rows, ROWS), &queries);
+        let search = || exact_knn(&bench.stream, Metric::L2, dimension, k, &rows, ROWS, &queries);
         search()?;
         let begun = Instant::now();
         search()?;

@@ -1,30 +1,43 @@
 //! Timing and searching an index while it changes.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
-use jasper::{Device, Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, no_progress};
 use rayon::prelude::*;
 
-use jasper_benches::{measure_search, step};
+use jasper_benches::{BuildArgs, measure_search, step};
 
 /// Results per query.
 const K: usize = 10;
 /// Queries whose recall is measured.
 const JUDGED: usize = 1000;
 
-/// What the command line says.
+/// The steps to measure.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Part {
+    Changes,
+    Growth,
+    Sorted,
+}
+
+/// Measures updates.
+#[derive(clap::Parser)]
 pub struct Settings {
-    /// Where the index is.
-    pub device: Device,
-    /// How near two vectors are.
-    pub metric: Metric,
-    /// Of searches.
-    pub beam_widths: Vec<usize>,
-    /// Of builds, and of inserts.
-    pub build_beam_width: usize,
-    /// Whether float vectors are linked themselves, not rounded to bytes.
-    pub exact_linking: bool,
+    pub part: Part,
+    /// Where the index is: cpu or cuda:0.
+    device: Device,
+    /// File of the vectors.
+    pub vectors: PathBuf,
+    metric: Metric,
+    /// File of the queries.
+    pub queries: PathBuf,
+    /// Beam widths of searches.
+    #[arg(long, value_delimiter = ',', default_values_t = [32, 64, 128])]
+    beam_widths: Vec<usize>,
+    #[command(flatten)]
+    build: BuildArgs,
 }
 
 /// What all steps share.
@@ -32,7 +45,8 @@ pub struct Bench<T> {
     /// Every vector, by its key.
     pub rows: Rows<T>,
     queries: Rows<T>,
-    settings: Settings,
+    /// The command line.
+    pub settings: Settings,
     pool: ThreadPool,
 }
 
@@ -51,9 +65,8 @@ impl<T: Element> Bench<T> {
     /// An index over the vectors of `keys`, built where it is then searched.
     pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<Index<T>, Box<dyn Error>> {
         let rows = self.gather(keys);
-        let Settings { metric, build_beam_width, device, exact_linking, .. } = self.settings;
-        let builder = IndexBuilder::new(metric).build_beam_width(build_beam_width).keys(keys).device(device);
-        let builder = if exact_linking { builder.exact_linking() } else { builder };
+        let Settings { build, metric, device, .. } = self.settings;
+        let builder = build.builder(metric, device).keys(keys);
         let index = step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
         let index = step("to device", keys.len(), || Ok(index.to_device(device)?))?;
         self.search(what, &index, keys)?;

@@ -9,8 +9,7 @@
 //! | `sorted` | the same, in an order sorted by cluster |
 //!
 //! DEVICE is `cpu` or `cuda:0`. Recall is among the vectors in the index, and is compared with that of a fresh build
-//! over them. Options are `--beam-widths N,..` of searches (default 32,64,128), `--build-beam-width N` (default 128)
-//! and `--exact-linking`, with which float vectors are linked themselves, not rounded to bytes.
+//! over them. `--help` lists the options.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +18,7 @@ mod growth;
 
 use std::error::Error;
 
-use bench::{Bench, Settings};
+use bench::{Bench, Part, Settings};
 use jasper::bench::synthetic::permutation;
 use jasper::data::VectorFile;
 use jasper::{Device, Element, Key, with_element};
@@ -29,36 +28,17 @@ use jasper_benches::step;
 const ROUNDS: usize = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [part, device, vectors, metric, queries, options @ ..] = &args[..] else {
-        return Err("give PART DEVICE VECTORS METRIC QUERIES".into());
-    };
-    let (file, queries) = (VectorFile::open(vectors)?, VectorFile::open(queries)?);
-    let (device, metric) = (device.parse()?, metric.parse()?);
-    let beam_widths = vec![32, 64, 128];
-    let mut settings = Settings { device, metric, beam_widths, build_beam_width: 128, exact_linking: false };
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        let mut value = || options.next().ok_or_else(|| format!("{option} needs a value"));
-        match &option[..] {
-            "--beam-widths" => {
-                settings.beam_widths = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?;
-            }
-            "--build-beam-width" => settings.build_beam_width = value()?.parse()?,
-            "--exact-linking" => settings.exact_linking = true,
-            other => return Err(format!("no such option: {other}").into()),
-        }
-    }
-    with_element!(file.element(), T => run::<T>(part, &Bench::new(settings, &file, &queries)?))
+    let settings: Settings = clap::Parser::parse();
+    let (file, queries) = (VectorFile::open(&settings.vectors)?, VectorFile::open(&settings.queries)?);
+    with_element!(file.element(), T => run::<T>(&Bench::new(settings, &file, &queries)?))
 }
 
-fn run<T: Element>(part: &str, bench: &Bench<T>) -> Result<(), Box<dyn Error>> {
+fn run<T: Element>(bench: &Bench<T>) -> Result<(), Box<dyn Error>> {
     let all: Vec<Key> = (0..bench.rows.view().len() as Key).collect();
-    match part {
-        "changes" => changes(bench, &all),
-        "growth" => growth::grow(bench, &all),
-        "sorted" => growth::grow(bench, &growth::sorted(bench)),
-        other => Err(format!("no such part: {other}").into()),
+    match bench.settings.part {
+        Part::Changes => changes(bench, &all),
+        Part::Growth => growth::grow(bench, &all),
+        Part::Sorted => growth::grow(bench, &growth::sorted(bench)),
     }
 }
 

@@ -7,8 +7,9 @@ use super::super::frontier::NO_ENTRY;
 use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
+use crate::collectives::strided;
 use crate::coordinates::{Coordinates, Term};
-use crate::graph::DistanceForm;
+use crate::graph::{DistanceForm, GraphArgs};
 use crate::neighbor::entry;
 use crate::tile::{QueryUnits, RowReader, Unit};
 
@@ -19,7 +20,7 @@ const LINE: usize = 128;
 pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
     tile: RowReader<E, T, LOADS>,
     /// This lane's units of the query, if it stays in registers.
-    own: QueryUnits,
+    query_units: QueryUnits,
     /// The whole query, if it does not stay in registers.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
@@ -43,29 +44,20 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
         // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
-            let own = tile.load_if_in_registers(query);
+            let query_units = tile.load_if_in_registers(query);
             let row_bytes = tile.row_bytes() as u32;
             if !tile.shape.keeps_query() {
-                let mut at = thread * 16;
-                while at < row_bytes {
-                    let chunk: [u32; 4] = global::load_readonly(query.at(at as usize).cast());
-                    memory.byte_add(at).cast().store(chunk);
-                    at += threads * 16;
-                }
+                strided(thread * 16, row_bytes, threads * 16, |byte| {
+                    let unit: Unit = global::load_readonly(query.at(byte as usize).cast());
+                    memory.byte_add(byte).cast().store(unit);
+                });
             }
             let squared_norm = match args.form {
                 DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
                 DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
-            Self {
-                tile,
-                own,
-                query: memory,
-                rows: args.graph.rows,
-                form: args.form,
-                squared_norms: args.graph.squared_norms,
-                squared_norm,
-            }
+            let GraphArgs { rows, squared_norms, .. } = args.graph;
+            Self { tile, query_units, query: memory, rows, form: args.form, squared_norms, squared_norm }
         }
     }
 
@@ -80,25 +72,23 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
         let lines = row_bytes.div_ceil(LINE) as u32;
         let shape = &self.tile.shape;
         let first = if shape.is_one_round() { shape.rows } else { 0 };
-        let mut at = first * self.per_round() * lines + warp::lane_id();
-        while at < count * lines {
-            // SAFETY: at / lines < count, and ids name rows; the address is that of a line of the row.
-            unsafe {
-                let row = self.rows.add(ids.add(at / lines).load() as usize * row_bytes);
-                global::prefetch_l2(row.at((at % lines) as usize * LINE));
-            }
-            at += WARP_SIZE;
-        }
+        let begin = first * self.per_round() * lines + warp::lane_id();
+        // SAFETY: line / lines < count, and ids name rows; the address is that of a line of the row.
+        strided(begin, count * lines, WARP_SIZE, |line| unsafe {
+            let row = self.rows.add(ids.add(line / lines).load() as usize * row_bytes);
+            global::prefetch_l2(row.at((line % lines) as usize * LINE));
+        });
     }
 
     #[inline(always)]
     unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
-        let (tile, own) = self.tile.tile_and_lane();
+        let (tile, lane_in_tile) = self.tile.tile_and_lane();
         let (per_round, row_bytes) = (self.per_round(), self.tile.row_bytes());
         // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th id.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and ids name rows; the warp is converged at every sum.
+        // SAFETY: rows have the length of the shape, and ids name rows, which have squared norms if the form needs them;
+        // the warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * per_round < count {
@@ -109,9 +99,13 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
                 sum = self.tile.sums(row, |step| self.unit(step), first, sum);
                 first += self.tile.shape.rows;
             }
-            let place = own * per_round + tile;
+            let place = lane_in_tile * per_round + tile;
             let id = ids.add(place.min(count - 1)).load();
-            let distance = self.finish(E::to_f32(sum), id);
+            let squared_norm = match self.form {
+                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(id as usize)),
+                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+            };
+            let distance = self.form.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
             if place < count { entry(distance, id) } else { NO_ENTRY }
         }
     }
@@ -131,21 +125,10 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
         if self.tile.shape.keeps_query() {
-            return RowReader::<E, T, LOADS>::query_unit(&self.own, step);
+            return RowReader::<E, T, LOADS>::query_unit(&self.query_units, step);
         }
         // SAFETY: the offset is within the query.
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)
-    }
-
-    /// The distance that follows from a sum, by the steps of the CPU's scorer.
-    #[inline(always)]
-    unsafe fn finish(&self, sum: f32, id: u32) -> f32 {
-        let other = match self.form {
-            // SAFETY: this form has squared norms, and the id names a row.
-            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
-            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
-        };
-        self.form.distance(sum, [self.squared_norm, other])
     }
 }
 
@@ -157,13 +140,11 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
 #[inline(always)]
 unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
-    let mut at = warp::lane_id() * 4;
-    while at < row_bytes {
-        // SAFETY: the address is within the row.
-        let word = unsafe { global::load_readonly(row.at(at as usize).cast::<u32>()) };
+    strided(warp::lane_id() * 4, row_bytes, WARP_SIZE * 4, |byte| {
+        // SAFETY: the word is within the row.
+        let word = unsafe { global::load_readonly(row.at(byte as usize).cast::<u32>()) };
         sum = E::product(sum, word, word);
-        at += WARP_SIZE * 4;
-    }
+    });
     // SAFETY: the warp is converged here.
     E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP_SIZE) })
 }

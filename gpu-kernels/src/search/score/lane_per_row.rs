@@ -17,6 +17,7 @@ use super::super::quantized::lane_per_row_query_bytes;
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
 use crate::DevicePtr;
+use crate::collectives::strided;
 use crate::neighbor::entry;
 
 /// Estimates from rows of `CHUNKS` times 16 bytes.
@@ -58,19 +59,12 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         unsafe {
             let row = query_row(&args.search, number);
             let levels = args.codes.levels.add(row * words as usize);
-            let mut at = thread;
-            while at < words {
-                query.add(at).store(global::load_readonly(levels.at(at as usize)));
-                at += threads;
-            }
+            strided(thread, words, threads, |word| {
+                query.add(word).store(global::load_readonly(levels.at(word as usize)));
+            });
+            let (rows, factors_len) = (args.codes.rows, shape.factors_len);
             let terms = Terms::read(args.codes.terms, row);
-            Self {
-                rows: args.codes.rows,
-                query,
-                terms,
-                ends: [four, two, one],
-                factors_len: shape.factors_len,
-            }
+            Self { rows, query, terms, ends: [four, two, one], factors_len }
         }
     }
 

@@ -18,6 +18,7 @@ use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::codes::{CodeArgs, CodeShape, PlaneShape};
+use crate::collectives::strided;
 use crate::neighbor::entry;
 
 /// Rows that a tile has in flight.
@@ -60,12 +61,9 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
             for byte in 0..level_bytes {
                 let levels = levels.add((row * level_bytes as usize + byte as usize) * words);
                 let to = query.add(byte * shape.levels_words());
-                place(&shape.eight, 8, levels, to, thread, threads);
-                let to = to.add(shape.eight.levels_words(8));
-                place(&shape.four, 4, levels, to, thread, threads);
-                let to = to.add(shape.four.levels_words(4));
-                place(&shape.two, 2, levels, to, thread, threads);
-                let to = to.add(shape.two.levels_words(2));
+                let to = place(&shape.eight, 8, levels, to, thread, threads);
+                let to = place(&shape.four, 4, levels, to, thread, threads);
+                let to = place(&shape.two, 2, levels, to, thread, threads);
                 place(&shape.one, 1, levels, to, thread, threads);
             }
             Self { rows, query, terms: Terms::read(terms, row), level_bytes, shape: *shape }
@@ -77,10 +75,10 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
 
     #[inline(always)]
     unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
-        let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
+        let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th id.
-        let place = own * Self::PER_ROUND + tile;
+        let place = lane_in_tile * Self::PER_ROUND + tile;
         // SAFETY: ids name rows; the warp is converged at every sum.
         unsafe {
             let id = ids.add(place.min(count - 1)).load();
@@ -106,7 +104,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     /// The same as for [`Scorer::entries`]; a barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn sum(&self, byte: u32, ids: Shared<u32>, count: u32) -> i32 {
-        let (tile, own) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
+        let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let (mut sum, mut first) = (0, 0);
         while first * Self::PER_ROUND < count {
             // SAFETY: ids name rows; the query has levels of that byte; the warp is converged at every sum.
@@ -129,7 +127,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
                 add_plane::<WIDTH, 1>(&mut sums, one, levels, rows);
                 for r in 0..ROWS {
                     let all = warp::warp_sum(warp::FULL_MASK, sums[r], WIDTH);
-                    if own == first + r as u32 {
+                    if lane_in_tile == first + r as u32 {
                         sum = all;
                     }
                 }
@@ -140,7 +138,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     }
 }
 
-/// Writes the levels of a plane of `bits` to `to`, in the order described at the top of this module.
+/// Writes the levels of a plane of `bits` to `to`, in the order described at the top of this module. Returns their end.
 ///
 /// # Safety
 /// `levels` are those of a query, and there is room for those of the plane.
@@ -152,12 +150,11 @@ unsafe fn place(
     to: Shared<u32>,
     thread: u32,
     threads: u32,
-) {
+) -> Shared<u32> {
     let slots = 8 / bits;
     let levels = levels.add(plane.first_dimension as usize / 4);
     let chunks = plane.chunks(bits);
-    let mut at = thread;
-    while at < plane.levels_words(bits) {
+    strided(thread, plane.levels_words(bits), threads, |at| {
         let (slot, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
         // The word within the plane. The subtraction wraps for words before the first, so they count as past the last.
         let word = (plane.first_chunk() * CHUNK + inside).wrapping_sub(plane.first_word);
@@ -170,8 +167,8 @@ unsafe fn place(
             };
             to.add(at).store(four);
         }
-        at += threads;
-    }
+    });
+    to.add(plane.levels_words(bits))
 }
 
 /// Adds the products of a plane of `BITS` with its levels to `totals`: this lane's share of some rows.

@@ -9,7 +9,7 @@ use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::WARP_SIZE;
-use crate::collectives::{compact, rank_in, warp_min};
+use crate::collectives::{ballot, compact, rank_in, shuffle, warp_min};
 use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
@@ -22,6 +22,7 @@ const HALF: u32 = WARP_SIZE / 2;
 const MIN_ENTRY: u64 = 0;
 
 /// The batches of start points, which are assigned to the slots in turn.
+#[derive(Default)]
 struct StartBatches {
     len: u32,
     requested: u32,
@@ -29,18 +30,6 @@ struct StartBatches {
     /// The slot of the next batch to request, and of the next one to merge.
     next: u32,
     oldest: u32,
-}
-
-impl StartBatches {
-    #[inline(always)]
-    fn new(batches: u32) -> Self {
-        Self { len: batches, requested: 0, merged: 0, next: 0, oldest: 0 }
-    }
-
-    #[inline(always)]
-    fn has_remaining(&self) -> bool {
-        self.merged < self.len
-    }
 }
 
 /// The state of the leader. Some fields have a value per lane.
@@ -89,12 +78,13 @@ impl Leader {
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
-            let mut batches = StartBatches::new(self.slots.start_batches(args, query));
+            let len = self.slots.start_batches(args, query);
+            let mut batches = StartBatches { len, ..StartBatches::default() };
             // The slot that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
             // Start points and neighbors share one loop, because merging is most of the code.
             loop {
-                let (slot, next) = if batches.has_remaining() {
+                let (slot, next) = if batches.merged < batches.len {
                     (self.request_start_batches(&mut batches), MIN_ENTRY)
                 } else {
                     let nearest = if self.cost.hops < args.max_hops {
@@ -160,7 +150,7 @@ impl Leader {
     #[inline(always)]
     unsafe fn slot_of(&self, vertex: u32) -> u32 {
         // SAFETY: the warp is converged here.
-        unsafe { warp::warp_vote_ballot(warp::FULL_MASK, self.vertex == vertex) }.trailing_zeros()
+        unsafe { ballot(self.vertex == vertex) }.trailing_zeros()
     }
 
     /// Requests `number` for the slots of some lanes, which are idle and whose entries all lanes have read.
@@ -187,7 +177,7 @@ impl Leader {
         unsafe {
             let is_idle = lane < self.slots.len
                 && self.slots.done(lane).load_relaxed() == self.requests * self.slots.workers;
-            warp::warp_vote_ballot(warp::FULL_MASK, is_idle)
+            ballot(is_idle)
         }
     }
 
@@ -221,13 +211,13 @@ impl Leader {
             let own = if lane < HALF { self.vertex } else { of_entry };
             let same = warp::warp_match_any(warp::FULL_MASK, own);
             let is_alone = own == NO_SLOT || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
-            let alone = warp::warp_vote_ballot(warp::FULL_MASK, is_alone);
-            let missing = warp::warp_vote_ballot(warp::FULL_MASK, is_alone && own != NO_SLOT) >> HALF;
+            let alone = ballot(is_alone);
+            let missing = ballot(is_alone && own != NO_SLOT) >> HALF;
             let free = alone & idle;
             let rank = rank_in(free);
             let is_filled = free >> lane & 1 != 0 && rank < missing.count_ones();
             let from = if is_filled { HALF + nth_bit(missing, rank) } else { 0 };
-            let vertex = warp::warp_shuffle_idx(warp::FULL_MASK, own, from, WARP_SIZE).0;
+            let vertex = shuffle(own, from);
             self.request(is_filled, vertex);
         }
     }

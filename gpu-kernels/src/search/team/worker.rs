@@ -10,7 +10,7 @@ use super::super::visited::VisitedCache;
 use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
-use crate::collectives::compact;
+use crate::collectives::{compact, shuffle, strided, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
@@ -116,7 +116,7 @@ impl Worker {
             // The leader has read the entries that this worker will overwrite; the lanes of this warp must synchronize
             // first.
             thread::block_fence();
-            warp::warp_shuffle_idx(warp::FULL_MASK, word, 0, WARP_SIZE).0
+            shuffle(word, 0)
         }
     }
 
@@ -152,11 +152,9 @@ impl Worker {
                 }
             };
             let mut next = (load(lane), load(lane + WARP_SIZE));
-            let mut at = lane;
-            while at < merged {
+            warp_stride(merged, |at| {
                 self.visited.insert(self.ids.add(at).load());
-                at += WARP_SIZE;
-            }
+            });
             warp::sync_warp(warp::FULL_MASK);
 
             let mut gathered = 0;
@@ -197,19 +195,13 @@ impl Worker {
                 near += compact(self.entries.add(near), entry, entry < bound);
                 if entry < bound {
                     let edges = args.graph.edges.add(id(entry) as usize * self.slots.stride as usize);
-                    let mut line = 0;
-                    while line < self.slots.stride {
+                    strided(0, self.slots.stride, EDGES_PER_LINE, |line| {
                         global::prefetch_l2(edges.at(line as usize));
-                        line += EDGES_PER_LINE;
-                    }
+                    });
                 }
                 first += WARP_SIZE;
             }
-            let mut empty = near + warp::lane_id();
-            while empty < self.len {
-                self.entries.add(empty).store(NO_ENTRY);
-                empty += WARP_SIZE;
-            }
+            strided(near + warp::lane_id(), self.len, WARP_SIZE, |i| self.entries.add(i).store(NO_ENTRY));
         }
     }
 }

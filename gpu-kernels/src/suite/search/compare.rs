@@ -30,7 +30,7 @@ pub(super) fn agrees<T: Element>(
         let of = QueryCheck {
             case,
             i,
-            warps: kernel.warps(),
+            warps: kernel.variant.warps(),
             score: &|id| scorer.score_one(id),
             context: &context,
         };

@@ -29,8 +29,8 @@ pub use scans::scans_agree_with_a_search_for_each_query;
 
 /// The forms of distance that a kernel supports.
 fn forms(kernel: Search) -> &'static [DistanceForm] {
-    let is_float = matches!(kernel.element(), ElementKind::F32 | ElementKind::F16);
-    match (kernel.measure(), is_float) {
+    let is_float = matches!(kernel.rows.element, ElementKind::F32 | ElementKind::F16);
+    match (kernel.rows.measure, is_float) {
         (Measure::SquaredL2, true) => &[DistanceForm::SquaredL2, DistanceForm::HalfSquaredL2],
         (Measure::SquaredL2, false) => &[DistanceForm::SquaredL2],
         (Measure::Dot, true) => &[DistanceForm::NegatedDot],
@@ -50,7 +50,7 @@ fn metric(form: DistanceForm) -> Metric {
 /// A graph of `slots` that `kernel` can search.
 fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph<T> {
     // The last unit may be a part of one.
-    let bytes = kernel.row_bytes();
+    let bytes = kernel.rows.shape.row_bytes();
     let dimension = bytes as usize / size_of::<T>() - rng.random_range(0..16 / size_of::<T>());
     graphs::random(rng, metric(form), dimension, slots)
 }
@@ -61,7 +61,7 @@ const ROW_BYTES: [u32; 8] = [16, 80, 128, 208, 528, 1600, 2416, 8704];
 /// Calls `$each::<T>($args)` with the element of `$kernel`.
 macro_rules! with_element {
     ($kernel:expr, $each:ident($($args:expr),*)) => {
-        match $kernel.element() {
+        match $kernel.rows.element {
             ElementKind::F32 => $each::<f32>($($args),*),
             ElementKind::F16 => $each::<f16>($($args),*),
             ElementKind::U8 => $each::<u8>($($args),*),
@@ -85,10 +85,10 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     ) {
         let mut rng = synthetic::rng(seed);
         let max_slots =
-            if form == DistanceForm::HalfSquaredL2 { kernel.max_beam_width().min(60) } else { 60 };
+            if form == DistanceForm::HalfSquaredL2 { kernel.variant.max_beam_width().min(60) } else { 60 };
         let slots = rng.random_range(1..=max_slots as usize);
         let graph = graph::<T>(&mut rng, kernel, form, slots);
-        let case = SearchCase::random(&mut rng, kernel.max_beam_width(), form, graph.slots());
+        let case = SearchCase::random(&mut rng, kernel.variant.max_beam_width(), form, graph.slots());
         agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
@@ -110,8 +110,12 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
         let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
         let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, beam_width as usize + 50);
-        let random =
-            SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, graph.slots());
+        let random = SearchCase::random(
+            &mut rng,
+            kernel.variant.max_beam_width(),
+            DistanceForm::SquaredL2,
+            graph.slots(),
+        );
         let queries = random.queries[..1].to_vec();
         let start_points = random.start_points.as_ref().map(|of_queries| of_queries[..1].to_vec());
         let case = SearchCase {
@@ -141,7 +145,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
         let case = SearchCase {
             queries: queries.collect(),
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, 12)
+            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &case);
         for query in &case.queries[..12] {
@@ -162,7 +166,8 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
         let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let case = SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::NegatedDot, 130);
+        let case =
+            SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::NegatedDot, 130);
         agrees(
             stream,
             &cpu,
@@ -185,7 +190,7 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
         let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
         let case = SearchCase {
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, 9)
+            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::SquaredL2, 9)
         };
         agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
         agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });

@@ -98,7 +98,7 @@ impl Coded {
                 coded.estimate(&self.codes, &[id], &mut estimate);
                 estimate[0]
             };
-            QueryCheck { case, i, warps: kernel.warps(), score: &score, context: &context }
+            QueryCheck { case, i, warps: kernel.variant.warps(), score: &score, context: &context }
                 .agrees(&output, graph);
         }
     }
@@ -116,7 +116,8 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
         let coded = Coded::random(&mut rng, &cpu, code, slots);
         let (shape, level_bytes) = (coded.shape(), coded.level_bytes());
         for kernel in QuantizedSearch::all().filter(|kernel| kernel.takes(&shape, level_bytes)) {
-            let case = SearchCase::random(&mut rng, kernel.max_beam_width(), DistanceForm::SquaredL2, slots);
+            let case =
+                SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::SquaredL2, slots);
             coded.agrees(stream, kernel, &case);
         }
     }
@@ -138,7 +139,7 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
         let kernel = QuantizedSearch::for_codes(&coded.shape(), coded.level_bytes(), beam_width, warps);
         let random = SearchCase::random(
             &mut rng,
-            kernel.max_beam_width(),
+            kernel.variant.max_beam_width(),
             DistanceForm::SquaredL2,
             coded.graph.slots(),
         );
