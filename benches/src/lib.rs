@@ -36,7 +36,7 @@ impl BuildArgs {
         let builder = IndexBuilder::new(metric).device(device).max_degree(max_degree);
         let builder = builder.alpha(alpha).build_beam_width(build_beam_width);
         let builder = if let Some(share) = batch_share { builder.max_batch_share(share) } else { builder };
-        if exact_linking { builder.exact_linking() } else { builder }
+        builder.exact_linking(exact_linking)
     }
 }
 

@@ -13,11 +13,12 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::cuda::{Context, PeakMemory};
+use jasper::cuda::Context;
 use jasper::data::{VectorFile, VectorFileOptions};
 use jasper::memory::MemorySpace;
 use jasper::{Device, Element, IndexBuilder, Progress, with_element};
 use jasper_benches::BuildArgs;
+use jasper_cuda::PeakMemory;
 use serde_json::{Value, json};
 
 /// Vectors of the first build: enough for batches of every kind.
@@ -57,7 +58,7 @@ fn measure<T: Element>(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) 
         stages.insert(progress.stage.to_string(), begun.elapsed().as_secs_f64());
         ControlFlow::Continue(())
     };
-    let (index, report) = builder.build_with_progress::<T>(file, &mut note)?;
+    let (index, report) = builder.build_with_report::<T>(file, &mut note)?;
     let seconds = begun.elapsed().as_secs_f64();
     let (params, stats, cost) = (index.params(), index.stats(), report.cost);
     let plan = builder.memory_plan::<T>(file.len(), file.dimension())?;

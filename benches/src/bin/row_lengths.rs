@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
+use jasper::bench::Measure;
 use jasper::{BuildParams, Device, Element, Index, Key, Metric, SearchParams, f16};
 use jasper_core::{MatrixView, Slot, padded_len};
 use jasper_graph::Graph;

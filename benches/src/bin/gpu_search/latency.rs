@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use jasper::bench::Measure;
 use jasper::cuda::MAX_BEAM_WIDTH;
 use jasper::tune::SearchConfig;
 use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams};

@@ -29,7 +29,7 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
-use jasper::{Device, Distances, Element, ElementKind, Index, MemorySpace, Quantization, f16};
+use jasper::{Device, DeviceOptions, Distances, Element, ElementKind, Index, MemorySpace, Quantization, f16};
 use jasper_benches::BuildArgs;
 
 use measure::Bench;
@@ -111,9 +111,9 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<
     if let Some(codes) = options.codes {
         index.quantize(codes)?;
     }
-    index.set_vector_storage(options.vectors);
+    let storage = DeviceOptions::new().vector_storage(options.vectors);
     let distances = options.rerank.map_or(Distances::Auto, |rerank| Distances::Quantized { rerank });
-    let bench = Bench::new(set, index.to_device(Device::Cuda(0))?, distances)?;
+    let bench = Bench::new(set, index.to_device_with(Device::Cuda(0), storage)?, distances)?;
     let parts = [curve::run::<T>, latency::run::<T>, callers::run::<T>, filters::run::<T>];
     for (name, run) in PARTS.into_iter().zip(parts) {
         if options.names.iter().any(|wanted| wanted == name) {

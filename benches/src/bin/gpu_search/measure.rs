@@ -1,6 +1,7 @@
 //! One setting of a search on a device, and its measurement.
 
 use anyhow::{Context as _, Result};
+use jasper::bench::Measure;
 use jasper::tune::SearchConfig;
 use jasper::{Distances, Element, Index, Matches, MatrixView, SearchParams};
 use jasper_core::padded_len;

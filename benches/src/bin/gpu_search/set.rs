@@ -60,7 +60,7 @@ impl Set {
         if let Some(file) = file.as_ref().filter(|file| file.exists()) {
             return Ok(Index::open(file)?);
         }
-        let (index, report) = builder.build_with_progress::<T>(&self.base, &mut no_progress)?;
+        let (index, report) = builder.build_with_report::<T>(&self.base, &mut no_progress)?;
         let (params, seconds) = (index.params(), begun.elapsed().as_secs_f64());
         let line = json!({
             "what": "build", "set": self.name, "device": report.device.to_string(), "threads": rayon::current_num_threads(),
