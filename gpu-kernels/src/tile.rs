@@ -37,7 +37,7 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
 
 /// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane loads
 /// before it sums any.
-pub(crate) struct RowReader<E, T, const LOADS: usize> {
+pub(crate) struct RowTiles<E, T, const LOADS: usize> {
     pub(crate) shape: RowShape,
     measure: PhantomData<(E, T)>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct RowReader<E, T, const LOADS: usize> {
 /// A lane's units of a row that stays in registers.
 pub(crate) type QueryUnits = [Unit; QUERY_STEPS as usize];
 
-impl<E: Coordinates, T: Term, const LOADS: usize> RowReader<E, T, LOADS> {
+impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {

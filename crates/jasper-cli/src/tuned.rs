@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use jasper::tune::{Goal, SearchConfig, TunedSearch};
+use jasper::tune::{Goal, LaunchParams, TunedSearch};
 use jasper::{AnyIndex, SearchParams};
 use serde::Serialize;
 
@@ -48,14 +48,14 @@ pub fn table(searches: &[Tuned], indent: usize) -> Result<String, fmt::Error> {
         }
         write!(text, "recall@{k} of {target} on {}{changed}", units::cut(&device, 40))?;
         write!(text, "\n{:indent$}{:>9}{:>12}{:>9}{:>13}", "", "batch", "beam width", "recall", "queries/s")?;
-        if group.iter().any(|tuned| tuned.search.config.is_some()) {
+        if group.iter().any(|tuned| tuned.search.launch.is_some()) {
             write!(text, "{:>7}{:>12}{:>14}", "warps", "expansions", "visited slots")?;
         }
         for Tuned { search, .. } in group {
             let (batch, rate) = (units::count(search.batch), units::rate(search.queries_per_second));
             let TunedSearch { beam_width, recall, .. } = search;
             write!(text, "\n{:indent$}{batch:>9}{beam_width:>12}{recall:>9.4}{rate:>13}", "")?;
-            if let Some(SearchConfig { warps, expansions, visited_capacity }) = search.config {
+            if let Some(LaunchParams { warps, expansions, visited_capacity }) = search.launch {
                 write!(text, "{warps:>7}{expansions:>12}{:>14}", units::count(visited_capacity as usize))?;
             }
         }

@@ -13,7 +13,7 @@
 //!     .map(|(i, row)| Neighbor::new(squared_l2(&[0.0; 4], row), Slot::new(i as u32)))
 //!     .collect();
 //! found.sort_unstable();
-//! assert_eq!(found[0].id(), Slot::new(0));
+//! assert_eq!(found[0].slot(), Slot::new(0));
 //! assert_eq!(found[1].distance(), 4.0);
 //! assert_eq!("cosine".parse::<Metric>()?, Metric::Cosine);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

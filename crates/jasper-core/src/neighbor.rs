@@ -39,7 +39,7 @@ impl Neighbor {
 
     /// The vertex.
     #[inline]
-    pub const fn id(self) -> Slot {
+    pub const fn slot(self) -> Slot {
         Slot::new(self.0 as u32 >> 1)
     }
 
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Neighbor {
             return f.write_str("none");
         }
         let mark = if self.is_unexpanded() { "" } else { " expanded" };
-        write!(f, "{}@{}{mark}", self.id().get(), self.distance())
+        write!(f, "{}@{}{mark}", self.slot().get(), self.distance())
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
             let expected = a.0.partial_cmp(&b.0).unwrap().then(id(a.1).cmp(&id(b.1)));
             prop_assert_eq!(x.cmp(&y), expected);
             prop_assert_eq!(x.distance(), a.0);
-            prop_assert_eq!(x.id(), id(a.1));
+            prop_assert_eq!(x.slot(), id(a.1));
             prop_assert!(x < Neighbor::NONE);
         }
     }

@@ -136,7 +136,7 @@ pub fn link_on_host<T: Element>(
 /// The number of vectors that a build sketches: as many as are planned for and fit into the memory that the edges leave
 /// free.
 fn affordable_sketches<T: Element>(graph: &Graph<T>) -> usize {
-    let shape = BuildSpec::of(graph);
+    let spec = BuildSpec::of(graph);
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);
-    shape.sketches::<T>().0.min(shape.sketches_within::<T>(left).0)
+    spec.sketches::<T>().0.min(spec.sketches_within::<T>(left).0)
 }

@@ -65,7 +65,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         executor.prepare(graph, &[], distances).map_err(UpdateError::device)?;
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
-        let vertices = graph.read(|graph| executor.lists_to_repair(graph)).map_err(UpdateError::device)?;
+        let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
         let (mut cost, mut done) = (SearchCost::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(progress)?;

@@ -130,9 +130,9 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn lists_to_repair(&self, graph: &Self::Graph) -> Result<Vec<Slot>, Self::Error>;
+    fn rows_to_repair(&self, graph: &Self::Graph) -> Result<Vec<Slot>, Self::Error>;
 
-    /// The rows of some [rows to repair](Self::lists_to_repair), in which live neighbors of tombstones replace the
+    /// The rows of some [rows to repair](Self::rows_to_repair), in which live neighbors of tombstones replace the
     /// tombstones. Reads only rows of tombstones and of `vertices`.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn nearest_not_full(
+    fn nearest_with_room(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,

@@ -66,7 +66,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
     let mut slots = Vec::with_capacity(total);
     let table = executor.install(|| DedupTable::new(total));
-    let mut staging = StagingBuffer::new(vectors, metric);
+    let mut staging = IngestBuffer::new(vectors, metric);
     while slots.len() < total {
         Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
         staging.read(executor, vectors, slots.len())?;
@@ -96,7 +96,7 @@ const SERIAL_VECTORS: usize = 1024;
 const PARTS: usize = 64;
 
 /// A chunk of vectors between source and graph: read, prepared and hashed.
-struct StagingBuffer<'a, T> {
+struct IngestBuffer<'a, T> {
     metric: Metric,
     /// The vectors of the source, if they are in memory in their stored form. They are then not copied to the buffer.
     in_memory: Option<MatrixView<'a, T>>,
@@ -136,7 +136,7 @@ struct Part<'a, T> {
     prepared: &'a mut [T],
 }
 
-impl<'a, T: Element> StagingBuffer<'a, T> {
+impl<'a, T: Element> IngestBuffer<'a, T> {
     fn new(vectors: &'a dyn VectorSource<T>, metric: Metric) -> Self {
         let (dimension, width) = (vectors.dimension(), padded_len::<T>(vectors.dimension()));
         let in_memory = vectors.in_memory().filter(|_| stores_as_given::<T>(metric, dimension));

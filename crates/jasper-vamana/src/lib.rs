@@ -35,7 +35,7 @@
 //! | [`quantized_linking`](ByteRounding) | linking on vectors rounded to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
-//! | [`platform`](Platform) | where a search runs, and what its steps cost there |
+//! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
 //! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
 #![forbid(unsafe_code)]
@@ -47,6 +47,7 @@ mod compact;
 mod connectivity;
 mod consolidate;
 mod cost;
+mod cost_model;
 mod cpu;
 mod dedup;
 mod error;
@@ -60,7 +61,6 @@ mod memory;
 mod mutable;
 pub mod pipeline;
 mod plan;
-mod platform;
 mod quantized_linking;
 mod query;
 mod reconnect;
@@ -73,12 +73,13 @@ pub use compact::{CompactReport, compact, moves};
 pub use connectivity::{Reached, unreachable};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::SearchCost;
+pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::Filter;
 pub use insert::{InsertReport, OnConflict, insert};
-pub use jasper_graph::SearchConfig;
+pub use jasper_graph::LaunchParams;
 pub use link_progress::{BulkLinker, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
@@ -89,6 +90,5 @@ pub use mutable::{
     Exclusive, GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges,
 };
 pub use plan::{SearchPlan, Strategy};
-pub use platform::{DistanceCost, Platform, ProductCost};
 pub use quantized_linking::{ByteRounding, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};

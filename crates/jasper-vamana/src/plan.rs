@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jasper_core::{BitSet, Element, Key, Slot, padded_len};
 use jasper_graph::{FilteredSlots, Graph};
 
-use crate::platform::Workload;
-use crate::{Distances, Filter, Hit, MatchesMut, Platform, SearchError, SearchParams};
+use crate::cost_model::Workload;
+use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct SearchPlan<'a, T: Element> {
     pub rerank: Option<usize>,
     /// The slots that a filter by keys selects.
     pub filtered: Option<Arc<FilteredSlots>>,
-    platform: Platform,
+    platform: CostModel,
     work: Workload,
     /// Most hits that a query can have.
     max_hits: usize,
@@ -58,7 +58,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         graph: &'a Graph<T>,
         params: SearchParams<'a>,
         queries: usize,
-        platform: Platform,
+        platform: CostModel,
     ) -> Result<Self, SearchError> {
         let max_beam_width = platform.max_beam_width;
         let params = params.within(max_beam_width);
@@ -169,7 +169,7 @@ fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
     filtered: Option<&FilteredSlots>,
-    platform: &Platform,
+    platform: &CostModel,
     work: &Workload,
 ) -> Strategy {
     let live = graph.keys().live() as f64;
@@ -242,8 +242,8 @@ mod tests {
         SearchPlan::new(graph, params, 1, up_to(max_beam_width)).unwrap().strategy
     }
 
-    fn up_to(max_beam_width: usize) -> Platform {
-        Platform { max_beam_width, ..Platform::CPU }
+    fn up_to(max_beam_width: usize) -> CostModel {
+        CostModel { max_beam_width, ..CostModel::CPU }
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         graph.keys_mut().delete(501).unwrap();
         let keys: KeyFilter = [7, 500, 501].into_iter().collect();
         let params = SearchParams::new(2).filter(&keys);
-        let plan = SearchPlan::new(&graph, params, 1, Platform::CPU).unwrap();
+        let plan = SearchPlan::new(&graph, params, 1, CostModel::CPU).unwrap();
         assert_eq!(plan.strategy, Strategy::Scan);
         assert_eq!(plan.allowed_slots(), [7, 500].map(Slot::from_index));
         assert!(plan.wants_scan(1) && !plan.wants_scan(2));
@@ -299,10 +299,10 @@ mod tests {
         let params = SearchParams::new(10).beam_width(10).filter(&keys);
         let plan = |queries, platform| SearchPlan::new(&graph, params, queries, platform).unwrap();
         // A beam of 95 computes 3,648 distances, a scan 1,000 of half the cost.
-        assert_eq!(plan(1, Platform::CPU).strategy, Strategy::Scan);
-        let slow_scan = Platform { scan_distance: Platform::CPU.beam_distance, ..Platform::CPU };
+        assert_eq!(plan(1, CostModel::CPU).strategy, Strategy::Scan);
+        let slow_scan = CostModel { scan_distance: CostModel::CPU.beam_distance, ..CostModel::CPU };
         assert_eq!(plan(1, slow_scan).strategy, Strategy::Scan);
-        let slower = Platform { scan_ns: 1e9, ..slow_scan };
+        let slower = CostModel { scan_ns: 1e9, ..slow_scan };
         assert_eq!(plan(1, slower).strategy, Strategy::Beam(95));
         // Its fixed cost is shared by a batch.
         assert_eq!(plan(1_000_000, slower).strategy, Strategy::Scan);
@@ -315,7 +315,7 @@ mod tests {
             byte_ns: 1e-3,
             gather_ns_per_byte: 0.0,
         };
-        let device = Platform { product: Some(product), ..slow_scan };
+        let device = CostModel { product: Some(product), ..slow_scan };
         let plan = plan(1000, device);
         assert!(plan.prefers_product(1000, 1000) && !plan.prefers_product(1, 1000));
         assert!(!plan.prefers_product(1000, 0));

@@ -177,7 +177,7 @@ impl ByteRounding {
         let sample = evenly(&slots, TRIAL_VECTORS);
         let (mut found, mut wanted) = (0, 0);
         for (&query, by_bytes) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
-            let ids: Vec<Slot> = by_bytes.iter().map(|near| near.id()).collect();
+            let ids: Vec<Slot> = by_bytes.iter().map(|near| near.slot()).collect();
             let mut distances = vec![0.0; ids.len()];
             graph.vectors().slot_scorer(query).score(&ids, &mut distances);
             let mut exact: Vec<_> =
@@ -185,7 +185,7 @@ impl ByteRounding {
             exact.sort_unstable();
             exact.truncate(TRIAL_NEIGHBORS);
             wanted += exact.len();
-            found += exact.iter().filter(|near| ids[..exact.len()].contains(&near.id())).count();
+            found += exact.iter().filter(|near| ids[..exact.len()].contains(&near.slot())).count();
         }
         if wanted == 0 { 1.0 } else { f64::from(found as u32) / wanted as f64 }
     }

@@ -3,7 +3,7 @@
 use jasper_core::{Cancelled, DeviceError};
 use jasper_graph::{KeyError, VectorError};
 
-use crate::{Filter, SearchConfig, SearchCost};
+use crate::{Filter, LaunchParams, SearchCost};
 
 /// Parameters of a search.
 ///
@@ -27,7 +27,7 @@ pub struct SearchParams<'a> {
     /// Distances used for traversal.
     pub distances: Distances,
     /// Launch parameters on a GPU; `None` chooses them by batch and beam width. Ignored on the CPU.
-    pub config: Option<SearchConfig>,
+    pub launch: Option<LaunchParams>,
 }
 
 /// Distances used for traversal.
@@ -50,7 +50,7 @@ pub enum Distances {
 impl<'a> SearchParams<'a> {
     /// `k` hits per query, with the default beam width, which a device may limit to its largest.
     pub const fn new(k: usize) -> Self {
-        Self { k, beam_width: None, filter: None, distances: Distances::Auto, config: None }
+        Self { k, beam_width: None, filter: None, distances: Distances::Auto, launch: None }
     }
 
     /// The beam width, or its default for `k`.
@@ -104,8 +104,8 @@ impl<'a> SearchParams<'a> {
 
     /// The parameters without their filter, and the filter.
     pub fn split_filter(self) -> (SearchParams<'static>, Option<Filter<'a>>) {
-        let Self { k, beam_width, filter, distances, config } = self;
-        (SearchParams { k, beam_width, filter: None, distances, config }, filter)
+        let Self { k, beam_width, filter, distances, launch } = self;
+        (SearchParams { k, beam_width, filter: None, distances, launch }, filter)
     }
 
     /// Sets the distances used for traversal.
@@ -117,8 +117,8 @@ impl<'a> SearchParams<'a> {
 
     /// Sets the launch parameters on a GPU. `None` chooses them by batch and beam width.
     #[must_use]
-    pub fn config(mut self, config: impl Into<Option<SearchConfig>>) -> Self {
-        self.config = config.into();
+    pub fn launch(mut self, launch: impl Into<Option<LaunchParams>>) -> Self {
+        self.launch = launch.into();
         self
     }
 }
@@ -183,7 +183,7 @@ pub enum SearchError {
         max_beam_width: usize,
     },
     /// A launch parameter is out of range.
-    #[error("{name} ({value}) of the search configuration must be {bound}")]
+    #[error("{name} ({value}) of the launch parameters must be {bound}")]
     Launch {
         /// Name of the parameter.
         name: &'static str,

@@ -79,7 +79,7 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
             Progress { stage: Stage::Reconnecting, done, total }.report(progress)?;
             let sources = graph.read(|graph| {
                 let candidates = executor.search(graph, chunk)?;
-                executor.nearest_not_full(graph, candidates, &reached)
+                executor.nearest_with_room(graph, candidates, &reached)
             });
             edges.extend(sources.map_err(UpdateError::device)?);
         }
@@ -104,11 +104,11 @@ fn add_edges<T: Element, E: Executor<T>>(
     chunk_len: usize,
 ) -> Result<(), E::Error> {
     let max_degree = graph.read(|graph| graph.host().params().max_degree());
-    let by_source = |(to, from): &(Slot, Neighbor)| (from.id(), Neighbor::new(from.distance(), *to));
+    let by_source = |(to, from): &(Slot, Neighbor)| (from.slot(), Neighbor::new(from.distance(), *to));
     edges.sort_unstable_by_key(by_source);
-    let groups: Vec<_> = edges.chunk_by(|a, b| a.1.id() == b.1.id()).collect();
+    let groups: Vec<_> = edges.chunk_by(|a, b| a.1.slot() == b.1.slot()).collect();
     for groups in groups.chunks(chunk_len) {
-        let sources: Vec<Slot> = groups.iter().map(|edges| edges[0].1.id()).collect();
+        let sources: Vec<Slot> = groups.iter().map(|edges| edges[0].1.slot()).collect();
         let mut rows = graph.read(|graph| executor.rows(graph, &sources))?;
         for (row, edges) in rows.iter_mut().zip(groups) {
             let free = max_degree.saturating_sub(row.len());

@@ -55,7 +55,7 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     let nearest = |task| {
         sample(task).map(|slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot)).min()
     };
-    Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::id))
+    Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
 }
 
 /// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.

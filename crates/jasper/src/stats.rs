@@ -17,7 +17,7 @@ pub struct IndexStats {
     /// Deleted keys that can be restored.
     pub deleted_keys: usize,
     /// Deleted vertices that searches still traverse; [`crate::Index::consolidate`] removes them.
-    pub deleted_vertices: usize,
+    pub tombstones: usize,
     /// Slots without a vertex, which the next inserts use and [`crate::Index::compact`] releases.
     pub free_slots: usize,
     /// Coordinates per vector.
@@ -52,7 +52,7 @@ impl IndexStats {
             keys: graph.keys().len(),
             live_vertices: graph.keys().live(),
             deleted_keys: graph.keys().deleted().len(),
-            deleted_vertices: graph.keys().tombstones(),
+            tombstones: graph.keys().tombstones(),
             free_slots: graph.keys().free(),
             dimension: graph.dimension(),
             element: T::KIND,

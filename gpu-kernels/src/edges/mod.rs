@@ -3,18 +3,18 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `reach` | one step of a breadth-first search |
-//! | `lists_to_repair` | finds live vertices with deleted neighbors |
+//! | `rows_to_repair` | finds live vertices with deleted neighbors |
 //! | `free_row` | finds the nearest reachable candidate whose row has a free place |
 //! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per level |
 
 #[cfg(feature = "kernels")]
-mod free_row;
-#[cfg(feature = "kernels")]
-mod lists_to_repair;
-#[cfg(feature = "kernels")]
 mod reach;
 #[cfg(not(target_arch = "nvptx64"))]
 mod reachable_set;
+#[cfg(feature = "kernels")]
+mod row_with_room;
+#[cfg(feature = "kernels")]
+mod rows_to_repair;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use reachable_set::ReachableSet;
@@ -45,26 +45,26 @@ pub struct ReachArgs {
     pub edges_stride: u32,
 }
 
-/// Arguments of [`FindListsToRepair`].
+/// Arguments of [`FindRowsToRepair`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ListsToRepairArgs {
+pub struct RowsToRepairArgs {
     /// `[slots][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is live.
     pub live: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is live and has a neighbor that is not.
-    pub lists_to_repair: DevicePtrMut<u32>,
+    pub rows_to_repair: DevicePtrMut<u32>,
     /// Number of slots.
     pub slots: u32,
     /// Length of a row, with padding: a multiple of 32.
     pub edges_stride: u32,
 }
 
-/// Arguments of [`FindFreeRow`].
+/// Arguments of [`FindRowWithRoom`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct FreeRowArgs {
+pub struct RowWithRoomArgs {
     /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is reachable.
@@ -93,12 +93,12 @@ kernels! {
     /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.frontier_len);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
-    FindListsToRepair(ListsToRepairArgs) = lists_to_repair::find_rows_to_repair, |args| {
+    FindRowsToRepair(RowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         LaunchConfig::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))
     };
     /// Finds rows that can take an edge to an unreachable vertex. Reads each candidate once, and one word of most
     /// candidates' rows.
-    FindFreeRow(FreeRowArgs) = free_row::find_free_row, |args| {
+    FindRowWithRoom(RowWithRoomArgs) = row_with_room::find_row_with_room, |args| {
         let (degree, stride) = (args.max_degree, args.edges_stride);
         assert!((1..=stride).contains(&degree), "max_degree ({degree}) must be 1 to {stride}");
         LaunchConfig::warp_per_row(args.vertices_len)

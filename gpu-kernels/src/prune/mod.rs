@@ -262,7 +262,7 @@ kernels! {
         LaunchConfig::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
     };
     /// Writes rows into the graph.
-    Publish(PublishArgs) = rows::publish_lists, |args| {
+    Publish(PublishArgs) = rows::publish_rows, |args| {
         LaunchConfig::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
     };
 }

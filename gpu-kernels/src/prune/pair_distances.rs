@@ -7,7 +7,7 @@ use crate::collectives::shuffle;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
-use crate::tile::{QueryUnits, RowReader, load_unit};
+use crate::tile::{QueryUnits, RowTiles, load_unit};
 
 /// The distances between vertices.
 pub(super) trait PairDistances: Sized {
@@ -42,7 +42,7 @@ const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
 pub(super) struct Rows<E, T> {
-    tile: RowReader<E, T, LOADS>,
+    tile: RowTiles<E, T, LOADS>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
     squared_norms: DevicePtr<f32>,
@@ -86,7 +86,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
 
     #[inline(always)]
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
-        Self { tile: RowReader::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
+        Self { tile: RowTiles::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 
     /// Lane `r` of a tile has row `r` of the tile.
@@ -107,7 +107,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
     unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32 {
         let unit = |step: u32| {
             if self.tile.shape.keeps_query() {
-                return RowReader::<E, T, LOADS>::query_unit(&reference.own, step);
+                return RowTiles::<E, T, LOADS>::query_unit(&reference.own, step);
             }
             // SAFETY: the address is within the row.
             self.tile

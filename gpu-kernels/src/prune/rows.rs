@@ -36,7 +36,7 @@ const EDGES_PER_THREAD: usize = 4;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn publish_lists(args: PublishArgs) {
+pub unsafe fn publish_rows(args: PublishArgs) {
     let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
     let (row, at) = (piece / pieces, piece % pieces * EDGES_PER_THREAD);
     if row >= args.rows as usize {

@@ -6,7 +6,7 @@ use jasper_core::synthetic;
 use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
-use crate::edges::{FindFreeRow, FindListsToRepair, FreeRowArgs, ListsToRepairArgs, ReachableSet};
+use crate::edges::{FindRowWithRoom, FindRowsToRepair, ReachableSet, RowWithRoomArgs, RowsToRepairArgs};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 use crate::{Buffer, Stream};
@@ -82,15 +82,15 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
         let on_device = stream.upload(&edges.places()).unwrap();
         let live = stream.upload(&words(&live, slots)).unwrap();
         let mut to_repair = stream.allocate(live.len()).unwrap();
-        let args = ListsToRepairArgs {
+        let args = RowsToRepairArgs {
             edges: on_device.input(),
             live: live.input(),
-            lists_to_repair: to_repair.output(),
+            rows_to_repair: to_repair.output(),
             slots,
             edges_stride: edges.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-        unsafe { stream.launch(&FindListsToRepair, args).unwrap() };
+        unsafe { stream.launch(&FindRowsToRepair, args).unwrap() };
         assert_eq!(stream.download(&to_repair).unwrap(), words(&expected, slots), "{slots} slots");
     }
 }
@@ -133,7 +133,7 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let candidates = stream.upload(&candidates).unwrap();
         let (work, duplicate_of) = (stream.upload(&work).unwrap(), stream.upload(&duplicate_of).unwrap());
         let mut nearest = stream.allocate(vertices_len).unwrap();
-        let args = FreeRowArgs {
+        let args = RowWithRoomArgs {
             edges: places.input(),
             reached: reached.input(),
             candidates: candidates.input(),
@@ -146,7 +146,7 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
             max_degree,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-        unsafe { stream.launch(&FindFreeRow, args).unwrap() };
+        unsafe { stream.launch(&FindRowWithRoom, args).unwrap() };
         assert_eq!(stream.download(&nearest).unwrap(), expected, "{slots} slots, {max_edges} edges");
     }
 }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use jasper::Element;
-use jasper::tune::SearchConfig;
+use jasper::tune::LaunchParams;
 
 use super::front::{fastest_at, front, rate_at};
 use super::measure::{Bench, MAX_QUERIES, Point, SOLO, Setting};
@@ -59,9 +59,9 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
 }
 
 /// The launches of one warp per query.
-fn launches(visited_capacity: &[u32]) -> Vec<SearchConfig> {
+fn launches(visited_capacity: &[u32]) -> Vec<LaunchParams> {
     let with = |expansions| {
-        visited_capacity.iter().map(move |&visited_capacity| SearchConfig {
+        visited_capacity.iter().map(move |&visited_capacity| LaunchParams {
             expansions,
             visited_capacity,
             ..SOLO
@@ -74,7 +74,7 @@ fn launches(visited_capacity: &[u32]) -> Vec<SearchConfig> {
 /// and the fastest of them in finer steps. Returns all points, in the order of measuring.
 fn measure_curve<E>(
     k: usize,
-    launches: &[SearchConfig],
+    launches: &[LaunchParams],
     measure: &mut dyn FnMut(Setting) -> Result<Point, E>,
 ) -> Result<Vec<Point>, E> {
     let mut known: Vec<Point> = Vec::new();
@@ -118,7 +118,7 @@ fn measure_curve<E>(
     Ok(known)
 }
 
-fn with_launch(points: &[Point], launch: SearchConfig) -> Vec<Point> {
+fn with_launch(points: &[Point], launch: LaunchParams) -> Vec<Point> {
     points.iter().filter(|point| point.setting.launch == launch).copied().collect()
 }
 

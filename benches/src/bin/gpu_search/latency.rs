@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
 use jasper::cuda::MAX_BEAM_WIDTH;
-use jasper::tune::SearchConfig;
+use jasper::tune::LaunchParams;
 use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams};
 use serde_json::json;
 
@@ -25,8 +25,8 @@ const TIMED: usize = 400;
 const UNTIMED: usize = 20;
 
 /// One warp per query, and teams that look further and further ahead.
-fn launches() -> Vec<SearchConfig> {
-    let team = |(warps, expansions)| SearchConfig { warps, expansions, visited_capacity: 4096 };
+fn launches() -> Vec<LaunchParams> {
+    let team = |(warps, expansions)| LaunchParams { warps, expansions, visited_capacity: 4096 };
     let teams = [(8, 1), (8, 3), (8, 7), (16, 1), (16, 2), (16, 3), (16, 5), (16, 7)];
     [SOLO].into_iter().chain(teams.map(team)).collect()
 }
@@ -47,7 +47,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
         let params = bench.params(setting(beam_width));
         for queries in CALLS {
             let times = time(&bench.index, params, queries, |first| bench.queries(first, queries))?;
-            let one_result = SearchParams::new(1).beam_width(1).config(launch);
+            let one_result = SearchParams::new(1).beam_width(1).launch(launch);
             let fixed = time(&one, one_result, queries, |first| bench.queries(first, queries))?;
             let kernel = bench.index.device_time(bench.queries(0, queries), params)?;
             let kernel = kernel.context("the index is on a device")?.as_secs_f64() * 1e6;

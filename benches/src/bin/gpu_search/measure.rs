@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
-use jasper::tune::SearchConfig;
+use jasper::tune::LaunchParams;
 use jasper::{Distances, Element, Index, Matches, MatrixView, SearchParams};
 use jasper_core::padded_len;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::set::Set;
 /// Queries of the largest batch.
 pub const MAX_QUERIES: usize = 100_000;
 /// What the library uses for large batches: one warp per query.
-pub const SOLO: SearchConfig = SearchConfig { warps: 1, expansions: 1, visited_capacity: 1024 };
+pub const SOLO: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_capacity: 1024 };
 
 /// How a batch is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Setting {
     /// Entries of the frontier.
     pub beam_width: usize,
     /// Launch parameters.
-    pub launch: SearchConfig,
+    pub launch: LaunchParams,
 }
 
 /// The measurement of a setting.
@@ -76,7 +76,7 @@ impl<'a, T: Element> Bench<'a, T> {
     /// Parameters of a setting.
     pub fn params(&self, setting: Setting) -> SearchParams<'static> {
         let Setting { k, beam_width, launch } = setting;
-        SearchParams::new(k).beam_width(beam_width).config(launch).distances(self.distances)
+        SearchParams::new(k).beam_width(beam_width).launch(launch).distances(self.distances)
     }
 
     /// Measures a setting with a batch of `count` queries.
@@ -162,7 +162,7 @@ impl Setting {
 }
 
 /// Launch parameters as fields of a line.
-pub fn launch_fields(SearchConfig { warps, expansions, visited_capacity }: SearchConfig) -> Value {
+pub fn launch_fields(LaunchParams { warps, expansions, visited_capacity }: LaunchParams) -> Value {
     json!({"warps": warps, "expansions": expansions, "visited_capacity": visited_capacity})
 }
 

@@ -4,7 +4,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
-use gpu_kernels::edges::{FindFreeRow, FindListsToRepair, FreeRowArgs, ListsToRepairArgs, ReachableSet};
+use gpu_kernels::edges::{
+    FindRowWithRoom, FindRowsToRepair, ReachableSet, RowWithRoomArgs, RowsToRepairArgs,
+};
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
@@ -20,9 +22,9 @@ use jasper_graph::Graph;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Reached, SearchCost};
 
 use super::parts::{BackEdges, Candidates, Edges, Updates};
-use crate::graph::{DeviceGraph, EdgeLists, GraphId, GraphInput, MirroredGraph};
-use crate::search::config::default_config;
+use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
 use crate::search::launch::{search_args, search_kernel};
+use crate::search::params::default_launch;
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
 /// their candidates take no more memory than the sort of the back edges in builds of ten million vertices.
@@ -88,7 +90,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// Waits until the new rows are computed, so that publishing them takes little time.
     fn updates(
         &self,
-        rows: EdgeLists<S>,
+        rows: EdgeRows<S>,
         counters: &S::Buffer<u64>,
         graph: GraphId,
     ) -> Result<Updates<S>, S::Error> {
@@ -141,7 +143,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let input = graph.linking_input();
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
         let max_candidates = self.params.max_hops() as u32;
-        let launch = default_config(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
+        let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
@@ -238,7 +240,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.edges_stride();
-        let mut rows = EdgeLists::allocate(stream, vertices_len, stride)?;
+        let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
         let mut distances = stream.allocate(rows.ids.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
@@ -276,7 +278,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.check(graph, edges.graph);
-            graph.publish_lists(&self.stream, &edges.rows)
+            graph.publish_rows(&self.stream, &edges.rows)
         })
     }
 
@@ -323,7 +325,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.check(graph, id);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeLists::allocate(&self.stream, len, graph.edges_stride())?;
+        let mut rows = EdgeRows::allocate(&self.stream, len, graph.edges_stride())?;
         let args = MergeArgs {
             prune: self.prune_args(&input, &mut counters),
             sort_keys: edges.keys.input(),
@@ -343,23 +345,23 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     fn publish(&self, graph: &mut MirroredGraph<T, S>, updates: Updates<S>) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
         self.check(graph, updates.graph);
-        graph.publish_lists(&self.stream, &updates.rows)?;
+        graph.publish_rows(&self.stream, &updates.rows)?;
         Ok(updates.cost)
     }
 
-    fn lists_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
+    fn rows_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
         let graph = graph.on_device();
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
-        let args = ListsToRepairArgs {
+        let args = RowsToRepairArgs {
             edges: graph.edges.input(),
             live: graph.live_bits().input(),
-            lists_to_repair: to_repair.output(),
+            rows_to_repair: to_repair.output(),
             slots,
             edges_stride: graph.edges_stride(),
         };
         // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
-        unsafe { stream.launch(&FindListsToRepair, args)? };
+        unsafe { stream.launch(&FindRowsToRepair, args)? };
         let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
         let mut vertices = Vec::new();
         for first in (0..slots).step_by(LIST_CHUNK as usize) {
@@ -376,7 +378,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.check_vertices(vertices);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeLists::for_vertices(&self.stream, vertices, graph.edges_stride())?;
+        let mut rows = EdgeRows::for_vertices(&self.stream, vertices, graph.edges_stride())?;
         let args = RepairArgs {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
@@ -397,7 +399,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Reached::from_words(self.stream.download(reached.bits())?))
     }
 
-    fn nearest_not_full(
+    fn nearest_with_room(
         &self,
         graph: &MirroredGraph<T, S>,
         candidates: Candidates<S>,
@@ -412,7 +414,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             "there is a bit for each slot of the graph"
         );
         let mut nearest = stream.allocate(candidates.len() as usize)?;
-        let args = FreeRowArgs {
+        let args = RowWithRoomArgs {
             edges: graph.edges.input(),
             reached: reached.input(),
             candidates: candidates.entries.input(),
@@ -426,14 +428,14 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked;
         // there is a bit for each, as asserted.
-        unsafe { stream.launch(&FindFreeRow, args)? };
+        unsafe { stream.launch(&FindRowWithRoom, args)? };
         let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&nearest)?);
         let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
     fn rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
-        graph.on_device().download_lists(&self.stream, vertices)
+        graph.on_device().download_rows(&self.stream, vertices)
     }
 
     fn edge_updates(
@@ -442,7 +444,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<Updates<S>, S::Error> {
-        let rows = graph.on_device().upload_lists(&self.stream, vertices, rows)?;
+        let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
         Ok(Updates { rows, graph: graph.on_device().id, cost: SearchCost::default() })
     }
 

@@ -5,7 +5,7 @@ use gpu_kernels::sort::Pairs;
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_vamana::SearchCost;
 
-use crate::graph::{EdgeLists, GraphId};
+use crate::graph::{EdgeRows, GraphId};
 
 /// The vertices expanded by the searches for a chunk of a batch.
 pub struct Candidates<S: Stream> {
@@ -35,7 +35,7 @@ impl<S: Stream> Candidates<S> {
 
 /// The edges of a chunk of a batch.
 pub struct Edges<S: Stream> {
-    pub(super) rows: EdgeLists<S>,
+    pub(super) rows: EdgeRows<S>,
     /// `[rows][edges_stride]`
     pub(super) distances: S::Buffer<u32>,
     /// Number of bits of a slot number. The number with all these bits set is no slot.
@@ -57,7 +57,7 @@ pub struct BackEdges<S: Stream> {
 
 /// New rows to publish.
 pub struct Updates<S: Stream> {
-    pub(super) rows: EdgeLists<S>,
+    pub(super) rows: EdgeRows<S>,
     /// The graph of the rows.
     pub(super) graph: GraphId,
     /// The cost of computing the rows.

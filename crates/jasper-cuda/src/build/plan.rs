@@ -37,29 +37,29 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 ///
 /// # Errors
 /// [`ErrorKind::BuildParam`]: the beam width or the largest batch is more than kernels support.
-pub fn plan_build<T: Element>(shape: &BuildSpec, rounded: bool) -> Result<MemoryPlan, ErrorKind> {
-    let params = &shape.params;
+pub fn plan_build<T: Element>(spec: &BuildSpec, rounded: bool) -> Result<MemoryPlan, ErrorKind> {
+    let params = &spec.params;
     check_beam(params)?;
-    let batch = largest_batch(shape.rows, params).min(shape.rows.saturating_sub(1));
+    let batch = largest_batch(spec.rows, params).min(spec.rows.saturating_sub(1));
     let row = edges_stride(params);
     let share = params.max_batch_share();
     let sortable = u32::MAX as usize / row;
-    let max_share = if batch > sortable { sortable as f64 / shape.rows as f64 } else { 1.0 };
+    let max_share = if batch > sortable { sortable as f64 / spec.rows as f64 } else { 1.0 };
     check_max("max_batch_share", share.into(), max_share)?;
 
-    let (space, host) = (Some(MemorySpace::Device), shape.plan_host_for_device::<T>());
+    let (space, host) = (Some(MemorySpace::Device), spec.plan_host_for_device::<T>());
     let (plan, upload) = if rounded {
-        (DeviceGraph::<i8>::plan_with(&shape.quantized(), space, host), UPLOAD_BYTES as u64)
+        (DeviceGraph::<i8>::plan_with(&spec.quantized(), space, host), UPLOAD_BYTES as u64)
     } else {
-        (DeviceGraph::<T>::plan_with(shape, space, host), 0)
+        (DeviceGraph::<T>::plan_with(spec, space, host), 0)
     };
-    let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, shape).max(upload));
+    let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, spec).max(upload));
     Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))
 }
 
 /// Device memory of a batch of `batch` vertices: that of its largest step.
-pub(crate) fn batch_bytes(batch: usize, shape: &BuildSpec) -> u64 {
-    let params = &shape.params;
+pub(crate) fn batch_bytes(batch: usize, spec: &BuildSpec) -> u64 {
+    let params = &spec.params;
     let searched = batch.min(SEARCH_CHUNK) as u64;
     let (batch, row) = (batch as u64, edges_stride(params) as u64);
     let edges = batch * row;
@@ -68,9 +68,9 @@ pub(crate) fn batch_bytes(batch: usize, shape: &BuildSpec) -> u64 {
     let pairs = edges * PAIR;
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);
-    let new_rows = edges.min(MERGE_CHUNK.into()).min(shape.rows as u64) * (row * 4 + 4);
-    let walk = ReachableSet::<Stream>::bytes(shape.rows as u32);
-    let repair = candidates + shape.rows as u64 / 8;
+    let new_rows = edges.min(MERGE_CHUNK.into()).min(spec.rows as u64) * (row * 4 + 4);
+    let walk = ReachableSet::<Stream>::bytes(spec.rows as u32);
+    let repair = candidates + spec.rows as u64 / 8;
     let steps = [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
     steps.into_iter().max().unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 
 use std::thread::{self, JoinHandle};
 
-use gpu_kernels::edges::{FindFreeRow, Reach};
+use gpu_kernels::edges::{FindRowWithRoom, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, RoundRows};
 use gpu_kernels::search::Search;
@@ -12,7 +12,7 @@ use jasper_vamana::BuildSpec;
 use crate::Context;
 use crate::graph::{form, row_bytes};
 use crate::kernels::KernelId;
-use crate::search::config::default_config;
+use crate::search::params::default_launch;
 
 /// Kernels that are being compiled, each by a thread of its own. JIT compilation takes a second or more in the first
 /// build on a machine, and some milliseconds later, when the driver takes the kernels from its cache. Dropping this
@@ -23,8 +23,8 @@ pub struct KernelPreload(Vec<JoinHandle<()>>);
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
     /// which links vectors rounded to bytes if `rounded`. Errors are reported when the kernels are launched.
-    pub fn for_build<T: Element>(context: &Context, shape: &BuildSpec, rounded: bool) -> Self {
-        if super::check_beam(&shape.params).is_err() {
+    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, rounded: bool) -> Self {
+        if super::check_beam(&spec.params).is_err() {
             return Self(Vec::new());
         }
         let load = |id: KernelId| {
@@ -34,9 +34,9 @@ impl KernelPreload {
         };
         let multiprocessors = context.device().multiprocessors;
         let kernels = if rounded {
-            kernels::<i8>(&shape.quantized(), Some(T::KIND), multiprocessors)
+            kernels::<i8>(&spec.quantized(), Some(T::KIND), multiprocessors)
         } else {
-            kernels::<T>(shape, None, multiprocessors)
+            kernels::<T>(spec, None, multiprocessors)
         };
         Self(kernels.into_iter().filter_map(load).collect())
     }
@@ -51,14 +51,14 @@ impl Drop for KernelPreload {
 
 /// The kernels that take long to compile or are launched first; `rounded` is the element that is rounded, if one is.
 fn kernels<T: Element>(
-    shape: &BuildSpec,
+    spec: &BuildSpec,
     rounded: Option<ElementKind>,
     multiprocessors: u32,
 ) -> Vec<KernelId> {
-    let (form, beam_width) = (form::<T>(shape.metric), shape.params.build_beam_width() as u32);
-    let row_bytes = row_bytes::<T>(shape.dimension);
+    let (form, beam_width) = (form::<T>(spec.metric), spec.params.build_beam_width() as u32);
+    let row_bytes = row_bytes::<T>(spec.dimension);
     let search = |batch| {
-        let warps = default_config(batch, multiprocessors, row_bytes).warps;
+        let warps = default_launch(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps))
     };
     let mut kernels = vec![
@@ -69,7 +69,7 @@ fn kernels<T: Element>(
         KernelId::of(&Publish),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Reach),
-        KernelId::of(&FindFreeRow),
+        KernelId::of(&FindRowWithRoom),
         KernelId::of(&CopyRows),
     ];
     kernels.extend(rounded.map(|element| KernelId::of(&RoundRows { element })));
@@ -87,8 +87,8 @@ mod tests {
     fn are_there<T: Element>(dimension: usize) {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
-            let shape = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
-            let kernels = kernels::<T>(&shape, T::EXACT.then_some(ElementKind::F16), 132);
+            let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
+            let kernels = kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
             for kernel in kernels {
                 assert!(archive.entries().any(|entry| entry == kernel.entry), "{kernel:?}");

@@ -8,7 +8,7 @@ use gpu_kernels::Stream;
 use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{Changes, Graph};
 
-use super::edges::EdgeLists;
+use super::edges::EdgeRows;
 use super::{DeviceCodes, DeviceGraph, all_live, starts, write_rows};
 
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
@@ -114,7 +114,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Clears the rows of slots whose vectors changed. No edge leads to them.
     fn clear_edges(&mut self, stream: &S, slots: &[Slot]) -> Result<(), S::Error> {
-        let mut rows = EdgeLists::for_vertices(stream, slots, self.edges_stride as u32)?;
+        let mut rows = EdgeRows::for_vertices(stream, slots, self.edges_stride as u32)?;
         stream.fill(&mut rows.ids, u8::MAX)?;
         self.write_rows(stream, &rows)
     }

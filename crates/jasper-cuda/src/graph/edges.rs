@@ -19,14 +19,14 @@ const ROWS_PER_TASK: usize = 512;
 
 /// Rows of some vertices, in device memory.
 #[derive(Debug)]
-pub(crate) struct EdgeLists<S: Stream> {
+pub(crate) struct EdgeRows<S: Stream> {
     /// `[rows]`; [`NO_SLOT`] for an unused row.
     pub(crate) vertices: S::Buffer<u32>,
     /// `[rows][edges_stride]`
     pub(crate) ids: S::Buffer<u32>,
 }
 
-impl<S: Stream> EdgeLists<S> {
+impl<S: Stream> EdgeRows<S> {
     /// Allocates `rows` rows, uninitialized.
     pub(crate) fn allocate(stream: &S, rows: u32, edges_stride: u32) -> Result<Self, S::Error> {
         let len = rows as usize * edges_stride as usize;
@@ -52,7 +52,7 @@ impl<S: Stream> EdgeLists<S> {
 #[derive(Debug)]
 pub(super) struct UndoLog<S: Stream> {
     /// The saved rows, in the order in which they were overwritten. A vertex may occur several times.
-    saved: Vec<EdgeLists<S>>,
+    saved: Vec<EdgeRows<S>>,
     /// Number of rows in `saved`.
     count: usize,
     /// A copy of all edges, made after the changes that `saved` undoes.
@@ -85,14 +85,14 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Writes rows. In a transaction, the previous rows are saved first. The stream is then synchronized, so that all
     /// streams may read the new rows.
-    pub(crate) fn publish_lists(&mut self, stream: &S, rows: &EdgeLists<S>) -> Result<(), S::Error> {
+    pub(crate) fn publish_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         self.save(stream, rows)?;
         self.write_rows(stream, rows)?;
         if self.undo.is_some() { stream.synchronize() } else { Ok(()) }
     }
 
-    pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeLists<S>) -> Result<(), S::Error> {
+    pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let args = PublishArgs {
             vertices: rows.vertices.input(),
             ids: rows.ids.input(),
@@ -106,7 +106,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Saves the rows that are about to be overwritten.
-    fn save(&mut self, stream: &S, rows: &EdgeLists<S>) -> Result<(), S::Error> {
+    fn save(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let Some(mut undo) = self.undo.take_if(|undo| undo.all.is_none()) else { return Ok(()) };
         undo.count += rows.vertices.len();
         let saved = if undo.count > self.slots {
@@ -116,7 +116,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 Ok(())
             })
         } else {
-            let copy = EdgeLists::allocate(stream, rows.len(), self.edges_stride as u32);
+            let copy = EdgeRows::allocate(stream, rows.len(), self.edges_stride as u32);
             copy.and_then(|mut copy| {
                 stream.copy(&rows.vertices, &mut copy.vertices, rows.vertices.len())?;
                 self.read_into(stream, &mut copy)?;
@@ -129,7 +129,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Copies the rows of `rows.vertices` to `rows.ids`.
-    fn read_into(&self, stream: &S, rows: &mut EdgeLists<S>) -> Result<(), S::Error> {
+    fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
         let args = CopyArgs {
             from: self.edges.input(),
             to: rows.ids.output(),
@@ -143,21 +143,21 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Downloads the rows of some vertices.
-    pub(crate) fn download_lists(&self, stream: &S, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+    pub(crate) fn download_rows(&self, stream: &S, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
         self.check_vertices(vertices);
-        let mut rows = EdgeLists::for_vertices(stream, vertices, self.edges_stride as u32)?;
+        let mut rows = EdgeRows::for_vertices(stream, vertices, self.edges_stride as u32)?;
         self.read_into(stream, &mut rows)?;
         let ids = stream.download(&rows.ids)?;
         Ok(ids.chunks_exact(self.edges_stride).map(|row| ids_of(row).collect()).collect())
     }
 
-    /// Uploads new rows of some distinct vertices, for [`Self::publish_lists`].
-    pub(crate) fn upload_lists(
+    /// Uploads new rows of some distinct vertices, for [`Self::publish_rows`].
+    pub(crate) fn upload_rows(
         &self,
         stream: &S,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
-    ) -> Result<EdgeLists<S>, S::Error> {
+    ) -> Result<EdgeRows<S>, S::Error> {
         self.check_vertices(vertices);
         assert_eq!(vertices.len(), rows.len(), "there is a row for every vertex");
         let mut ids = vec![NO_SLOT; vertices.len() * self.edges_stride];
@@ -165,7 +165,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             out[..row.len()].copy_from_slice(bytemuck::cast_slice(row));
         }
         let vertices = stream.upload(bytemuck::cast_slice(vertices))?;
-        Ok(EdgeLists { vertices, ids: stream.upload(&ids)? })
+        Ok(EdgeRows { vertices, ids: stream.upload(&ids)? })
     }
 
     /// Checks that the vertices are slots of this graph: kernels use them as indices.

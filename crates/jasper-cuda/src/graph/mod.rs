@@ -37,7 +37,7 @@ use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
 pub(crate) use codes::DeviceCodes;
-pub(crate) use edges::EdgeLists;
+pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::MirroredGraph;

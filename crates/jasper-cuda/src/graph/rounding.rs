@@ -110,7 +110,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Whether rounded vectors fit beside the undo log and the largest step of a change.
     fn has_room_to_round(&self, host: &Graph<T>, free: u64) -> bool {
-        let shape = BuildSpec::of(host);
+        let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
         let plan = MemoryPlan::new("a change by bytes")
             .part(
@@ -119,7 +119,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 (self.slots * padded_len::<i8>(self.dimension)) as u64,
             )
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
-            .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &shape));
+            .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
         plan.check(Bytes { device: free, host: u64::MAX }).is_ok()
     }
 

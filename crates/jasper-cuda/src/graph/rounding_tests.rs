@@ -84,7 +84,7 @@ impl<T: Element> Subject<T> {
             let params = SearchParams::new(10).beam_width(12);
             let hits = self.cpu.search_one(host, host.vectors().get(slot), params).unwrap();
             let is_found =
-                |near: &&Neighbor| hits.iter().any(|hit| hit.key == host.keys().first_key(near.id()));
+                |near: &&Neighbor| hits.iter().any(|hit| hit.key == host.keys().first_key(near.slot()));
             found += exact[..10].iter().filter(is_found).count();
             wanted += 10;
         }

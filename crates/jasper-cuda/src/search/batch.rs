@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::hit_from_device;
-use super::launch::{DeviceSearch, QueryQuantizer, SlotArray};
+use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
 use crate::DeviceGraph;
 
 /// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it
@@ -92,7 +92,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         let known = OnceCell::new();
         let allowed =
             || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, self.pool)));
-        let launch = DeviceSearch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
+        let launch = SearchLaunch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
         self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         if plan.strategy == Strategy::Scan {
             // With nothing to find, the scan of no slots only checked the queries.
@@ -102,7 +102,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         tasks.retain(|task| plan.wants_scan(task.filled));
         report.scanned = tasks.len();
         if !tasks.is_empty() {
-            let launch = DeviceSearch::scan(plan, self.graph, allowed(), multiprocessors, tasks.len());
+            let launch = SearchLaunch::scan(plan, self.graph, allowed(), multiprocessors, tasks.len());
             self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
         }
         Ok(report)
@@ -111,7 +111,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     /// Runs one launch per chunk of the tasks, using the contexts in turn.
     fn run(
         &self,
-        launch: &DeviceSearch<'_, T, C::Stream>,
+        launch: &SearchLaunch<'_, T, C::Stream>,
         tasks: &mut [PendingQuery<'_, T>],
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
@@ -146,7 +146,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     /// Prepares the queries of a chunk and launches its search.
     fn submit_chunk(
         &self,
-        launch: &DeviceSearch<'_, T, C::Stream>,
+        launch: &SearchLaunch<'_, T, C::Stream>,
         context: &mut C,
         slot_array: &SlotArray<C::Stream>,
         chunk: &[PendingQuery<'_, T>],
@@ -172,7 +172,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     /// Waits for the search of a chunk and takes in its results.
     fn collect_chunk(
         &self,
-        launch: &DeviceSearch<'_, T, C::Stream>,
+        launch: &SearchLaunch<'_, T, C::Stream>,
         context: &mut C,
         chunk: &mut [PendingQuery<'_, T>],
         report: &mut SearchReport,
@@ -204,7 +204,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
 /// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks.
 fn chunk_len<T: Element>(
     queries: usize,
-    launch: &DeviceSearch<'_, T, impl gpu_kernels::Stream>,
+    launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
     let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<DeviceHit>());

@@ -18,7 +18,7 @@ use jasper_graph::VectorError;
 use jasper_vamana::{Hit, SearchError, SearchPlan};
 
 use super::batch::allowed;
-use super::launch::{DeviceSearch, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
+use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
 use crate::DeviceGraph;
 
 /// Maximum bytes of temporary memory for the quantization of queries, their codes, and the candidates between search
@@ -82,7 +82,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
     let allowed = || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
-    let launch = DeviceSearch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
+    let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
     graph.mark_async_reader();
     let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
@@ -134,7 +134,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
     /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for parts of about equal
     /// length. `None` for a search with exact distances.
     fn new<T: Element>(
-        launch: &DeviceSearch<'a, T, S>,
+        launch: &SearchLaunch<'a, T, S>,
         stream: &S,
         count: usize,
         bytes: usize,

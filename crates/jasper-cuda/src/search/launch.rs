@@ -23,9 +23,9 @@ use gpu_kernels::search::{
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
-use jasper_vamana::{SearchConfig, SearchError, SearchPlan, Strategy};
+use jasper_vamana::{LaunchParams, SearchError, SearchPlan, Strategy};
 
-use super::config::{check_config, default_config, default_quantized_config, scan_parts};
+use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
 use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
@@ -40,11 +40,11 @@ const MAX_QUANTIZED_ON_HOST: usize = 2;
 pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 
 /// What the launches of all chunks have in common.
-pub(crate) struct DeviceSearch<'a, T: Element, S: Stream> {
+pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     graph: &'a DeviceGraph<T, S>,
     k: u32,
     beam_width: u32,
-    config: SearchConfig,
+    launch: LaunchParams,
     /// The slots that are searched, if these are not the live ones: those of a bitmap may be results of a beam search,
     /// those of a list are scanned.
     slots: Option<(SlotFormat, &'a BitSet)>,
@@ -63,7 +63,7 @@ enum Scan {
     Product,
 }
 
-/// The slots of a [`DeviceSearch`] on the device; `None` if these are the live ones.
+/// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
 pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
 
 /// Where a launch runs.
@@ -118,12 +118,12 @@ pub(crate) struct BufferSizes {
     pub(crate) fallback: usize,
 }
 
-impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
+impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// The launch for `queries` queries: a beam search, or a scan if that is the plan. `allowed` computes the slots
     /// that may be results; it is called if these are not the live ones.
     ///
     /// # Errors
-    /// [`SearchError::Launch`]: the plan's launch configuration is invalid.
+    /// [`SearchError::Launch`]: the plan's launch parameters is invalid.
     pub(crate) fn new(
         plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
@@ -131,21 +131,21 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
-        plan.params.config.map_or(Ok(()), check_config)?;
+        plan.params.launch.map_or(Ok(()), check_launch)?;
         let Strategy::Beam(width) = plan.strategy else {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
         let rerank = plan.rerank.map(|rerank| rerank.min(width) as u32);
         let row_bytes = graph.row_bytes();
-        let config = plan.params.config.unwrap_or_else(|| match rerank {
-            Some(_) => default_quantized_config(queries, multiprocessors, row_bytes, width),
-            None => default_config(queries, multiprocessors, row_bytes),
+        let launch = plan.params.launch.unwrap_or_else(|| match rerank {
+            Some(_) => default_quantized_launch(queries, multiprocessors, row_bytes, width),
+            None => default_launch(queries, multiprocessors, row_bytes),
         });
         let slots = plan.params.filter.is_some().then(|| (SlotFormat::Bitmap, allowed()));
         let k = plan.params.k;
         // In a small graph the plan's frontier may be narrower than k.
         let (k, beam_width, scan) = (k as u32, width.max(k) as u32, Scan::Searches(1));
-        Ok(Self { graph, k, beam_width, config, slots, scan, rerank })
+        Ok(Self { graph, k, beam_width, launch, slots, scan, rerank })
     }
 
     /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
@@ -159,9 +159,9 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
         let k = plan.params.k as u32;
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot is visited twice: no visited cache.
-        let config = SearchConfig {
+        let launch = LaunchParams {
             visited_capacity: 0,
-            ..default_config(queries, multiprocessors, graph.row_bytes())
+            ..default_launch(queries, multiprocessors, graph.row_bytes())
         };
         let scan = if plan.prefers_product(queries, matching.len()) {
             Scan::Product
@@ -170,7 +170,7 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
         } else {
             Scan::Searches(scan_parts(matching.len(), plan.params.k, queries, multiprocessors))
         };
-        Self { graph, k, beam_width: k, config, slots: Some((SlotFormat::List, matching)), scan, rerank }
+        Self { graph, k, beam_width: k, launch, slots: Some((SlotFormat::List, matching)), scan, rerank }
     }
 
     /// The codes of a quantized search.
@@ -222,7 +222,7 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
             && self.graph.vector_space() == MemorySpace::Host
-            && self.config.warps == 1
+            && self.launch.warps == 1
     }
 
     /// Elements from one query to the next, with padding.
@@ -297,9 +297,9 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
             queries_len: queries as u32,
             k: self.k,
             max_hops,
-            ..search_args(&self.graph.input(), self.beam_width, self.config)
+            ..search_args(&self.graph.input(), self.beam_width, self.launch)
         };
-        let warps = self.config.warps;
+        let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
         // ascending; and the rest is the caller's promise.
         unsafe {
@@ -307,7 +307,7 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
                 return match self.scan {
                     Scan::Product => nearest_slots(stream, args, T::KIND, warps, scratch),
                     Scan::Searches(1) => {
-                        stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.config), args)
+                        stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.launch), args)
                     }
                     Scan::Searches(parts) => {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
@@ -332,13 +332,13 @@ impl<'a, T: Element, S: Stream> DeviceSearch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, config: SearchConfig) -> Search {
+pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> Search {
     let (measure, row_bytes) = (graph.form.measure(), graph.args.shape.row_bytes());
-    Search::for_rows(graph.element, measure, row_bytes, beam_width, config.warps)
+    Search::for_rows(graph.element, measure, row_bytes, beam_width, launch.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, config: SearchConfig) -> SearchArgs {
+pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> SearchArgs {
     SearchArgs {
         graph: graph.args,
         queries: DevicePtr::null(),
@@ -353,8 +353,8 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, config: SearchCon
         k: 1,
         beam_width,
         max_hops: u32::MAX,
-        expansions: config.expansions,
-        visited_capacity: config.visited_capacity,
+        expansions: launch.expansions,
+        visited_capacity: launch.visited_capacity,
         start_points_stride: 0,
         parts: 1,
         candidates_len: 0,
@@ -374,18 +374,18 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     available: u32,
 ) -> Result<(), ErrorKind> {
     let (beam_width, input) = (beam_width as u32, graph.linking_input());
-    let shared = |config: SearchConfig| {
-        let search = search_args(&input, beam_width, config);
+    let shared = |launch: LaunchParams| {
+        let search = search_args(&input, beam_width, launch);
         let quantized = graph.codes.as_ref().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
             let kernel =
-                QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, config.warps);
+                QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, launch.warps);
             kernel.launch_config(&QuantizedSearchArgs { search, codes }).shared
         });
-        search_kernel(&input, beam_width, config).launch_config(&search).shared.max(quantized)
+        search_kernel(&input, beam_width, launch).launch_config(&search).shared.max(quantized)
     };
     let row_bytes = input.args.shape.row_bytes();
     let needed =
-        shared(default_config(1, 1, row_bytes)).max(shared(default_config(usize::MAX, 1, row_bytes)));
+        shared(default_launch(1, 1, row_bytes)).max(shared(default_launch(usize::MAX, 1, row_bytes)));
     if needed <= available { Ok(()) } else { Err(ErrorKind::RowTooLong { row_bytes, needed, available }) }
 }

@@ -6,13 +6,13 @@
 //! | `context` | the streams and buffers of a chunk in flight |
 //! | `device_batch` | queries in device memory, launched without synchronizing |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
-//! | `config` | launch configurations |
+//! | `params` | launch parameters, and what searches cost |
 
 mod batch;
-pub(crate) mod config;
 mod context;
 mod device_batch;
 pub(crate) mod launch;
+pub(crate) mod params;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +28,11 @@ use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchP
 use crate::context::lock;
 use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{BatchSearch, PendingQuery};
-use config::{default_config, platform};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
 use launch::{check_shared_memory, search_kernel};
+use params::{default_launch, platform};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
@@ -44,7 +44,7 @@ use launch::{check_shared_memory, search_kernel};
 /// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
 /// results are those of the CPU for a smaller `beam_width`. Each call evaluates a predicate for every live key. With a
 /// filter, the size of the batch may decide between a beam search and an exact scan: see
-/// [`Platform`](jasper_vamana::Platform).
+/// [`CostModel`](jasper_vamana::CostModel).
 ///
 /// In all other cases the results are the same, id for id if sums are exact. Floats are summed in another order than on
 /// the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
@@ -214,7 +214,7 @@ impl<T: Element> DeviceGraph<T> {
         context.warm_up(&search_kernel(
             &self.input(),
             beam_width as u32,
-            default_config(1, 1, self.row_bytes()),
+            default_launch(1, 1, self.row_bytes()),
         ))
     }
 }

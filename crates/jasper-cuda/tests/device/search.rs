@@ -13,7 +13,7 @@ use jasper_cuda::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Filter, Hit, Matches, MutableGraph as _, SearchConfig, SearchError, SearchParams,
+    CpuExecutor, Distances, Filter, Hit, LaunchParams, Matches, MutableGraph as _, SearchError, SearchParams,
     bulk_build, quantize,
 };
 
@@ -297,10 +297,10 @@ fn queries_on_the_device_are_searched_there() {
         });
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
-        let team = SearchConfig { warps: 8, expansions: 1, visited_capacity: 512 };
+        let team = LaunchParams { warps: 8, expansions: 1, visited_capacity: 512 };
         let filtered = [&half as &(dyn Fn(Key) -> bool + Sync), &few]
             .map(|filter| plain.filter(Filter::Predicate(filter)));
-        for params in [plain, filtered[0], filtered[1], plain.config(team)] {
+        for params in [plain, filtered[0], filtered[1], plain.launch(team)] {
             let stream = Stream::new(&context).unwrap();
             let mut there = There::new(&both, &stream, &queries, params);
             there.launch(&both, params);

@@ -62,7 +62,7 @@ pub use info::IndexInfo;
 pub use save::SaveStats;
 pub(crate) use save::{save_to_memory, state, write_file};
 pub use table::{FORMAT_VERSION, Section};
-pub use tuned::{SearchConfig, TunedSearch};
+pub use tuned::{LaunchParams, TunedSearch};
 
 /// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals
 /// what a mapping needs.

@@ -22,7 +22,7 @@ pub struct TunedSearch {
     /// The smallest beam width that reached the target.
     pub beam_width: usize,
     /// Launch parameters on a GPU; `None` on a CPU.
-    pub config: Option<SearchConfig>,
+    pub launch: Option<LaunchParams>,
     /// The recall@k reached, on queries that were not used to choose the search.
     pub recall: f64,
     /// Throughput in calls of `batch` queries.
@@ -35,7 +35,7 @@ pub struct TunedSearch {
 /// Launch parameters of a search on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct SearchConfig {
+pub struct LaunchParams {
     /// Warps per query.
     pub warps: u32,
     /// Vertices expanded per step.
@@ -112,7 +112,7 @@ impl TunedSearch {
             target,
             batch: batch as usize,
             beam_width: beam_width as usize,
-            config: (warps > 0).then_some(SearchConfig { warps, expansions, visited_capacity }),
+            launch: (warps > 0).then_some(LaunchParams { warps, expansions, visited_capacity }),
             recall,
             queries_per_second,
             state,
@@ -120,8 +120,8 @@ impl TunedSearch {
     }
 
     fn encode(&self) -> [u8; RECORD_BYTES] {
-        let none = SearchConfig { warps: 0, expansions: 0, visited_capacity: 0 };
-        let SearchConfig { warps, expansions, visited_capacity } = self.config.unwrap_or(none);
+        let none = LaunchParams { warps: 0, expansions: 0, visited_capacity: 0 };
+        let LaunchParams { warps, expansions, visited_capacity } = self.launch.unwrap_or(none);
         let [k, batch, beam_width] =
             [self.k, self.batch, self.beam_width].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let mut record = [0; RECORD_BYTES];
@@ -160,14 +160,14 @@ mod tests {
     use super::*;
     use jasper_core::{BuildParams, Metric};
 
-    fn search(device: &str, batch: usize, config: Option<SearchConfig>) -> TunedSearch {
+    fn search(device: &str, batch: usize, launch: Option<LaunchParams>) -> TunedSearch {
         TunedSearch {
             device: device.into(),
             k: 10,
             target: 0.9,
             batch,
             beam_width: 16,
-            config,
+            launch,
             recall: 0.91,
             queries_per_second: 1e6,
             state: 7,
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn searches_are_stored_in_order_and_replaced() {
         let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
-        let config = SearchConfig { warps: 8, expansions: 4, visited_capacity: 1024 };
-        let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(config)));
+        let launch = LaunchParams { warps: 8, expansions: 4, visited_capacity: 1024 };
+        let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(launch)));
         let (cpu, long) = (search("a processor", 10_000, None), search(&"é".repeat(40), 1, None));
         let better = TunedSearch { beam_width: 20, ..alone.clone() };
         for search in [&cpu, &long, &alone, &team, &better] {

@@ -98,7 +98,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated
     /// product. Among vectors of equal length, a product counted from there is half the squared L2 distance, so alpha
     /// has the same meaning.
-    pub fn alpha_offset(&self) -> f32 {
+    pub fn distance_floor(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }
 

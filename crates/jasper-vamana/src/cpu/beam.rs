@@ -93,7 +93,7 @@ impl Beam {
         let Some(nearest) = self.frontier.expand_nearest() else { return false };
         self.expanded.push(nearest);
         self.cost.hops += 1;
-        self.collect_unvisited(graph.adjacency().neighbors(nearest.id()), scorer);
+        self.collect_unvisited(graph.adjacency().neighbors(nearest.slot()), scorer);
         true
     }
 
@@ -124,7 +124,7 @@ impl Beam {
             farthest = self.frontier.farthest();
         }
         if let Some(next) = self.frontier.next() {
-            graph.adjacency().prefetch(next.id());
+            graph.adjacency().prefetch(next.slot());
         }
     }
 }

@@ -273,7 +273,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(cost)
     }
 
-    fn lists_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
+    fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
         let has_tombstone = |&vertex: &Slot| {
             graph.keys().is_live(vertex)
                 && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
@@ -292,15 +292,15 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(self.pool.install(|| connectivity::reachable(graph, start)))
     }
 
-    fn nearest_not_full(
+    fn nearest_with_room(
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
         reached: &Reached,
     ) -> Result<Vec<(Slot, Neighbor)>, Infallible> {
         let is_allowed = |near: &&Neighbor| {
-            reached.contains(near.id())
-                && graph.adjacency().neighbors(near.id()).len() < graph.params().max_degree()
+            reached.contains(near.slot())
+                && graph.adjacency().neighbors(near.slot()).len() < graph.params().max_degree()
         };
         let nearest = |(vertex, found): (Slot, &[Neighbor])| Some((vertex, *found.iter().find(is_allowed)?));
         Ok(candidates.iter().filter_map(nearest).collect())
@@ -344,7 +344,7 @@ impl Scratch {
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
             candidates.cost += beam.cost;
             self.candidates.clear();
-            self.candidates.extend(beam.expanded.iter().filter(|found| found.id() != vertex));
+            self.candidates.extend(beam.expanded.iter().filter(|found| found.slot() != vertex));
             self.candidates.sort_unstable();
             candidates.push(vertex, &self.candidates);
         }
@@ -398,9 +398,9 @@ impl Scratch {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(target));
         self.candidates.clear();
         let sources = edges.iter().map(|&(_, source)| source);
-        self.candidates.extend(sources.filter(|source| !old.contains(&source.id())));
+        self.candidates.extend(sources.filter(|source| !old.contains(&source.slot())));
         if old.len() + self.candidates.len() <= params.max_degree() {
-            updates.append(target, self.candidates.iter().map(|new| new.id()));
+            updates.append(target, self.candidates.iter().map(|new| new.slot()));
             return;
         }
         let new = self.candidates.len();
@@ -419,7 +419,7 @@ impl Scratch {
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
         let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
-        updates.replace(target, kept.iter().map(|kept| kept.id()));
+        updates.replace(target, kept.iter().map(|kept| kept.slot()));
         updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
     }
 
@@ -480,7 +480,7 @@ impl Scratch {
             merged(&live[first..pruned], second_round),
             live[pruned..].to_vec(),
         ];
-        updates.replace(vertex, row.iter().flatten().map(|neighbor| neighbor.id()));
+        updates.replace(vertex, row.iter().flatten().map(|neighbor| neighbor.slot()));
         updates.cost.prune_distances += self.prune.take_distances();
     }
 
@@ -512,5 +512,5 @@ fn duplicate_of<V: Element, T: Element>(
     let own = Neighbor::new(vectors.slot_scorer(vertex).score_one(vertex), vertex).distance();
     let vector = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
-    ties.map(|candidate| candidate.id()).find(|&id| bytes_of(graph.vectors().padded(id)) == vector)
+    ties.map(|candidate| candidate.slot()).find(|&id| bytes_of(graph.vectors().padded(id)) == vector)
 }

@@ -36,7 +36,7 @@ fn occludes<T: Element>(vectors: &Vectors<T>, alpha: f32, between: f32, distance
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
-    let origin = vectors.alpha_offset();
+    let origin = vectors.distance_floor();
     alpha * (origin + between) <= origin + distance
 }
 
@@ -98,7 +98,7 @@ impl Prune {
                 break;
             }
             if let Some(next) = candidates.get(i + 1) {
-                jasper_core::distance::prefetch(vectors.padded(next.id()));
+                jasper_core::distance::prefetch(vectors.padded(next.slot()));
             }
             let mut candidate = fresh(candidate);
             if let Outcome::Deferred = self.try_keep(vectors, &mut candidate, FIRST_ALPHA, alpha) {
@@ -128,7 +128,7 @@ impl Prune {
     ) -> Outcome {
         let Candidate { neighbor, compared } = candidate;
         let is_pruned = !neighbor.is_unexpanded();
-        let scorer = vectors.slot_scorer(neighbor.id());
+        let scorer = vectors.slot_scorer(neighbor.slot());
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
             for kept in self.kept_ids[set][compared[set]..].chunks(COMPARE_CHUNK) {
@@ -148,7 +148,7 @@ impl Prune {
             }
         }
         self.kept.push(*neighbor);
-        self.kept_ids[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.id());
+        self.kept_ids[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.slot());
         Outcome::Kept
     }
 
@@ -183,16 +183,16 @@ mod tests {
                 occludes(
                     graph.vectors(),
                     alpha,
-                    graph.vectors().slot_scorer(kept).score_one(c.id()),
+                    graph.vectors().slot_scorer(kept).score_one(c.slot()),
                     c.distance(),
                 )
             };
             let mut left = candidates.to_vec();
-            left.retain(|c| !kept.contains(&c.id()) && !kept.iter().any(|&kept| occludes(kept, c)));
+            left.retain(|c| !kept.contains(&c.slot()) && !kept.iter().any(|&kept| occludes(kept, c)));
             while !left.is_empty() && kept.len() < max_degree {
                 let nearest = left.remove(0);
-                kept.push(nearest.id());
-                left.retain(|c| !occludes(nearest.id(), c));
+                kept.push(nearest.slot());
+                left.retain(|c| !occludes(nearest.slot(), c));
             }
         }
         kept
@@ -216,7 +216,7 @@ mod tests {
                     .collect();
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
-                let ids = |kept: &[Neighbor]| kept.iter().map(|n| n.id()).collect::<Vec<_>>();
+                let ids = |kept: &[Neighbor]| kept.iter().map(|n| n.slot()).collect::<Vec<_>>();
                 let kept = ids(prune.keep(graph.vectors(), &candidates, &[], max_degree, alpha));
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();

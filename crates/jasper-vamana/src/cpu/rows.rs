@@ -65,7 +65,7 @@ impl NeighborLists {
         let mut ids = Vec::new();
         for (vertex, neighbors) in self.iter() {
             ids.clear();
-            ids.extend(neighbors.iter().map(|neighbor| neighbor.id()));
+            ids.extend(neighbors.iter().map(|neighbor| neighbor.slot()));
             graph.adjacency_mut().set_neighbors(vertex, &ids);
         }
     }
@@ -88,7 +88,7 @@ impl BackEdges {
         let lists = || chunks.iter().flat_map(NeighborLists::iter);
         let mut edges: Vec<BackEdge> = Vec::with_capacity(lists().map(|list| list.1.len()).sum());
         for (source, row) in lists() {
-            edges.extend(row.iter().map(|edge| (edge.id(), Neighbor::new(edge.distance(), source))));
+            edges.extend(row.iter().map(|edge| (edge.slot(), Neighbor::new(edge.distance(), source))));
         }
         edges.par_sort_unstable();
         Self { edges, merged: 0 }

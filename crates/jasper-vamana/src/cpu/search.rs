@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
 use crate::{
-    CpuExecutor, Hit, Matches, MatchesMut, Platform, SearchCost, SearchError, SearchParams, SearchPlan,
+    CostModel, CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan,
     SearchReport, Strategy,
 };
 
@@ -29,7 +29,7 @@ impl CpuExecutor {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.search_planned(&SearchPlan::new(graph, params, queries.len(), Platform::CPU)?, queries, matches)
+        self.search_planned(&SearchPlan::new(graph, params, queries.len(), CostModel::CPU)?, queries, matches)
     }
 
     /// Searches for each of `queries` by a plan, which may be one for a device: its results can then be compared with
@@ -84,7 +84,7 @@ impl CpuExecutor {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = SearchPlan::new(graph, params, 1, Platform::CPU)?;
+        let plan = SearchPlan::new(graph, params, 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
         let mut query = [Query { row: 0, vector: query, out: matches.as_mut() }];
         self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;
@@ -180,7 +180,7 @@ impl Scratch {
         let Self { candidates, ids, distances, .. } = self;
         let candidates = &mut candidates[..count];
         ids.clear();
-        ids.extend(candidates.iter().map(|near| near.id()));
+        ids.extend(candidates.iter().map(|near| near.slot()));
         distances.resize(count, 0.0);
         scorer.prefetch_score(ids);
         scorer.score(ids, distances);
@@ -193,7 +193,7 @@ impl Scratch {
 }
 
 fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
-    found.iter().map(|near| (near.id(), near.distance()))
+    found.iter().map(|near| (near.slot(), near.distance()))
 }
 
 /// The nearest `k` vertices with a key that may be returned, by brute force.

@@ -20,8 +20,8 @@ pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, Plan
 /// use jasper_vamana::{BuildSpec, MemorySpace};
 /// use jasper_core::{BuildParams, Metric};
 /// let params = BuildParams::builder().max_degree(64).build()?;
-/// let shape = BuildSpec { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
-/// let plan = shape.plan_on_host::<f32>();
+/// let spec = BuildSpec { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
+/// let plan = spec.plan_on_host::<f32>();
 /// assert_eq!((plan.parts()[0].name, plan.parts()[0].bytes), ("vectors", 38_400_000_000));
 /// assert!(plan.total(MemorySpace::Host) > 64_000_000_000);
 /// # Ok::<(), jasper_core::ParamError>(())

@@ -110,7 +110,7 @@ fn on_any_graph<T: Element>(
     for key in 0..n as u64 / 3 {
         graph.keys_mut().delete(key * 2 % n as u64).unwrap();
     }
-    let Ok(touched) = executor.lists_to_repair(&graph);
+    let Ok(touched) = executor.rows_to_repair(&graph);
     let live = |graph: &Graph<T>| -> Vec<u32> { graph.keys().live_slots().map(Slot::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();

@@ -169,7 +169,8 @@ fn the_nearest_are_those_of_all() {
                     let mut expected =
                         sorted(scored(&graph.vectors().scorer(&prepared), live.iter().copied()));
                     expected.truncate(k);
-                    let found: Vec<_> = found.iter().map(|near| (near.id().get(), near.distance())).collect();
+                    let found: Vec<_> =
+                        found.iter().map(|near| (near.slot().get(), near.distance())).collect();
                     let expected: Vec<_> = expected.iter().map(|near| (near.id, near.distance)).collect();
                     assert_eq!(found, expected, "{} {metric} {k}", T::KIND);
                 }

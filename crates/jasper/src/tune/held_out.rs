@@ -83,9 +83,9 @@ impl<T: Element> HeldOut<T> {
             let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
             let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
             let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
-                let others = nearest.into_iter().filter(|near| near.id() != own);
+                let others = nearest.into_iter().filter(|near| near.slot() != own);
                 let (keys, distances): (Vec<Key>, Vec<f32>) = others
-                    .flat_map(|near| graph.keys().keys_of(near.id()).map(move |key| (key, near.distance())))
+                    .flat_map(|near| graph.keys().keys_of(near.slot()).map(move |key| (key, near.distance())))
                     .take(depth)
                     .unzip();
                 Neighbors { keys, distances: Some(distances) }

@@ -2,7 +2,7 @@
 
 use jasper_core::Element;
 use jasper_graph::TunedSearch;
-use jasper_vamana::{SearchConfig, SearchParams};
+use jasper_vamana::{LaunchParams, SearchParams};
 
 use super::Goal;
 use crate::{Device, Index};
@@ -12,15 +12,15 @@ const SAME: f64 = 1e-9;
 
 impl Goal {
     /// Search parameters for this goal.
-    pub(super) fn params(self, beam_width: usize, config: Option<SearchConfig>) -> SearchParams<'static> {
-        SearchParams::new(self.k).beam_width(beam_width).config(config)
+    pub(super) fn params(self, beam_width: usize, launch: Option<LaunchParams>) -> SearchParams<'static> {
+        SearchParams::new(self.k).beam_width(beam_width).launch(launch)
     }
 }
 
 /// Whether the CPU can run the search. The CPU expands one vertex at a time, for which a beam tuned with several
 /// expansions may be too narrow.
 fn suits_cpu(search: &TunedSearch) -> bool {
-    search.config.is_none_or(|config| config.expansions == 1)
+    search.launch.is_none_or(|launch| launch.expansions == 1)
 }
 
 impl<T: Element> Index<T> {
@@ -61,7 +61,7 @@ fn lookup(
         let is_other = |search: &TunedSearch| search.device != device;
         is_other(a).cmp(&is_other(b)).then(a.target.total_cmp(&b.target)).then(ratio(a).total_cmp(&ratio(b)))
     })?;
-    Some(goal.params(best.beam_width, best.config))
+    Some(goal.params(best.beam_width, best.launch))
 }
 
 #[cfg(test)]
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     fn search(device: &str, target: f64, batch: usize, beam_width: usize, expansions: u32) -> TunedSearch {
-        let config = SearchConfig { warps: 8, expansions, visited_capacity: 0 };
+        let launch = LaunchParams { warps: 8, expansions, visited_capacity: 0 };
         TunedSearch {
             device: device.into(),
             k: 10,
             target,
             batch,
             beam_width,
-            config: (expansions > 0).then_some(config),
+            launch: (expansions > 0).then_some(launch),
             recall: target,
             queries_per_second: 1.0,
             state: 0,
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!(width("cpu", 0.995, 1), None);
         let goal = Goal { k: 10, recall: 0.9 };
         assert!(lookup(&kept, "cpu", |_| true, Goal { k: 11, ..goal }, 1).is_none());
-        assert_eq!(lookup(&kept, "gpu", |_| true, goal, 1).unwrap().config, kept[0].config);
-        let few = |search: &TunedSearch| search.config.is_some_and(|config| config.expansions == 1);
+        assert_eq!(lookup(&kept, "gpu", |_| true, goal, 1).unwrap().launch, kept[0].launch);
+        let few = |search: &TunedSearch| search.launch.is_some_and(|launch| launch.expansions == 1);
         assert_eq!(
             lookup(&kept, "other", few, goal, 1).unwrap().beam_width,
             Some(24),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
 use jasper_graph::TunedSearch;
-use jasper_vamana::{Matches, SearchConfig, SearchParams};
+use jasper_vamana::{LaunchParams, Matches, SearchParams};
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
@@ -54,9 +54,9 @@ impl<T: Element> Index<T> {
             };
             for (fastest, batch) in fastest.iter_mut().zip(BATCHES) {
                 let queries = held_out.selection.at_least(batch);
-                for &config in group {
+                for &launch in group {
                     step()?;
-                    let queries_per_second = self.rate(&queries, batch, goal.params(beam_width, config))?;
+                    let queries_per_second = self.rate(&queries, batch, goal.params(beam_width, launch))?;
                     if fastest.as_ref().is_some_and(|other| other.queries_per_second >= queries_per_second) {
                         continue;
                     }
@@ -66,7 +66,7 @@ impl<T: Element> Index<T> {
                         target: goal.recall,
                         batch,
                         beam_width,
-                        config,
+                        launch,
                         recall,
                         queries_per_second,
                         state,
@@ -86,7 +86,7 @@ impl<T: Element> Index<T> {
         &self,
         goal: Goal,
         held_out: &HeldOut<T>,
-        config: Option<SearchConfig>,
+        launch: Option<LaunchParams>,
     ) -> Result<(usize, f64), TuneError> {
         let vertices = self.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
         // A sampled query takes one entry of the frontier itself.
@@ -94,7 +94,7 @@ impl<T: Element> Index<T> {
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.backend.search_batch(queries, params.config(config), matches)
+                self.backend.search_batch(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -136,20 +136,20 @@ impl<T: Element> Index<T> {
 }
 
 /// The launch parameters to try, those with the same number of expansions next to each other.
-fn launches() -> Vec<Option<SearchConfig>> {
+fn launches() -> Vec<Option<LaunchParams>> {
     let shapes = WARPS
         .into_iter()
         .flat_map(|warps| VISITED_CAPACITY.map(|visited_capacity| (warps, visited_capacity)));
-    let config =
-        |expansions, (warps, visited_capacity)| Some(SearchConfig { warps, expansions, visited_capacity });
+    let launch =
+        |expansions, (warps, visited_capacity)| Some(LaunchParams { warps, expansions, visited_capacity });
     EXPANSIONS
         .into_iter()
-        .flat_map(|expansions| shapes.clone().map(move |shape| config(expansions, shape)))
+        .flat_map(|expansions| shapes.clone().map(move |shape| launch(expansions, shape)))
         .collect()
 }
 
-fn expansions(config: &Option<SearchConfig>) -> Option<u32> {
-    config.map(|config| config.expansions)
+fn expansions(launch: &Option<LaunchParams>) -> Option<u32> {
+    launch.map(|launch| launch.expansions)
 }
 
 #[cfg(test)]

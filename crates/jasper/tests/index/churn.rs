@@ -69,7 +69,7 @@ impl Churn {
             order[..replaced].iter().zip(&come).for_each(|(&i, &key)| inside[i as usize] = key);
             outside.extend(gone);
             let stats = index.stats();
-            if stats.deleted_vertices as f64 >= self.consolidate_at * stats.live_vertices as f64
+            if stats.tombstones as f64 >= self.consolidate_at * stats.live_vertices as f64
                 || number == self.rounds
             {
                 index.consolidate()?;
@@ -92,7 +92,7 @@ impl Churn {
         Ok(Round {
             number,
             recall,
-            deleted: index.stats().deleted_vertices,
+            deleted: index.stats().tombstones,
             unreachable: index.check()?.unreachable.len(),
         })
     }

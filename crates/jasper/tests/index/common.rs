@@ -99,7 +99,7 @@ pub fn exact<'a, T: Element>(
 
 /// All hits, from a search whose frontier holds the whole index.
 pub fn everything<T: Element>(index: &Index<T>, query: &[T]) -> Vec<Hit> {
-    let wide = (index.stats().live_vertices + index.stats().deleted_vertices).max(index.len()).max(1);
+    let wide = (index.stats().live_vertices + index.stats().tombstones).max(index.len()).max(1);
     index.search(query, SearchParams::new(wide).beam_width(wide)).expect("a valid query")
 }
 

@@ -363,7 +363,7 @@ fn empty_and_back<T: Element>() {
         let keys: Vec<Key> = (0..120).collect();
         index.insert(&view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
-        assert_eq!((index.stats().free_slots, index.stats().deleted_vertices), (0, 0));
+        assert_eq!((index.stats().free_slots, index.stats().tombstones), (0, 0));
         index.delete(&keys).unwrap();
         index.consolidate().unwrap();
         index.compact().unwrap();

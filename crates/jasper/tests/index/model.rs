@@ -198,9 +198,9 @@ impl<T: Element> Subject<T> {
     }
 
     fn consolidate(&mut self) {
-        let hidden = self.index.stats().deleted_vertices;
+        let hidden = self.index.stats().tombstones;
         assert_eq!(self.index.consolidate().unwrap().freed, hidden);
-        assert_eq!(self.index.stats().deleted_vertices, 0);
+        assert_eq!(self.index.stats().tombstones, 0);
         // What can still be restored is what shares its vertex with a live key.
         let restorable: BTreeSet<Key> = deleted_keys(&self.index);
         for key in &restorable {

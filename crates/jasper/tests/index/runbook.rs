@@ -142,7 +142,7 @@ fn the_graph_is_mended_when_it_was_said() {
     let tombstones = |share| {
         let moments = played(&player.consolidate_at(share), &empty(Metric::L2));
         let searches = moments.iter().filter(|moment| matches!(moment.event, Event::Search { .. }));
-        searches.map(|moment| moment.stats.deleted_vertices).collect::<Vec<_>>()
+        searches.map(|moment| moment.stats.tombstones).collect::<Vec<_>>()
     };
     assert_eq!(tombstones(0.0), [0; 11]);
     assert_eq!(tombstones(1.1), [0, 30, 60, 90, 120, 150, 180, 210, 240, 270, 300]);

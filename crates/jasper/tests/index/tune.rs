@@ -34,7 +34,7 @@ fn tuned<T: Element>(
 ) -> TunedSearch {
     let found = index.tune(goal, queries).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
-    assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.config.is_none()));
+    assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
     assert!(found.iter().all(|search| search.beam_width == found[0].beam_width));
     found.into_iter().next().unwrap()
 }

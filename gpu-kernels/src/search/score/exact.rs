@@ -11,14 +11,14 @@ use crate::collectives::strided;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::neighbor::entry;
-use crate::tile::{QueryUnits, RowReader, Unit};
+use crate::tile::{QueryUnits, RowTiles, Unit};
 
 /// Bytes per cache line.
 const LINE: usize = 128;
 
-/// The scorer of exact distances. `LOADS` is that of [`RowReader`].
+/// The scorer of exact distances. `LOADS` is that of [`RowTiles`].
 pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
-    tile: RowReader<E, T, LOADS>,
+    tile: RowTiles<E, T, LOADS>,
     /// This lane's units of the query, if it stays in registers.
     query_units: QueryUnits,
     /// The whole query, if it does not stay in registers.
@@ -40,7 +40,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
 
     #[inline(always)]
     unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
-        let tile = RowReader::new(args.graph.shape);
+        let tile = RowTiles::new(args.graph.shape);
         // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
@@ -125,7 +125,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
         if self.tile.shape.keeps_query() {
-            return RowReader::<E, T, LOADS>::query_unit(&self.query_units, step);
+            return RowTiles::<E, T, LOADS>::query_unit(&self.query_units, step);
         }
         // SAFETY: the offset is within the query.
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)

@@ -43,7 +43,8 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         let places = place..vertices_len.min(place + group);
         let found = vertices.some(&mut rng, stride);
         let found: Vec<Neighbor> = found.into_iter().map(|id| vertices.neighbor(vertex, id)).collect();
-        let mut known: Vec<Neighbor> = found.iter().copied().filter(|key| key.id().get() != vertex).collect();
+        let mut known: Vec<Neighbor> =
+            found.iter().copied().filter(|key| key.slot().get() != vertex).collect();
         known.sort_unstable();
         let bound = known.get(most - 1);
 
@@ -66,7 +67,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         }
         work.extend([found.len() as u32, 0]);
         counters[0] += found.len() as u64;
-        let mut all: Vec<Neighbor> = found.into_iter().filter(|key| key.id().get() != vertex).collect();
+        let mut all: Vec<Neighbor> = found.into_iter().filter(|key| key.slot().get() != vertex).collect();
         all.extend(&nearest);
         all.sort_unstable();
         all.dedup();
@@ -74,7 +75,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         let (kept, distances) = if is_linked { vertices.prune(all, &[]) } else { (Vec::new(), 0) };
         counters[2] += distances;
         counters[3] += u64::from(!is_linked);
-        edges.extend(vertices.padded(kept.iter().map(|key| key.id().get()).collect()));
+        edges.extend(vertices.padded(kept.iter().map(|key| key.slot().get()).collect()));
         let keys = nearest.iter().map(|key| key.to_bits()).chain(std::iter::repeat(u64::MAX));
         batch_candidates.extend(keys.take(most));
     }

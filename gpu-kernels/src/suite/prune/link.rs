@@ -37,12 +37,12 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
             *place = if rng.random() { key.to_bits() } else { key.expanded().to_bits() };
         }
         work.extend([keys.len() as u32, 1000]);
-        let mut left: Vec<_> = keys.iter().copied().filter(|key| key.id().get() != vertex).collect();
+        let mut left: Vec<_> = keys.iter().copied().filter(|key| key.slot().get() != vertex).collect();
         left.sort_unstable();
         left.truncate(vertices.max_candidates);
-        let has_its_row = |key: &&Neighbor| vertices.row(key.id().get()) == vertices.row(vertex);
-        let same = keys.iter().filter(|key| key.id().get() != vertex).filter(has_its_row).min();
-        let same = same.map(|key| key.id().get());
+        let has_its_row = |key: &&Neighbor| vertices.row(key.slot().get()) == vertices.row(vertex);
+        let same = keys.iter().filter(|key| key.slot().get() != vertex).filter(has_its_row).min();
+        let same = same.map(|key| key.slot().get());
         let (kept, distances) = if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, &[]) };
         counters[0] += keys.len() as u64;
         counters[1] += 1000;
@@ -112,13 +112,13 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let (keys, sources) = (stream.download(&keys).unwrap(), stream.download(&sources).unwrap());
     let mut rows = vertices.edges.clone();
     for (list, (vertex, kept, same)) in expected.into_iter().enumerate() {
-        let row = vertices.padded(kept.iter().map(|key| key.id().get()).collect());
+        let row = vertices.padded(kept.iter().map(|key| key.slot().get()).collect());
         let places = list * vertices.edges_stride..(list + 1) * vertices.edges_stride;
         assert_eq!(ids[places.clone()], row, "the edges of {vertex}: {what}");
         assert_eq!(duplicate_of[list], same.unwrap_or(NO_SLOT), "{what}");
         assert_eq!(linked[list], if same.is_some() { NO_SLOT } else { vertex }, "{what}");
         for (place, link) in places.zip(kept.iter().map(Some).chain(std::iter::repeat(None))) {
-            let key = link.map(|key| u64::from(key.id().get()) << 32 | key.to_bits() >> 32);
+            let key = link.map(|key| u64::from(key.slot().get()) << 32 | key.to_bits() >> 32);
             assert_eq!(keys[place], key.unwrap_or(u64::MAX), "{what}");
             assert!(link.is_none() || sources[place] == vertex, "{what}");
         }

@@ -44,10 +44,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             let target = group[0].0;
             let row = &vertices.edges[target as usize * vertices.edges_stride..][..vertices.edges_stride];
             let old: Vec<u32> = row.iter().copied().take_while(|&id| id != NO_SLOT).collect();
-            let new = group.iter().map(|edge| edge.1).filter(|source| !old.contains(&source.id().get()));
+            let new = group.iter().map(|edge| edge.1).filter(|source| !old.contains(&source.slot().get()));
             let new: Vec<Neighbor> = new.collect();
             if old.len() + new.len() <= vertices.max_degree {
-                let new = new.iter().map(|source| source.id().get());
+                let new = new.iter().map(|source| source.slot().get());
                 return (target, old.into_iter().chain(new).collect());
             }
             let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
@@ -57,7 +57,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             let deferred = old[first..already_pruned].to_vec();
             let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &deferred);
             distances += some;
-            (target, kept.iter().map(|neighbor| neighbor.id().get()).collect())
+            (target, kept.iter().map(|neighbor| neighbor.slot().get()).collect())
         })
         .collect();
 
@@ -69,7 +69,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     begins.extend([edges.len() as u32, edges.len() as u32 + 2]);
     let keys = edges.iter().map(|(target, source)| u64::from(*target) << 32 | source.to_bits() >> 32);
     let keys = stream.upload(&keys.chain([u64::MAX; 2]).collect::<Vec<_>>()).unwrap();
-    let sources = edges.iter().map(|(_, source)| source.id().get());
+    let sources = edges.iter().map(|(_, source)| source.slot().get());
     let sources = stream.upload(&sources.chain([0; 2]).collect::<Vec<_>>()).unwrap();
     let begins = stream.upload(&begins).unwrap();
     let mut device = vertices.upload(stream);

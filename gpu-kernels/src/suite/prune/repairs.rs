@@ -75,7 +75,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
             part.sort_unstable();
         }
         let row = parts.concat().into_iter().chain(live_ids[already_pruned..].iter().copied());
-        expected.push(vertices.padded(row.map(|neighbor| neighbor.id().get()).collect()));
+        expected.push(vertices.padded(row.map(|neighbor| neighbor.slot().get()).collect()));
     }
 
     let mut device = vertices.upload(stream);

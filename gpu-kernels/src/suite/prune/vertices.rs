@@ -141,7 +141,7 @@ impl<T: Element> Vertices<T> {
                         return true;
                     }
                     distances += 1;
-                    let between = self.distance(first.id().get(), other.id().get());
+                    let between = self.distance(first.slot().get(), other.slot().get());
                     if between <= other.distance() {
                         deferred.push(*other);
                     }

@@ -66,13 +66,13 @@ impl QueryCheck<'_> {
         let expected = search(graph, score, case.start_points_of(graph, i), case, self.expansions());
         let candidates_len = case.candidates_len as usize;
         let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
-        let mut slots: Vec<u32> = candidates.iter().map(|near| near.id().get()).collect();
+        let mut slots: Vec<u32> = candidates.iter().map(|near| near.slot().get()).collect();
         slots.resize(candidates_len, NO_SLOT);
         if case.form != DistanceForm::HalfSquaredL2 {
             assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
         let is_allowed = |near: &&Neighbor| {
-            case.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.id().index()))
+            case.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.slot().index()))
         };
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
@@ -113,7 +113,7 @@ fn are_near(
             let is_both = is_near(near.distance()) && is_near(score(slot));
             assert!(is_both, "{answer:?} for {near:?}, {}", context());
         } else {
-            let is_same = (distance, slot) == (near.distance(), near.id());
+            let is_same = (distance, slot) == (near.distance(), near.slot());
             assert!(is_same, "{found:?} for {nearest:?}, {}", context());
         }
         slots.push(slot);
@@ -141,7 +141,7 @@ fn is_of_the_cpu<T: Element>(
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());
     } else {
         let nearest = expected.nearest.iter();
-        let nearest = nearest.map(|near| Hit { key: graphs::key(near.id()), distance: near.distance() });
+        let nearest = nearest.map(|near| Hit { key: graphs::key(near.slot()), distance: near.distance() });
         assert_eq!(hits, nearest.collect::<Vec<_>>(), "{}", context());
     }
     let work = (report.cost.hops, report.cost.distances);

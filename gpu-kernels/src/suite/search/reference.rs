@@ -46,7 +46,7 @@ pub(super) fn search<T: Element>(
         for vertex in picked {
             known.insert(vertex, true);
             expanded.push(vertex);
-            next.extend_from_slice(graph.adjacency().neighbors(vertex.id()));
+            next.extend_from_slice(graph.adjacency().neighbors(vertex.slot()));
         }
     }
 }

@@ -34,13 +34,13 @@ pub fn step(report: &StepReport) -> (Value, String) {
         // Keys in the index.
         "vectors": stats.keys,
         // Deleted vertices that are still traversed.
-        "tombstones": stats.deleted_vertices,
+        "tombstones": stats.tombstones,
         // Free slots.
         "free": stats.free_slots,
         // Bytes of vectors and graph.
         "bytes": stats.vector_bytes + stats.graph_bytes,
     });
-    let [counted, vectors, tombstones] = [*count, stats.keys, stats.deleted_vertices].map(units::count);
+    let [counted, vectors, tombstones] = [*count, stats.keys, stats.tombstones].map(units::count);
     let (took, rate) = (units::seconds(seconds), units::rate(rate));
     let mut text =
         format!("{step:>6}  {event_name:12}{counted:>11}{took:>11}{rate:>13}{vectors:>13}{tombstones:>12}");

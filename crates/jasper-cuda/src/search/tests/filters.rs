@@ -7,10 +7,10 @@ use jasper_graph::FilteredSlots;
 use jasper_vamana::{ProductCost, Strategy};
 
 use super::*;
-use crate::search::config::platform;
+use crate::search::params::platform;
 
 /// Scans are products wherever that is possible.
-const PRODUCTS: Platform = Platform {
+const PRODUCTS: CostModel = CostModel {
     product: Some(ProductCost {
         max_k: 128,
         ns: -1.0,

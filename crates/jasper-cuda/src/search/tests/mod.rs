@@ -15,7 +15,7 @@ use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, Distances, Hit, Matches, Platform, SearchConfig, SearchError, SearchParams, SearchPlan,
+    CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, SearchError, SearchParams, SearchPlan,
     SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
@@ -120,7 +120,7 @@ fn entries(matches: &Matches) -> Vec<Hit> {
 }
 
 /// The strategies of the CPU, up to the widest beam of a device.
-const AS_CPU: Platform = Platform { max_beam_width: MAX_BEAM_WIDTH as usize, ..Platform::CPU };
+const AS_CPU: CostModel = CostModel { max_beam_width: MAX_BEAM_WIDTH as usize, ..CostModel::CPU };
 
 /// One executor on the host, one on an emulated device.
 struct Both {
@@ -129,7 +129,7 @@ struct Both {
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
     /// What the strategies of the device are chosen for.
-    platform: Platform,
+    platform: CostModel,
 }
 
 impl Both {
@@ -246,7 +246,7 @@ fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) 
 }
 
 /// One warp per query, for any batch.
-const ALONE: SearchConfig = SearchConfig { warps: 1, expansions: 1, visited_capacity: 64 };
+const ALONE: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_capacity: 64 };
 
 fn agrees<T: Element>(seed: u64) {
     let both = Both::new(seed);
@@ -256,7 +256,7 @@ fn agrees<T: Element>(seed: u64) {
         for (k, beam_width) in [(1, 1), (10, 10), (7, 33), (100, 120)] {
             let params = SearchParams::new(k).beam_width(beam_width);
             both.agree(&graph, &queries, params);
-            both.agree(&graph, &queries, params.config(ALONE));
+            both.agree(&graph, &queries, params.launch(ALONE));
         }
     }
 }
@@ -408,7 +408,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
             ] {
                 let params = SearchParams::new(k).beam_width(beam_width).distances(distances);
                 both.agree(&graph, &queries, params);
-                both.agree(&graph, &queries, params.config(ALONE));
+                both.agree(&graph, &queries, params.launch(ALONE));
                 both.agree(&graph, &queries, params.filter(&even));
             }
         }
@@ -420,7 +420,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
     graph.drop_vectors();
     let params = SearchParams::new(7).beam_width(30);
     both.agree(&graph, &queries, params);
-    both.agree(&graph, &queries, params.config(ALONE));
+    both.agree(&graph, &queries, params.launch(ALONE));
     let few: KeyFilter = (0..40).collect();
     both.agree(&graph, &queries, params.filter(&few));
 }
@@ -444,7 +444,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     let few: KeyFilter = (0..30).collect();
     for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
         let params = SearchParams::new(7).beam_width(40).distances(distances);
-        for params in [params, params.config(ALONE), params.filter(&few)] {
+        for params in [params, params.launch(ALONE), params.filter(&few)] {
             both.vectors = MemorySpace::Device;
             let expected = both.emulated(&graph, view, params).unwrap();
             both.vectors = MemorySpace::Host;
@@ -495,7 +495,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
             for &(n, bytes) in &[(9, SCRATCH_BYTES), (9, 2 << 10), (4, 0), (1, 0), (0, 0)][..most] {
                 agree(&both, &graph, params, n, bytes);
             }
-            agree(&both, &graph, params.config(ALONE), 9, 0);
+            agree(&both, &graph, params.launch(ALONE), 9, 0);
             agree(&both, &graph, params.filter(&few), 9, 0);
         }
     }
@@ -575,26 +575,20 @@ fn what_cannot_be_searched_for_is_refused() {
     assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
     for (launch, message) in [
+        (LaunchParams { warps: 0, ..ALONE }, "warps (0) of the launch parameters must be 1, or at least 8"),
+        (LaunchParams { warps: 7, ..ALONE }, "warps (7) of the launch parameters must be 1, or at least 8"),
         (
-            SearchConfig { warps: 0, ..ALONE },
-            "warps (0) of the search configuration must be 1, or at least 8",
+            LaunchParams { expansions: 0, ..ALONE },
+            "expansions (0) of the launch parameters must be between 1 and 8",
         ),
+        (LaunchParams { expansions: 9, ..ALONE }, "expansions (9)"),
         (
-            SearchConfig { warps: 7, ..ALONE },
-            "warps (7) of the search configuration must be 1, or at least 8",
+            LaunchParams { visited_capacity: 48, ..ALONE },
+            "visited_capacity (48) of the launch parameters must be 0, or a power of two",
         ),
-        (
-            SearchConfig { expansions: 0, ..ALONE },
-            "expansions (0) of the search configuration must be between 1 and 8",
-        ),
-        (SearchConfig { expansions: 9, ..ALONE }, "expansions (9)"),
-        (
-            SearchConfig { visited_capacity: 48, ..ALONE },
-            "visited_capacity (48) of the search configuration must be 0, or a power of two",
-        ),
-        (SearchConfig { visited_capacity: 1 << 16, ..ALONE }, "visited_capacity (65536)"),
+        (LaunchParams { visited_capacity: 1 << 16, ..ALONE }, "visited_capacity (65536)"),
     ] {
-        let said = ask(&queries, 4, params.config(launch));
+        let said = ask(&queries, 4, params.launch(launch));
         assert!(said.starts_with(message), "{said}");
     }
 }

@@ -300,7 +300,7 @@ impl<'a, T: Element> Player<'a, T> {
         index: &Index<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Option<(Event, usize, Duration)>, UpdateError> {
-        let IndexStats { live_vertices: vertices, deleted_vertices: deleted, .. } = index.stats();
+        let IndexStats { live_vertices: vertices, tombstones: deleted, .. } = index.stats();
         if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
             return Ok(None);
         }

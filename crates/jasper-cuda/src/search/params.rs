@@ -1,9 +1,9 @@
-//! Launch configurations: warps per query, expansions per step, the size of the visited cache, and the parts of a scan;
+//! Launch parameters: warps per query, expansions per step, the size of the visited cache, and the parts of a scan;
 //! and what searches cost on a device.
 
 use gpu_kernels::knn::MAX_K;
 use gpu_kernels::search::{MAX_BEAM_WIDTH, MIN_TEAM_WARPS};
-use jasper_vamana::{DistanceCost, MemorySpace, Platform, ProductCost, SearchConfig, SearchError};
+use jasper_vamana::{CostModel, DistanceCost, LaunchParams, MemorySpace, ProductCost, SearchError};
 
 /// Warps of a team on short rows: a leader, and two workers for each of three work slots. The seventh worker is left
 /// over.
@@ -50,13 +50,13 @@ const CACHE_NS_PER_BYTE: f64 = 1.0 / 9000.0;
 /// What searches cost on a device with vectors in `storage`, measured on an H200 with 132 multiprocessors: hops of one
 /// query, the bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), and filtered searches
 /// (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
-pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> Platform {
+pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> CostModel {
     let device_ns_per_byte = 1.0 / 4500.0;
     let (ns_per_byte, scan_ns_per_byte) = match storage {
         MemorySpace::Device => (device_ns_per_byte, CACHE_NS_PER_BYTE),
         MemorySpace::Host => (HOST_NS_PER_BYTE, HOST_NS_PER_BYTE),
     };
-    Platform {
+    CostModel {
         max_beam_width: MAX_BEAM_WIDTH as usize,
         hop_ns: 2000.0,
         // If vectors are on the host, beam searches read codes, which are on the device.
@@ -87,33 +87,33 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
     balanced.min(slots / MIN_PART).min(teams / queries.max(1)).max(1) as u32
 }
 
-/// The launch configuration for a batch of `queries` over rows of `row_bytes` bytes, if the search does not set one.
+/// The launch parameters for a batch of `queries` over rows of `row_bytes` bytes, if the search sets none.
 ///
 /// A team has the results of a search that expands one vertex after another. A warp that expands several vertices per
 /// step reaches the same recall, but its results differ. It is not used here, so that the results of a query depend
 /// neither on the size of the batch nor on the device.
-pub(crate) fn default_config(queries: usize, multiprocessors: u32, row_bytes: u32) -> SearchConfig {
+pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> LaunchParams {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
         let visited_capacity =
             if row_bytes < LONG_VISITED_ROW { VISITED_CAPACITY } else { LONG_VISITED_CAPACITY };
-        return SearchConfig { warps: 1, expansions: 1, visited_capacity };
+        return LaunchParams { warps: 1, expansions: 1, visited_capacity };
     }
     let is_long = row_bytes >= LONG_ROW;
-    SearchConfig {
+    LaunchParams {
         warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM } else { TEAM },
         expansions: if is_long { LONG_AHEAD } else { AHEAD },
         visited_capacity: TEAM_VISITED_CAPACITY,
     }
 }
 
-/// The launch configuration for a batch of quantized searches, if the search does not set one.
-pub(super) fn default_quantized_config(
+/// The launch parameters for a batch of quantized searches, if the search sets none.
+pub(super) fn default_quantized_launch(
     queries: usize,
     multiprocessors: u32,
     row_bytes: u32,
     beam_width: usize,
-) -> SearchConfig {
-    let mut launch = default_config(queries, multiprocessors, row_bytes);
+) -> LaunchParams {
+    let mut launch = default_launch(queries, multiprocessors, row_bytes);
     if launch.warps == 1 {
         let is_narrow = beam_width <= CODE_VISITED_WIDTH;
         launch.visited_capacity = if is_narrow { CODE_VISITED_CAPACITY } else { WIDE_CODE_VISITED_CAPACITY };
@@ -121,12 +121,12 @@ pub(super) fn default_quantized_config(
     launch
 }
 
-/// Checks a launch configuration given by the user.
+/// Checks launch parameters given by the user.
 ///
 /// # Errors
 /// Returns [`SearchError::Launch`], naming the value that is out of range.
-pub(super) fn check_config(launch: SearchConfig) -> Result<(), SearchError> {
-    let SearchConfig { warps, expansions, visited_capacity } = launch;
+pub(super) fn check_launch(launch: LaunchParams) -> Result<(), SearchError> {
+    let LaunchParams { warps, expansions, visited_capacity } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });
     if warps != 1 && warps < MIN_TEAM_WARPS {
         return refuse("warps", warps, "1, or at least 8");

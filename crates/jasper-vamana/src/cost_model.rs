@@ -8,7 +8,7 @@
 
 /// Where a search runs: its limits, and the measured cost of its steps in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Platform {
+pub struct CostModel {
     /// The widest beam.
     pub max_beam_width: usize,
     /// Least time of a hop of one query, which waits for memory; of many queries, hops overlap.
@@ -80,7 +80,7 @@ pub(crate) struct Workload {
 /// (docs/src/how-search-works.md).
 const SHARE_UNVISITED: f64 = 0.6;
 
-impl Platform {
+impl CostModel {
     /// The CPU of the host. Measured with 64 x f32 (docs/src/experiments.md#cpu-slots-of-a-filter-kept-by-the-index): a
     /// scan computes distances twice as fast as a beam search, whose vectors are scattered and whose frontier is sorted.
     pub const CPU: Self = Self {
@@ -152,7 +152,7 @@ mod tests {
         byte_ns: 0.0001,
         gather_ns_per_byte: 0.0,
     };
-    const DEVICE: Platform = Platform {
+    const DEVICE: CostModel = CostModel {
         hop_ns: 100.0,
         beam_distance: DistanceCost { ns: 0.5, ns_per_byte: 0.01 },
         scan_distance: DistanceCost { ns: 1.0, ns_per_byte: 0.01 },
@@ -160,7 +160,7 @@ mod tests {
         few_queries: 2,
         scan_ns: 20.0,
         product: Some(PRODUCT),
-        ..Platform::CPU
+        ..CostModel::CPU
     };
     const WORK: Workload = Workload {
         queries: 1,
