@@ -17,8 +17,8 @@ use crate::{Bytes, Device};
 /// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device,
 /// share both.
 ///
-/// Methods may be called from any thread. Once a kernel has faulted, every call fails with [`ErrorKind::ContextLost`]: the
-/// driver cannot recover the context, so only a new process can use the device again.
+/// Methods may be called from any thread. Once a kernel has faulted, every call fails with [`ErrorKind::ContextLost`]:
+/// the driver cannot recover the context, so only a new process can use the device again.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -94,7 +94,7 @@ impl Context {
     /// whose unused memory does not count as free otherwise.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextLost`].
+    /// Returns [`ErrorKind::ContextLost`].
     pub fn free_memory(&self) -> Result<Bytes> {
         self.synchronize()?;
         memory_pool::trim(self)?;
@@ -114,7 +114,7 @@ impl Context {
     /// Loads a kernel ahead of its first launch. The driver compiles the kernel for the device unless its cache has it.
     ///
     /// # Errors
-    /// [`ErrorKind::Ptx`], [`ErrorKind::UnknownKernel`].
+    /// Returns [`ErrorKind::Ptx`], [`ErrorKind::UnknownKernel`].
     pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
         let launch = LaunchConfig::linear(1, 1);
         self.inner.kernels.prepare(self, &KernelId::of(kernel), launch).map(drop)

@@ -47,7 +47,7 @@ impl Device {
     /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
-    /// [`ErrorKind::NoDriver`] and [`ErrorKind::NoDevice`]: the list is never empty.
+    /// Returns [`ErrorKind::NoDriver`] and [`ErrorKind::NoDevice`]: the list is never empty.
     pub fn list() -> Result<Vec<Self>> {
         (0..count().map_err(|kind| kind.on(0))?).map(Self::get).collect()
     }
@@ -55,7 +55,7 @@ impl Device {
     /// The device of this number.
     ///
     /// # Errors
-    /// [`ErrorKind::NoDriver`], [`ErrorKind::NoDevice`], [`ErrorKind::NoSuchDevice`].
+    /// Returns [`ErrorKind::NoDriver`], [`ErrorKind::NoDevice`], [`ErrorKind::NoSuchDevice`].
     pub fn get(ordinal: usize) -> Result<Self> {
         Self::read(ordinal).map_err(|kind| kind.on(ordinal))
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Device {
 /// The newest CUDA version that the driver supports, major and minor, as `nvidia-smi` shows it.
 ///
 /// # Errors
-/// [`ErrorKind::NoDriver`].
+/// Returns [`ErrorKind::NoDriver`].
 pub fn driver_version() -> Result<(u32, u32)> {
     let version = load().and_then(|()| check(cust::CudaApiVersion::get())).map_err(|kind| kind.on(0))?;
     Ok((unsigned(version.major()), unsigned(version.minor())))

@@ -18,7 +18,8 @@ use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, St
 /// `pool`. This takes less time than copying them.
 ///
 /// # Errors
-/// [`ErrorKind::Plan`](crate::ErrorKind::Plan): a tile does not fit into free memory. Otherwise those of the device.
+/// Returns [`ErrorKind::Plan`](crate::ErrorKind::Plan) if a tile does not fit into free memory. Otherwise returns the
+/// device's error.
 ///
 /// # Panics
 /// Panics if the vectors do not have the dimension that the quantizer was trained for.

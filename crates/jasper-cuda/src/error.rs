@@ -178,9 +178,10 @@ const NO_DEVICE: i32 = 100;
 impl From<Error> for DeviceError {
     fn from(error: Error) -> Self {
         let device = error.device;
-        match error.kind.is_unavailable() {
-            true => Self::Unavailable { device, source: Box::new(error) },
-            false => Self::Failed { device, source: Box::new(error) },
+        if error.kind.is_unavailable() {
+            Self::Unavailable { device, source: Box::new(error) }
+        } else {
+            Self::Failed { device, source: Box::new(error) }
         }
     }
 }

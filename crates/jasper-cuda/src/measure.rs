@@ -41,7 +41,7 @@ pub fn median_time<E: From<Error>>(
 /// Takes device memory for both arrays, and some milliseconds.
 ///
 /// # Errors
-/// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), and those of the driver.
+/// Returns [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the driver's error.
 pub fn copy_bandwidth(stream: &Stream) -> Result<f64> {
     let free = stream.context().free_memory()?.device;
     // Far larger than the caches.

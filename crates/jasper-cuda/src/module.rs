@@ -25,7 +25,7 @@ impl Module {
     /// Compiles `ptx` for the device, or takes the machine code from the driver's cache.
     ///
     /// # Errors
-    /// [`ErrorKind::Ptx`] says what is wrong, or which driver or device is required.
+    /// Returns [`ErrorKind::Ptx`], which says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
         Ok(Self { context: context.clone(), loaded: LoadedModule::new(context, ptx)? })
     }

@@ -31,7 +31,7 @@ impl<T: Pod> Pinned<T> {
     /// Allocates `len` elements with arbitrary values: the contents of the memory that the operating system provides.
     ///
     /// # Errors
-    /// [`ErrorKind::NotPinned`]: the operating system refuses.
+    /// Returns [`ErrorKind::NotPinned`] if the operating system refuses.
     pub(crate) fn allocate(context: &Context, len: usize) -> Result<Self> {
         let mut first = std::ptr::without_provenance_mut(ALIGNMENT);
         let bytes = len.saturating_mul(size_of::<T>());
@@ -50,7 +50,7 @@ impl<T: Pod> Pinned<T> {
     /// Allocates `len` zeros. Takes some milliseconds per 10 MB.
     ///
     /// # Errors
-    /// [`ErrorKind::NotPinned`]: the operating system refuses.
+    /// Returns [`ErrorKind::NotPinned`] if the operating system refuses.
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
         let pinned = Self::allocate(context, len)?;
         // SAFETY: the driver allocated that many elements, which may be zero.

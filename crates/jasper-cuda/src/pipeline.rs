@@ -48,7 +48,7 @@ impl<T: Pod + Send> Pipeline<T> {
     /// Allocates two tiles of `max_rows` rows with `row` elements each.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory).
+    /// Returns [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory).
     pub fn new(context: &Context, row: usize, max_rows: usize) -> Result<Self> {
         let copies = Stream::new(context)?;
         let tile = || {

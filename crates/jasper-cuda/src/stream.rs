@@ -111,8 +111,8 @@ impl Stream {
     /// Launches the kernel `entry` of a module.
     ///
     /// # Errors
-    /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel), [`ErrorKind::Launch`](crate::ErrorKind::Launch),
-    /// and errors of the driver.
+    /// Returns [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel),
+    /// [`ErrorKind::Launch`](crate::ErrorKind::Launch), and errors of the driver.
     ///
     /// # Safety
     /// The kernel must take one parameter with the layout of `A`, and be sound for `args`: see

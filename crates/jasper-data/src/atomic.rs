@@ -102,7 +102,7 @@ impl AtomicFile {
     /// one process may write `path` at a time.
     ///
     /// # Errors
-    /// The same as for [`create`](Self::create).
+    /// Returns the errors of [`create`](Self::create).
     pub fn create_with_fixed_name(path: impl AsRef<Path>) -> io::Result<Self> {
         let target = follow_link(path.as_ref());
         let temporary = fixed_name(&target);

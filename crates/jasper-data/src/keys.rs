@@ -37,7 +37,7 @@ pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
 /// Reads `bytes` as the content of a key file named `name`.
 ///
 /// # Errors
-/// The same as for [`read_keys`].
+/// Returns the errors of [`read_keys`].
 pub fn keys_from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Vec<Key>, ReadError> {
     read(&bytes, name.as_ref())
 }

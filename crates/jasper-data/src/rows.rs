@@ -45,7 +45,7 @@ impl<S: ReadAt> VectorFile<S> {
     /// Reads all rows into memory.
     ///
     /// # Errors
-    /// The same as for [`Self::read_rows`], and [`ReadCause::Memory`] if there is not enough memory.
+    /// Returns the errors of [`Self::read_rows`], and [`ReadCause::Memory`] if there is not enough memory.
     pub fn load<T: Element>(&self) -> Result<Rows<T>, ReadError> {
         self.check_element::<T>()?;
         self.load_as()
@@ -54,7 +54,7 @@ impl<S: ReadAt> VectorFile<S> {
     /// Reads all rows into memory, converted as by [`Self::read_rows_as`].
     ///
     /// # Errors
-    /// The same as for [`Self::load`], except [`ReadCause::Element`].
+    /// Returns the errors of [`Self::load`], except [`ReadCause::Element`].
     pub fn load_as<T: Element>(&self) -> Result<Rows<T>, ReadError> {
         let dimension = self.dimension();
         let no_memory = || {
@@ -76,7 +76,7 @@ impl VectorFile<File> {
     /// process.
     ///
     /// # Errors
-    /// The same as for [`Self::load`].
+    /// Returns the errors of [`Self::load`].
     pub fn map<T: Element>(&self) -> Result<Rows<T>, ReadError> {
         self.check_element::<T>()?;
         let layout = &self.layout;

@@ -148,7 +148,7 @@ impl GroundTruth {
     /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
-    /// The same as for [`Self::read`].
+    /// Returns the errors of [`Self::read`].
     pub fn from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, ReadError> {
         Self::read_from(&bytes, name.as_ref())
     }

@@ -63,7 +63,7 @@ impl VectorFileOptions {
     /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
-    /// The same as for [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub fn from_bytes(self, name: impl AsRef<Path>, bytes: &[u8]) -> Result<VectorFile<&[u8]>, ReadError> {
         self.from_source(bytes, name.as_ref())
     }
@@ -71,7 +71,7 @@ impl VectorFileOptions {
     /// Opens any source as a file named `name`.
     ///
     /// # Errors
-    /// The same as for [`Self::open`].
+    /// Returns the errors of [`Self::open`].
     pub fn from_source<S: ReadAt>(self, source: S, name: &Path) -> Result<VectorFile<S>, ReadError> {
         let unknown = ReadCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
         let format = self.format.or_else(|| VectorFormat::from_path(name)).ok_or(unknown);
@@ -106,7 +106,7 @@ impl<'a> VectorFile<&'a [u8]> {
     /// Reads `bytes` as the content of a file named `name`.
     ///
     /// # Errors
-    /// The same as for [`VectorFile::open`].
+    /// Returns the errors of [`VectorFile::open`].
     pub fn from_bytes(name: impl AsRef<Path>, bytes: &'a [u8]) -> Result<Self, ReadError> {
         VectorFileOptions::new().from_bytes(name, bytes)
     }
@@ -156,7 +156,7 @@ impl<S: ReadAt> VectorFile<S> {
     /// Conversion to f32 is lossless, except from f64; other conversions round and saturate as [`Element::from_f32`].
     ///
     /// # Errors
-    /// The same as for [`Self::read_rows`], except [`ReadCause::Element`].
+    /// Returns the errors of [`Self::read_rows`], except [`ReadCause::Element`].
     pub fn read_rows_as<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadError> {
         self.try_read(range, out).map_err(|cause| ReadError::new(&self.path, cause))
     }

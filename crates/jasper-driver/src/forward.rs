@@ -50,7 +50,7 @@ pub fn error_name(code: i32) -> Option<&'static str> {
     found.then(|| unsafe { CStr::from_ptr(name) }.to_str().ok()).flatten()
 }
 
-/// The driver's words for a code, or ours without a driver: cust's `Display` of an error panics if this fails.
+/// The driver's message for an error code, or ours without a driver: cust's `Display` of an error panics if this fails.
 ///
 /// # Safety
 /// `out` must be writable.

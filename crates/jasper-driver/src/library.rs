@@ -69,8 +69,8 @@ fn reason(name: &str, error: &libloading::Error) -> String {
 const NO_LIBRARY: i32 = 303;
 const NO_SYMBOL: i32 = 302;
 
-/// The function `name`, which ends with a zero byte, as a pointer of type `F`; else the code of the driver's own that
-/// says it best. Whoever calls the pointer answers for its type.
+/// The function `name`, which ends with a zero byte, as a pointer of type `F`, or the CUDA error code closest to the
+/// failure. The caller guarantees that `F` is the function's type.
 #[cold]
 pub(crate) fn symbol<F: Copy>(name: &str) -> Result<F, i32> {
     let library = library().map_err(|_| NO_LIBRARY)?;

@@ -44,7 +44,7 @@ impl Quantization {
     /// defaults.
     ///
     /// # Errors
-    /// The same as for [`Rabitq::train`] and [`Mixed::train`].
+    /// Returns the errors of [`Rabitq::train`] and [`Mixed::train`].
     pub fn train<T: Element>(
         self,
         metric: Metric,

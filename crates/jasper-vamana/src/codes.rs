@@ -19,7 +19,7 @@ const BLOCKS_PER_REPORT: usize = 64;
 /// Quantizes all vectors of `graph`, replacing any existing codes. Later changes of the graph update them.
 ///
 /// # Errors
-/// The same as for [`encode`].
+/// Returns the errors of [`encode`].
 pub fn quantize<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,

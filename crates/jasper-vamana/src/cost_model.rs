@@ -17,9 +17,9 @@ pub struct CostModel {
     pub beam_distance: DistanceCost,
     /// A distance of a scan of each query by itself.
     pub scan_distance: DistanceCost,
-    /// The same for up to [`Self::few_queries`] queries, each of which all processors share.
+    /// [`Self::scan_distance`] in batches of at most [`Self::few_queries`], where all processors scan for each query.
     pub few_scan_distance: DistanceCost,
-    /// Up to how many queries are scanned for by all processors together.
+    /// The largest batch in which all processors scan for each query together.
     pub few_queries: usize,
     /// Time of a scan that does not depend on its length.
     pub scan_ns: f64,

@@ -41,7 +41,7 @@ pub trait Executor<T: Element> {
     /// the steps below.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Returns the device's error.
     fn prepare(
         &self,
         _graph: &mut impl GraphAccess<Self::Graph>,

@@ -64,7 +64,7 @@ impl Matches {
     /// The results that `search` writes to new arrays, with its report.
     ///
     /// # Errors
-    /// [`SearchError::Memory`], and those of `search`.
+    /// Returns [`SearchError::Memory`], and those of `search`.
     pub fn filled(
         queries: usize,
         k: usize,
@@ -143,9 +143,13 @@ impl<'a> MatchesMut<'a> {
         Self { keys, distances }
     }
 
-    /// The length of both arrays, or of one that differs from `expected`.
-    pub(crate) fn len(&self, expected: usize) -> usize {
-        if self.keys.len() == expected { self.distances.len() } else { self.keys.len() }
+    /// Checks that both arrays have `k` entries per query.
+    pub(crate) fn check(&self, queries: usize, k: usize) -> Result<(), SearchError> {
+        let lens = [self.keys.len(), self.distances.len()];
+        match lens.into_iter().find(|&len| Some(len) != queries.checked_mul(k)) {
+            Some(given) => Err(SearchError::Buffer { given, queries, k }),
+            None => Ok(()),
+        }
     }
 
     /// Splits the arrays into the rows of single queries.

@@ -78,8 +78,8 @@ impl<T: Element> MutableGraph for Graph<T> {
 
 /// Access to a graph: shared for reading, exclusive for short writes.
 ///
-/// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to a [`SharedGraph`] that searches
-/// share, and by [`Transaction`].
+/// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to a [`SharedGraph`] that
+/// searches share, and by [`Transaction`].
 pub trait GraphAccess<G: MutableGraph> {
     /// Runs `read` on the graph.
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
@@ -175,7 +175,7 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
 /// Runs `work` on a graph as one transaction. Its changes are kept if it succeeds, and undone if it fails or panics.
 ///
 /// # Errors
-/// Those of `work` and of the device.
+/// Returns the errors of `work` and of the device.
 pub fn transaction<G: MutableGraph, L: GraphAccess<G>, R, E: From<DeviceError>>(
     graph: &mut L,
     work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, E>,
@@ -186,7 +186,7 @@ pub fn transaction<G: MutableGraph, L: GraphAccess<G>, R, E: From<DeviceError>>(
 /// Calls `work` while `vertices` have no out-edges, and restores these.
 ///
 /// # Errors
-/// Those of the device; `work` may then not have been called.
+/// Returns the errors of the device; `work` may then not have been called.
 pub fn without_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,

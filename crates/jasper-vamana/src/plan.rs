@@ -41,19 +41,20 @@ pub enum Strategy {
 /// Slots sampled to estimate how many keys pass a filter.
 const FILTER_SAMPLE: usize = 1024;
 
-/// Standard deviations by which a beam search should find more than `k` allowed vertices. With three, one query in 150 had
-/// fewer (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts), whose scans took longer than
-/// the searches of all others.
+/// Standard deviations by which a beam search should find more than `k` allowed vertices. With three, one query in 150
+/// had fewer (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts), whose scans took
+/// longer than the searches of all others.
 const DEVIATIONS: f64 = 5.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
-    /// Plans a search of `graph` for `queries` queries on a platform. The beam width is at most that of the platform: where
-    /// tombstones, a filter or a large `k` would need a wider one, it is limited, and missing results are found by a
-    /// scan.
+    /// Plans a search of `graph` for `queries` queries on a platform. The beam width is at most that of the platform:
+    /// where tombstones, a filter or a large `k` would need a wider one, it is limited, and missing results are found
+    /// by a scan.
     ///
     /// # Errors
-    /// [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`], [`SearchError::NoCodes`],
-    /// [`SearchError::Vector`] if exact distances are requested of an index that has only codes.
+    /// Returns [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`],
+    /// [`SearchError::NoCodes`], [`SearchError::Vector`] if exact distances are requested of an index that has only
+    /// codes.
     pub fn new(
         graph: &'a Graph<T>,
         params: SearchParams<'a>,
@@ -136,12 +137,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     /// Checks that both arrays of `matches` have `k` entries per query.
     ///
     /// # Errors
-    /// [`SearchError::Buffer`].
+    /// Returns [`SearchError::Buffer`].
     pub fn check_size(&self, queries: usize, matches: &MatchesMut<'_>) -> Result<(), SearchError> {
-        let k = self.params.k;
-        let expected = queries.checked_mul(k);
-        let given = matches.len(expected.unwrap_or(usize::MAX));
-        if expected == Some(given) { Ok(()) } else { Err(SearchError::Buffer { given, queries, k }) }
+        matches.check(queries, self.params.k)
     }
 
     /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest
@@ -254,7 +252,8 @@ mod tests {
         assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), Strategy::Beam(4000));
         (0..3000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Beam(256));
-        // A beam of ten would leave half of the queries with fewer than ten: 10 + 5 * sqrt(7.5) are wanted, of each four.
+        // A beam of ten would leave half of the queries with fewer than ten: 10 + 5 * sqrt(7.5) are wanted, of each
+        // four.
         assert_eq!(strategy(&graph, params.beam_width(10), usize::MAX), Strategy::Beam(95));
         assert_eq!(strategy(&graph, params, 200), Strategy::Beam(200));
         (3000..4000).for_each(|key| graph.keys_mut().delete(key).unwrap());

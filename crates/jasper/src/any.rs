@@ -128,8 +128,8 @@ type DynSource<'a, T> = &'a dyn VectorSource<T>;
 any_element! {
     /// An [`Index`] whose element type is known at run time, for programs that learn it from a file.
     ///
-    /// The methods are those of [`Index`]. Several vectors are [`AnyMatrixView`] or [`AnyVectorSource`]; a single one is a
-    /// slice, and its element is checked at run time. For other methods, match on the variant or use
+    /// The methods are those of [`Index`]. Several vectors are [`AnyMatrixView`] or [`AnyVectorSource`]; a single one
+    /// is a slice, and its element is checked at run time. For other methods, match on the variant or use
     /// [`Self::downcast_ref`].
     ///
     /// ```
@@ -449,7 +449,7 @@ impl AnyIndex {
     /// See [`Index::tune`].
     ///
     /// # Errors
-    /// [`TuneError`], also for queries of another element.
+    /// Returns [`TuneError`], also for queries of another element.
     pub fn tune(
         &self,
         goal: Goal,

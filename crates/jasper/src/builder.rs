@@ -165,10 +165,11 @@ impl<'a> IndexBuilder<'a> {
     /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
     ///
     /// If not, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
-    /// sample of them with the exact ones, and links the rounded vectors if at least 85% of these are found. Typically they
-    /// are not where neighbors differ by less than about 1% of the coordinates' range. Linking rounded vectors reads a
-    /// quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says which were linked.
-    /// Large inserts and consolidations on a CUDA device do the same; on the CPU they use the vectors themselves.
+    /// sample of them with the exact ones, and links the rounded vectors if at least 85% of these are found. Typically
+    /// they are not where neighbors differ by less than about 1% of the coordinates' range. Linking rounded vectors
+    /// reads a quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says which were
+    /// linked. Large inserts and consolidations on a CUDA device do the same; on the CPU they use the vectors
+    /// themselves.
     ///
     /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
@@ -253,8 +254,8 @@ impl<'a> IndexBuilder<'a> {
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
     /// build, byte for byte, if distances are exact integers or the device is the same.
     ///
-    /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which is
-    /// best done after the index is saved.
+    /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which
+    /// is best done after the index is saved.
     ///
     /// ```
     /// # use std::{ops::ControlFlow, time::Duration};
@@ -355,7 +356,7 @@ impl<'a> IndexBuilder<'a> {
     /// Creates an index without vectors, for [`Index::insert`]. Nothing is computed, so the device need only exist.
     ///
     /// # Errors
-    /// [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
+    /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
     pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),

@@ -97,9 +97,12 @@ impl Args {
             interrupt = Some(Interrupt::watch()?);
         }
         let is_interrupted = || interrupt.as_ref().is_some_and(Interrupt::is_set);
-        let stopped = |error: anyhow::Error| match is_interrupted() && checkpoint.is_file() {
-            true => error.context(format!("the same command resumes from {}", checkpoint.display())),
-            false => error,
+        let stopped = |error: anyhow::Error| {
+            if is_interrupted() && checkpoint.is_file() {
+                error.context(format!("the same command resumes from {}", checkpoint.display()))
+            } else {
+                error
+            }
         };
         let mut show = terminal.progress();
         let mut resumed = None;

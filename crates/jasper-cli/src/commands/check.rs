@@ -32,9 +32,10 @@ impl Args {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };
             writeln!(text, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.section.to_string())?;
         }
-        let (sound, graph, graph_text) = match file.is_intact() {
-            true => self.check_graph(terminal)?,
-            false => (false, Value::Null, "graph      not verified: the file is damaged".to_owned()),
+        let (sound, graph, graph_text) = if file.is_intact() {
+            self.check_graph(terminal)?
+        } else {
+            (false, Value::Null, "graph      not verified: the file is damaged".to_owned())
         };
         text.push_str(&graph_text);
         terminal.report(&json!({ "sound": sound, "sections": file.sections, "graph": graph }), text)?;

@@ -41,7 +41,7 @@ pub use preload::KernelPreload;
 /// In between, only counters are copied to the host.
 ///
 /// # Errors
-/// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or
+/// Returns [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or
 /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a parameter, the graph or a row does not fit the device,
 /// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is
 /// cancelled.

@@ -36,7 +36,7 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 /// vertices, which are searched for. The plan has the memory of the largest of these steps.
 ///
 /// # Errors
-/// [`ErrorKind::BuildParam`]: the beam width or the largest batch is more than kernels support.
+/// Returns [`ErrorKind::BuildParam`] if the beam width or the largest batch is more than kernels support.
 pub fn plan_build<T: Element>(spec: &BuildSpec, rounded: bool) -> Result<MemoryPlan, ErrorKind> {
     let params = &spec.params;
     check_beam(params)?;

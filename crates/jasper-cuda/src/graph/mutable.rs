@@ -78,7 +78,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     /// until the graph has grown by half or gets `new` vectors of another range. Searches wait for none of this.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub(crate) fn round(
         graph: &mut impl GraphAccess<Self>,
         pool: &ThreadPool,
@@ -261,7 +261,7 @@ impl<T: Element> MirroredGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam) and
+    /// Returns [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam) and
     /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): the beam is wider, or rows are longer, than kernels are
     /// made for.
     pub fn check_updates(&self) -> crate::Result<()> {

@@ -42,7 +42,8 @@ impl RoundingTrial {
         Self { rounding: pool.install(|| ByteRounding::by_trial(host)), slots: host.slots() }
     }
 
-    /// Whether the trial holds for the graph as it is: it has not grown by half, and the rounding suits its new vectors.
+    /// Whether the trial holds for the graph as it is: it has not grown by half, and the rounding suits its new
+    /// vectors.
     fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
         let suits = |rounding: &ByteRounding| pool.install(|| rounding.suits(host, new));
         host.slots() <= self.slots + self.slots / 2 && self.rounding.as_ref().is_none_or(suits)
@@ -54,10 +55,11 @@ pub(super) type Rounded<S> = (RoundingTrial, Option<RoundedRows<S>>);
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Rounds the vectors for a change that computes about `distances` distances, unless the trial refuses it. Repeats
-    /// the trial where the `last` does not hold. `None` if rounding does not pay, or there is no room beside the change.
+    /// the trial where the `last` does not hold. `None` if rounding does not pay, or there is no room beside the
+    /// change.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub(super) fn round(
         &self,
         (stream, pool): (&S, &ThreadPool),
@@ -78,8 +80,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(Some((trial, rows)))
     }
 
-    /// Copies a graph to the device for a build that links it by vectors rounded to bytes: the vectors themselves do not
-    /// stay there. The host's part runs in the current rayon pool.
+    /// Copies a graph to the device for a build that links it by vectors rounded to bytes: the vectors themselves do
+    /// not stay there. The host's part runs in the current rayon pool.
     ///
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`plan_build`](crate::plan_build).

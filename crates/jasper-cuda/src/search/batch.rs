@@ -215,7 +215,7 @@ fn chunk_len<T: Element>(
 /// Checks and normalizes the queries of a chunk and writes them to `out`, `[queries][row_len]`.
 ///
 /// # Errors
-/// [`VectorError`] for the first invalid query.
+/// Returns [`VectorError`] for the first invalid query.
 fn prepare<T: Element>(
     graph: &Graph<T>,
     chunk: &[PendingQuery<'_, T>],

@@ -123,7 +123,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// that may be results; it is called if these are not the live ones.
     ///
     /// # Errors
-    /// [`SearchError::Launch`]: the plan's launch parameters is invalid.
+    /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
     pub(crate) fn new(
         plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
@@ -181,9 +181,10 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// Where `queries` queries in host memory are quantized; `None` if the search is not quantized.
     pub(crate) fn query_quantizer(&self, queries: usize) -> Option<QueryQuantizer<'a, S>> {
         let codes = self.codes()?;
-        Some(match queries <= MAX_QUANTIZED_ON_HOST {
-            true => QueryQuantizer::Host(codes.quantizer()),
-            false => QueryQuantizer::Device(&codes.on_device),
+        Some(if queries <= MAX_QUANTIZED_ON_HOST {
+            QueryQuantizer::Host(codes.quantizer())
+        } else {
+            QueryQuantizer::Device(&codes.on_device)
         })
     }
 
@@ -262,8 +263,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         }
     }
 
-    /// Queues the search of `queries` queries. The rerank runs in its own stream if there is one, after the search; later
-    /// work in the stream of the search waits for it. See [`Self::uses_rerank_stream`].
+    /// Queues the search of `queries` queries. The rerank runs in its own stream if there is one, after the search;
+    /// later work in the stream of the search waits for it. See [`Self::uses_rerank_stream`].
     ///
     /// # Safety
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
@@ -367,7 +368,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
 /// whatever the size of the batch.
 ///
 /// # Errors
-/// [`ErrorKind::RowTooLong`].
+/// Returns [`ErrorKind::RowTooLong`].
 pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
     beam_width: usize,

@@ -37,8 +37,8 @@ use params::{default_launch, platform};
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
-/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, except for a predicate or a
-/// filter that more than one slot in 32 passes.
+/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, unless it has a predicate,
+/// or a filter that more than 1/32 of the slots pass.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
@@ -91,7 +91,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// How a search for `queries` queries is executed on this device.
     ///
     /// # Errors
-    /// Those of [`SearchPlan::new`].
+    /// Returns the errors of [`SearchPlan::new`].
     pub fn plan<'a>(
         &self,
         graph: GraphView<'a, T>,
@@ -205,8 +205,8 @@ impl<T: Element> DeviceGraph<T> {
     /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
     ///
     /// # Errors
-    /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): a search needs more shared memory than a block has.
-    /// [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
+    /// Returns [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a search needs more shared memory than a
+    /// block has. [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
     pub fn check_search(&self, context: &Context) -> Result<()> {
         let beam_width = SearchParams::new(10).effective_beam_width();
         check_shared_memory(self, beam_width, context.device().shared_per_block)

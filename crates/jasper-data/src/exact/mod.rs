@@ -134,7 +134,7 @@ pub fn exact_knn<T: Element>(
 /// the base block by block with [`check_knn_base`].
 ///
 /// # Errors
-/// The same as for [`exact_knn`].
+/// Returns the errors of [`exact_knn`].
 pub fn check_knn<T: Element>(
     base: MatrixView<'_, T>,
     queries: MatrixView<'_, T>,

@@ -55,9 +55,12 @@ impl Operation {
 
     /// Applies the operation to the set of live tags.
     fn apply(&self, live: &mut Tags) -> Result<(), StepError> {
-        let check = |range: &Range<u32>| match range.is_empty() {
-            true => Err(StepError::Range { start: range.start, end: range.end }),
-            false => Ok(()),
+        let check = |range: &Range<u32>| {
+            if range.is_empty() {
+                Err(StepError::Range { start: range.start, end: range.end })
+            } else {
+                Ok(())
+            }
         };
         match self {
             Self::Insert(ids) => check(ids).and_then(|()| live.insert(ids)),
@@ -159,7 +162,7 @@ impl Runbook {
     /// Reads `text` as the content of a file named `name`; see [`Self::read`].
     ///
     /// # Errors
-    /// The same as for [`Self::read`].
+    /// Returns the errors of [`Self::read`].
     pub fn from_text(name: impl AsRef<Path>, text: &str, dataset: Option<&str>) -> Result<Self, ReadError> {
         let read = || {
             let dataset = parse::choose(text, dataset)?;

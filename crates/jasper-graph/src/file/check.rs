@@ -52,7 +52,8 @@ impl FileReport {
 /// Cost: one pass over the file on all cores; memory for a few blocks.
 ///
 /// # Errors
-/// [`FileError`] if the file cannot be read, or its header is damaged. Damage of other sections is reported in the result.
+/// Returns [`FileError`] if the file cannot be read, or its header is damaged. Damage of other sections is reported in
+/// the result.
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
     let mut check = || check_source(File::open(path)?, progress);

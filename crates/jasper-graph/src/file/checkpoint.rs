@@ -40,7 +40,7 @@ impl<T: Element> Graph<T> {
     /// Cost: one pass over the edges; disk space of 4 bytes per edge and 2 per slot, besides the old file.
     ///
     /// # Errors
-    /// [`FileError`]; the old file is untouched.
+    /// Returns [`FileError`]; the old file is untouched.
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
         let (path, slots) = (path.as_ref(), self.slots());
         write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
@@ -74,7 +74,7 @@ impl CheckpointFile {
     /// Opens the checkpoint at `path`; `None` if there is no file. Reads everything except the edges.
     ///
     /// # Errors
-    /// [`FileError`], naming the section that is damaged or missing.
+    /// Returns [`FileError`], naming the section that is damaged or missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Option<Self>, FileError> {
         let path = path.as_ref();
         let open = || {
@@ -106,10 +106,10 @@ impl CheckpointFile {
     /// Sets the edges of `graph`. Ids are checked to be in range.
     ///
     /// # Errors
-    /// [`FileError`] if the file cannot be read or is damaged; the graph then has some of the edges.
+    /// Returns [`FileError`] if the file cannot be read or is damaged; the graph then has some of the edges.
     ///
     /// # Panics
-    /// If the graph has another number of slots or another `max_degree`.
+    /// Panics if the graph has another number of slots or another `max_degree`.
     pub fn restore<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileError> {
         let (slots, max_degree) = (self.info.slots, self.info.params.max_degree());
         assert_eq!(
@@ -163,7 +163,7 @@ impl CheckpointFile {
     /// Removes the checkpoint at `path`, if there is one, and its temporary file.
     ///
     /// # Errors
-    /// If a file cannot be removed.
+    /// Returns an error if a file cannot be removed.
     pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
         AtomicFile::remove(path)
     }

@@ -91,7 +91,7 @@ impl IndexInfo {
     /// vectors.
     ///
     /// # Errors
-    /// [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
+    /// Returns [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let read = || Self::from_sections(&Sections::open(File::open(path)?)?);

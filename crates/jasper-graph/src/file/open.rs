@@ -21,7 +21,7 @@ impl<T: Element> Graph<T> {
     /// Cost: one pass over the file on all cores, and the memory of the graph. [`Self::map`] opens instantly instead.
     ///
     /// # Errors
-    /// [`FileError`], naming the file, the section and what is wrong with it.
+    /// Returns [`FileError`], naming the file, the section and what is wrong with it.
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let mut open = || Self::read_from(File::open(path)?, progress);
@@ -39,7 +39,7 @@ impl<T: Element> Graph<T> {
     /// Cost: a few pages and the small sections, whatever the size of the file.
     ///
     /// # Errors
-    /// [`FileError`], naming the file, the section and what is wrong with it.
+    /// Returns [`FileError`], naming the file, the section and what is wrong with it.
     pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let map = || {

@@ -43,7 +43,7 @@ impl<T: Element> Graph<T> {
     /// buffers. If the file at `path` has an equal section `params`, another pass for checksums.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// Returns [`FileError`].
     pub fn save(
         &self,
         path: impl AsRef<Path>,

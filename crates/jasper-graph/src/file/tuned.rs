@@ -52,7 +52,7 @@ impl TunedSearch {
     /// Returns the searches stored with a graph.
     ///
     /// # Errors
-    /// The same as for [`Self::decode`].
+    /// Returns the errors of [`Self::decode`].
     pub fn stored<T: Element>(graph: &Graph<T>) -> Result<Vec<Self>, FileFault> {
         Self::decode(graph.tuned_section())
     }

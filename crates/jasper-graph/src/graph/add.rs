@@ -53,7 +53,7 @@ impl<T: Element> Graph<T> {
     /// Stores a prepared vector in the lowest free slot, or a new one, as a tombstone without edges or keys.
     ///
     /// # Errors
-    /// The same as for [`Self::add_vectors`].
+    /// Returns the errors of [`Self::add_vectors`].
     pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<Slot, VectorError> {
         let write = |blocks: Vec<VectorBlock<'_, T>>| {
             blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));

@@ -28,7 +28,7 @@ impl<T: Element> Graph<T> {
     /// the first `slots` slots hold all vertices. Edges, start points and keys are updated.
     ///
     /// # Errors
-    /// If memory cannot be allocated, which shrinking does not do.
+    /// Returns an error if memory cannot be allocated, which shrinking does not do.
     #[doc(hidden)]
     pub fn compact(&mut self, moves: &[(Slot, Slot)], slots: usize) -> io::Result<()> {
         let mut renamed: Vec<Slot> = (0..self.slots()).map(Slot::from_index).collect();

@@ -130,7 +130,7 @@ impl<T: Element> Graph<T> {
     /// Copies a mapped file into memory with huge pages; see [`crate::Segments::load`].
     ///
     /// # Errors
-    /// If memory cannot be allocated.
+    /// Returns an error if memory cannot be allocated.
     #[doc(hidden)]
     pub fn load(&mut self) -> io::Result<()> {
         self.vectors.load()?;

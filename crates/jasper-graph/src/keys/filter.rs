@@ -201,9 +201,10 @@ impl KeyMap {
                     let mut slots =
                         Arc::try_unwrap(old).map_or_else(|old| old.slots.clone(), |old| old.slots);
                     changed.for_each(|slot| {
-                        match self.keys_of(slot).any(|key| filter.contains(key)) {
-                            true => slots.insert(slot.index()),
-                            false => slots.remove(slot.index()),
+                        if self.keys_of(slot).any(|key| filter.contains(key)) {
+                            slots.insert(slot.index())
+                        } else {
+                            slots.remove(slot.index())
                         };
                     });
                     slots

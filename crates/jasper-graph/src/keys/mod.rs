@@ -213,9 +213,8 @@ impl KeyMap {
     /// # Errors
     /// Returns [`KeyError::Deleted`] or [`KeyError::Unknown`].
     pub fn live_slot(&self, key: Key) -> Result<Slot, KeyError> {
-        self.slot_of(key).ok_or_else(|| match self.deleted.contains_key(&key) {
-            true => KeyError::Deleted(key),
-            false => KeyError::Unknown(key),
+        self.slot_of(key).ok_or_else(|| {
+            if self.deleted.contains_key(&key) { KeyError::Deleted(key) } else { KeyError::Unknown(key) }
         })
     }
 

@@ -79,7 +79,7 @@ impl<T: Element> Vectors<T> {
     /// Returns the vector of a slot with its padding.
     ///
     /// # Panics
-    /// The same as for [`Self::get`].
+    /// Panics as [`Self::get`] does.
     #[inline]
     pub fn padded(&self, slot: Slot) -> &[T] {
         self.table.row(slot.index())
@@ -219,7 +219,8 @@ impl<T: Element> Vectors<T> {
         Ok(())
     }
 
-    /// Updates the largest norm and the sketches, and drops the rounded vectors, after the vectors of `slots` were written.
+    /// Updates the largest norm and the sketches, and drops the rounded vectors, after the vectors of `slots` were
+    /// written.
     pub(crate) fn note_written(&mut self, slots: &[Slot]) {
         self.rounded = None;
         if let Some(norms) = &self.squared_norms {

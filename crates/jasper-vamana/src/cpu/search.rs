@@ -1,4 +1,4 @@
-//! Searches for users on the CPU.
+//! Executes queries on the CPU.
 
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::{Graph, Score, Scorer, VectorError};

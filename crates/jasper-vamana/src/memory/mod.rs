@@ -42,7 +42,7 @@ pub struct BuildSpec {
 pub const SKETCHES: &str = "sketches";
 /// Memory that a build may use in addition to vectors and graph, as a share of these.
 const SPARE: f32 = 0.25;
-/// The part of that share that sketches leave unused, because the memory of a build varies with the data.
+/// The share kept free of sketches, because the memory of a build varies with the data.
 const MARGIN: f32 = 0.04;
 /// Memory of the process without its data, measured with a test program and a thousand vectors. The command takes three
 /// million bytes more.

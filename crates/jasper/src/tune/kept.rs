@@ -30,10 +30,8 @@ impl<T: Element> Index<T> {
     pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
         let is_on_cpu = self.device() == Device::Cpu;
         let widest = self.backend.max_beam_width();
-        let takes = |search: &TunedSearch| match is_on_cpu {
-            true => suits_cpu(search),
-            false => search.beam_width <= widest,
-        };
+        let takes =
+            |search: &TunedSearch| if is_on_cpu { suits_cpu(search) } else { search.beam_width <= widest };
         self.backend.read(|graph| {
             lookup(&TunedSearch::stored(graph).ok()?, &self.device_name(), takes, goal, queries)
         })
