@@ -8,7 +8,7 @@ use jasper_graph::KeyFilter;
 /// Which keys a search may return.
 #[derive(Clone, Copy)]
 pub enum Filter<'a> {
-    /// The keys of a prepared set.
+    /// A set of keys.
     Keys(&'a KeyFilter),
     /// The keys for which this returns true. Called from many threads, in any order, more than once per key.
     Predicate(&'a (dyn Fn(Key) -> bool + Sync)),

@@ -21,7 +21,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `bulk`: [`ingest`], [`link_on_host`], [`bulk_build`] | building a graph in three steps |
-//! | `link_progress`: [`BulkLinker`] | the loop of a bulk build over its batches |
+//! | `bulk_linker`: [`BulkLinker`] | the loop of a bulk build over its batches |
 //! | [`insert`], [`consolidate`], [`compact`] | changing a graph |
 //! | [`pipeline`] | linking one batch |
 //! | [`executor`](Executor) | the trait with the steps of a batch |
@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 mod bulk;
+mod bulk_linker;
 mod checkpoint;
 mod codes;
 mod compact;
@@ -55,7 +56,6 @@ mod executor;
 mod filter;
 mod ingest;
 mod insert;
-mod link_progress;
 mod matches;
 mod memory;
 mod mutable;
@@ -67,6 +67,7 @@ mod reconnect;
 mod start;
 
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
+pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
 pub use codes::{CodeReport, code_report, encode, quantize};
 pub use compact::{CompactReport, compact, moves};
@@ -80,7 +81,6 @@ pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::Filter;
 pub use insert::{InsertReport, OnConflict, insert};
 pub use jasper_graph::LaunchParams;
-pub use link_progress::{BulkLinker, largest_batch};
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
     BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,

@@ -23,7 +23,7 @@ pub struct SearchPlan<'a, T: Element> {
     pub rerank: Option<usize>,
     /// The slots that a filter by keys selects.
     pub filtered: Option<Arc<FilteredSlots>>,
-    platform: CostModel,
+    cost_model: CostModel,
     work: Workload,
     /// Most hits that a query can have.
     max_hits: usize,
@@ -47,7 +47,7 @@ const FILTER_SAMPLE: usize = 1024;
 const DEVIATIONS: f64 = 5.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
-    /// Plans a search of `graph` for `queries` queries on a platform. The beam width is at most that of the platform:
+    /// Plans a search of `graph` for `queries` queries where they cost what the `cost_model` says. The beam width is at most that of the model:
     /// where tombstones, a filter or a large `k` would need a wider one, it is limited, and missing results are found
     /// by a scan.
     ///
@@ -59,9 +59,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         graph: &'a Graph<T>,
         params: SearchParams<'a>,
         queries: usize,
-        platform: CostModel,
+        cost_model: CostModel,
     ) -> Result<Self, SearchError> {
-        let max_beam_width = platform.max_beam_width;
+        let max_beam_width = cost_model.max_beam_width;
         let params = params.within(max_beam_width);
         params.check()?;
         let (k, beam_width) = (params.k, params.effective_beam_width());
@@ -98,14 +98,14 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        let strategy = choose(graph, params, filtered.as_deref(), &platform, &work);
+        let strategy = choose(graph, params, filtered.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
-        Ok(Self { graph, params, strategy, rerank, filtered, platform, work, max_hits })
+        Ok(Self { graph, params, strategy, rerank, filtered, cost_model, work, max_hits })
     }
 
     /// Whether a scan of `slots` slots for `queries` queries is to be one matrix product, and not a scan for each.
     pub fn prefers_product(&self, queries: usize, slots: usize) -> bool {
-        self.platform.prefers_product(&Workload { queries, ..self.work }, slots)
+        self.cost_model.prefers_product(&Workload { queries, ..self.work }, slots)
     }
 
     /// Whether every vertex may be returned.
@@ -167,7 +167,7 @@ fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
     filtered: Option<&FilteredSlots>,
-    platform: &CostModel,
+    cost_model: &CostModel,
     work: &Workload,
 ) -> Strategy {
     let live = graph.keys().live() as f64;
@@ -183,11 +183,11 @@ fn choose<T: Element>(
         return Strategy::Beam(params.effective_beam_width().min(vertices));
     }
     let wide = (enough(params, share) / share).ceil();
-    let scan = platform.scan(work, (live * passing) as usize) + filter_calls * platform.filter_call_ns;
-    if passing < 1.0 && scan <= platform.beam_search(work, wide) || !wide.is_finite() {
+    let scan = cost_model.scan(work, (live * passing) as usize) + filter_calls * cost_model.filter_call_ns;
+    if passing < 1.0 && scan <= cost_model.beam_search(work, wide) || !wide.is_finite() {
         return Strategy::Scan;
     }
-    Strategy::Beam((wide as usize).min(vertices).min(platform.max_beam_width))
+    Strategy::Beam((wide as usize).min(vertices).min(cost_model.max_beam_width))
 }
 
 /// The number of allowed vertices that a search should find where a `share` of all is allowed: at least the beam width,
@@ -292,11 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn the_strategy_depends_on_the_batch_and_the_platform() {
+    fn the_strategy_depends_on_the_batch_and_the_costs() {
         let graph = graph(4000);
         let keys: KeyFilter = (0..4000).step_by(4).collect();
         let params = SearchParams::new(10).beam_width(10).filter(&keys);
-        let plan = |queries, platform| SearchPlan::new(&graph, params, queries, platform).unwrap();
+        let plan = |queries, cost_model| SearchPlan::new(&graph, params, queries, cost_model).unwrap();
         // A beam of 95 computes 3,648 distances, a scan 1,000 of half the cost.
         assert_eq!(plan(1, CostModel::CPU).strategy, Strategy::Scan);
         let slow_scan = CostModel { scan_distance: CostModel::CPU.beam_distance, ..CostModel::CPU };

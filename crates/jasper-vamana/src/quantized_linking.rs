@@ -10,8 +10,8 @@
 //!     found += the 10 nearest candidates by bytes that are among the 10 nearest candidates by exact distances
 //! ```
 //!
-//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates in any order of
-//! the exact distances. Stored vectors and searches are unchanged: on the CPU the bytes are a
+//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in
+//! any order by exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a
 //! [second table](Vectors::rounded), on a device the only one that a build uploads.
 
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};

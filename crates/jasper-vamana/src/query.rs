@@ -74,7 +74,7 @@ impl<'a> SearchParams<'a> {
         }
     }
 
-    /// Sets the beam width, if it is the default, to that within `max_beam_width`.
+    /// Limits a default beam width to `max_beam_width`, but not below `k`.
     pub(crate) fn within(self, max_beam_width: usize) -> Self {
         let default = || self.effective_beam_width().min(max_beam_width.max(self.k));
         Self { beam_width: Some(self.beam_width.unwrap_or_else(default)), ..self }

@@ -1,4 +1,4 @@
-//! Searches with prepared filters, from host memory and back.
+//! Searches with key filters, from host memory and back.
 //!
 //! Filters allow one key in some number: every such key, those nearest to one query, or those farthest from it. The
 //! queries of the latter two are the nearest to that query. Next to rates, each line holds what the choice between beam

@@ -9,7 +9,7 @@
 //! | `curves` | recall and queries per second of large batches in device memory, compared with the best other system |
 //! | `latency` | the time of small batches, from host memory and back |
 //! | `callers` | single searches of many threads, and submitted ones |
-//! | `filters` | batches and single searches with prepared filters |
+//! | `filters` | batches and single searches with key filters |
 //!
 //! Times are medians of launches timed by events, after one warm-up. Bandwidths count the bytes that the search
 //! requests, from any memory, and are compared with that of a copy in the same run.

@@ -17,7 +17,7 @@ pub(crate) enum SlotFormat {
     List,
 }
 
-/// What searches with prepared filters have copied to the device, until the filter changes or is dropped.
+/// What searches with key filters have copied to the device, until the filter changes or is dropped.
 pub(crate) struct DeviceFilters<S: Stream>(Mutex<Vec<Kept<S>>>);
 
 struct Kept<S: Stream> {

@@ -5,7 +5,7 @@
 //! | `changes` | applying changes of the host's graph to its copy |
 //! | `codes` | codes of vectors |
 //! | `compact` | moving vertices into free slots |
-//! | `filters` | the slots of prepared filters, kept between searches |
+//! | `filters` | the slots of key filters, kept between searches |
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
@@ -93,7 +93,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     rounded: Option<RoundedRows<S>>,
     /// Whether launches that were not synchronized may still read the graph.
     pub(crate) has_async_readers: AtomicBool,
-    /// What searches with prepared filters keep on the device.
+    /// What searches with key filters keep on the device.
     pub(crate) filters: DeviceFilters<S>,
 }
 
@@ -203,7 +203,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Kernel arguments, valid for launches after the upload and before the drop.
     ///
     /// # Panics
-    /// Panics if the graph is [linked by rounded vectors](Self::upload_rounded) alone.
+    /// Panics if the graph is one of a build by rounded vectors, without the vectors themselves.
     pub fn args(&self) -> GraphArgs {
         assert!(
             !self.has_vectors || self.rows.len() >= self.slots * self.row_len(),

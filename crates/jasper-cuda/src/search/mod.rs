@@ -32,7 +32,7 @@ use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
 use launch::{check_shared_memory, search_kernel};
-use params::{default_launch, platform};
+use params::{cost_model, default_launch};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
@@ -98,8 +98,8 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'a>,
         queries: usize,
     ) -> Result<SearchPlan<'a, T>, SearchError> {
-        let platform = platform(self.context.device().multiprocessors, graph.copy.vector_space());
-        SearchPlan::new(graph.host, params, queries, platform)
+        let cost_model = cost_model(self.context.device().multiprocessors, graph.copy.vector_space());
+        SearchPlan::new(graph.host, params, queries, cost_model)
     }
 
     /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query. Large batches

@@ -50,7 +50,7 @@ const CACHE_NS_PER_BYTE: f64 = 1.0 / 9000.0;
 /// What searches cost on a device with vectors in `storage`, measured on an H200 with 132 multiprocessors: hops of one
 /// query, the bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), and filtered searches
 /// (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
-pub(crate) fn platform(multiprocessors: u32, storage: MemorySpace) -> CostModel {
+pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostModel {
     let device_ns_per_byte = 1.0 / 4500.0;
     let (ns_per_byte, scan_ns_per_byte) = match storage {
         MemorySpace::Device => (device_ns_per_byte, CACHE_NS_PER_BYTE),

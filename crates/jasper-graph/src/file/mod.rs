@@ -64,8 +64,8 @@ pub(crate) use save::{save_to_memory, state, write_file};
 pub use table::{FORMAT_VERSION, Section};
 pub use tuned::{LaunchParams, TunedSearch};
 
-/// Sections start on multiples of this many bytes: the page size of every machine Jasper runs on divides or equals
-/// what a mapping needs.
+/// Sections start on multiples of this many bytes, the smallest page size. Where pages are larger, a mapping begins with
+/// the page in which its section does.
 pub(crate) const SECTION_ALIGN: u64 = 4096;
 
 /// Bytes of padding after `length` bytes of a section.

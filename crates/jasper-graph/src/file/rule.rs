@@ -26,8 +26,8 @@ pub(super) enum Rule {
     Below(u32),
     /// u16 up to the bound.
     AtMost(u16),
-    /// Rows of u32, of which those from `first` on hold two finite f16 each; except the third f16, which bounds an
-    /// error and may be infinite.
+    /// Rows of u32, of which those from `first` on hold pairs of f16. All must be finite except the third, which bounds
+    /// an error.
     FiniteFactors {
         /// u32 per row.
         words: usize,

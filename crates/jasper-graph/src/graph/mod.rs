@@ -107,7 +107,7 @@ impl<T: Element> Graph<T> {
         &mut self.keys
     }
 
-    /// Returns the bytes of the file's section `tuned searches`, which this crate carries and does not interpret; empty
+    /// Returns the bytes of the file's section `tuned searches`, which [`TunedSearch`](crate::TunedSearch) encodes; empty
     /// where there are none. Quantizing and its reverse clear them: they were measured on other distances.
     #[doc(hidden)]
     pub fn tuned_section(&self) -> &[u8] {

@@ -7,7 +7,7 @@ use jasper_graph::FilteredSlots;
 use jasper_vamana::{ProductCost, Strategy};
 
 use super::*;
-use crate::search::params::platform;
+use crate::search::params::cost_model;
 
 /// Scans are products wherever that is possible.
 const PRODUCTS: CostModel = CostModel {
@@ -51,7 +51,7 @@ fn more_distances<T: Element>(both: &Both, graph: &Graph<T>, queries: &[T], para
 
 fn products_agree<T: Element>(seed: u64) {
     let mut both = Both::new(seed);
-    both.platform = PRODUCTS;
+    both.cost_model = PRODUCTS;
     for (metric, dimension) in [(Metric::L2, 19), (Metric::InnerProduct, 32), (Metric::Cosine, 9)] {
         // Copies of some, so that vertices have several keys.
         let mut rows = whole::<T>(300, dimension, seed + 1);
@@ -123,7 +123,7 @@ fn a_scan_for_one_query_is_shared_out() {
 #[test]
 fn scans_of_quantized_graphs_are_exact() {
     let mut both = Both::new(47);
-    both.platform = PRODUCTS;
+    both.cost_model = PRODUCTS;
     let mut graph = built(&whole::<f32>(300, 19, 48), 19, Metric::L2, &both);
     quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
     let (queries, filter) = (whole(5, 19, 49), KeyFilter::from_iter(0..100));
@@ -147,8 +147,8 @@ fn searches_reuse_the_slots_of_a_filter() {
         copy.filters.get(&both.stream, &readers, slots, format, len, absent).unwrap()
     };
     for round in 0..2_u64 {
-        for platform in [AS_CPU, PRODUCTS] {
-            both.platform = platform;
+        for cost_model in [AS_CPU, PRODUCTS] {
+            both.cost_model = cost_model;
             for filter in &filters {
                 let params = SearchParams::new(5).beam_width(100).filter(filter);
                 let view = MatrixView::new(&queries, 12).unwrap();
@@ -186,8 +186,8 @@ fn filters_that_go_with_the_queries_or_against_them_answer_as_the_cpu() {
     for (keys, beam_width) in [(&near[..90], 10), (&near, 10), (&far, 10), (&far, 40)] {
         let filter = KeyFilter::from_iter(keys.iter().copied());
         let params = SearchParams::new(5).beam_width(beam_width).filter(&filter);
-        for platform in [AS_CPU, PRODUCTS, platform(2, MemorySpace::Device)] {
-            both.platform = platform;
+        for cost_model in [AS_CPU, PRODUCTS, cost_model(2, MemorySpace::Device)] {
+            both.cost_model = cost_model;
             let view = MatrixView::new(&queries, 16).unwrap();
             let found = both.emulated(&graph, view, params).unwrap().0;
             let distance = |query: &[u8], key: u64| -> f32 {
@@ -201,7 +201,7 @@ fn filters_that_go_with_the_queries_or_against_them_answer_as_the_cpu() {
                 right += found.iter().filter(|hit| hit.distance <= distances[4]).count();
                 assert!(found.iter().all(|hit| filter.contains(hit.key)));
             }
-            assert!(right >= 28, "{right} of 30 with {} keys allowed on {platform:?}", keys.len());
+            assert!(right >= 28, "{right} of 30 with {} keys allowed on {cost_model:?}", keys.len());
         }
     }
 }
@@ -211,7 +211,7 @@ fn filters_that_go_with_the_queries_or_against_them_answer_as_the_cpu() {
 fn strategies_of_a_large_device_depend_on_the_batch() {
     let both = Both::new(55);
     let graph = built(&whole::<f32>(3000, 16, 56), 16, Metric::L2, &both);
-    let device = platform(132, MemorySpace::Device);
+    let device = cost_model(132, MemorySpace::Device);
     let filter = KeyFilter::from_iter(0..300);
     let params = SearchParams::new(10).beam_width(20).filter(&filter);
     let plan = |queries| SearchPlan::new(&graph, params, queries, device).unwrap();
@@ -224,7 +224,7 @@ fn strategies_of_a_large_device_depend_on_the_batch() {
     let plan = SearchPlan::new(&graph, params, 1, device).unwrap();
     assert_eq!(plan.strategy, Strategy::Beam(2));
     // Rows that come over PCIe are gathered once for all queries.
-    let host = platform(132, MemorySpace::Host);
+    let host = cost_model(132, MemorySpace::Host);
     let params = SearchParams::new(10).filter(&filter);
     assert!(SearchPlan::new(&graph, params, 1000, host).unwrap().prefers_product(1000, 300));
 }

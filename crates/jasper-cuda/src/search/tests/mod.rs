@@ -129,14 +129,14 @@ struct Both {
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
     /// What the strategies of the device are chosen for.
-    platform: CostModel,
+    cost_model: CostModel,
 }
 
 impl Both {
     fn new(seed: u64) -> Self {
         let emulator = Emulator::new(seed).threads(2);
         let stream = EmulatedStream::new(emulator);
-        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: MemorySpace::Device, platform: AS_CPU }
+        Self { cpu: CpuExecutor::new(2).unwrap(), stream, vectors: MemorySpace::Device, cost_model: AS_CPU }
     }
 
     /// The emulated device's results.
@@ -158,7 +158,7 @@ impl Both {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
-        let plan = SearchPlan::new(graph, params, queries.len(), self.platform)?;
+        let plan = SearchPlan::new(graph, params, queries.len(), self.cost_model)?;
         let context = || {
             Ok(EmulatedContext {
                 stream: &self.stream,
@@ -187,7 +187,7 @@ impl Both {
     ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
         let count = prepared.len() / copy.row_len();
-        let plan = SearchPlan::new(graph, params, count, self.platform)?;
+        let plan = SearchPlan::new(graph, params, count, self.cost_model)?;
         let queries = self.stream.upload(prepared).unwrap();
         let mut results = self.stream.allocate(count * params.k).unwrap();
         let mut costs = self.stream.allocate(count * 2).unwrap();

@@ -11,7 +11,7 @@ use crate::{
     SearchCost, UpdateError, start,
 };
 
-/// The progress of a bulk build: its vertices in the order of linking, and how many of them are linked.
+/// Links the vertices of a bulk build: those left of its order, into the graph of those linked before.
 #[derive(Debug)]
 pub struct BulkLinker<'a> {
     order: &'a [Slot],
