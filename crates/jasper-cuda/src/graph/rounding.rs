@@ -125,7 +125,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         plan.check(Bytes { device: free, host: u64::MAX }).is_ok()
     }
 
-    /// The graph as kernels of changes read it: the rounded vectors, while there are some.
+    /// The graph as kernels of builds and changes read it: with the rounded vectors, while there are some.
     pub(crate) fn linking_input(&self) -> GraphInput {
         let Some(rounded) = &self.rounded else { return self.input() };
         let args = GraphArgs {
