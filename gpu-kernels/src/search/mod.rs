@@ -103,7 +103,7 @@ pub struct SearchArgs {
     /// Vertices whose neighbors are scored at the same time, at least 1. One warp expands as many per step; a team
     /// expands one per step, and scores those that may follow ahead, in as many work slots.
     pub expansions: u32,
-    /// Slots of the visited cache: a power of two that is at least 32, or 0 for no cache.
+    /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`](crate::graph::NO_SLOT).

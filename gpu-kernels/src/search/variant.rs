@@ -21,7 +21,7 @@ pub(crate) enum Variant {
     R4,
     /// One warp, with the frontier in shared memory.
     Wide,
-    /// A team of so many warps, with the frontier in shared memory.
+    /// A team with this number of warps, and the frontier in shared memory.
     Team(u32),
 }
 

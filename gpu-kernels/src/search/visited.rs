@@ -1,4 +1,4 @@
-//! The visited cache: a direct-mapped table of visited ids. A new id overwrites the old one in its slot, so the cache
+//! The visited cache: a direct-mapped table of visited ids. A new id overwrites the old one in its entry, so the cache
 //! may forget ids. It saves distances and never changes a result.
 
 use cuda_std::prelude::*;
@@ -6,29 +6,29 @@ use cuda_std::prelude::*;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
 
-/// A table whose slots each hold the last id that was hashed there.
+/// A table whose entries each hold the last id that was hashed there.
 #[derive(Clone, Copy)]
 pub(super) struct VisitedCache {
     table: Shared<u32>,
-    slots: u32,
+    entries: u32,
 }
 
 impl VisitedCache {
-    /// An empty cache of `slots` ids. All threads that use it call this; a barrier of theirs must follow.
+    /// An empty cache of `entries` ids. All threads that use it call this; a barrier of theirs must follow.
     ///
     /// # Safety
     /// `table` has as many words; `thread` of `threads` is this one.
     #[inline(always)]
-    pub(super) unsafe fn new(table: Shared<u32>, slots: u32, thread: u32, threads: u32) -> Self {
-        // SAFETY: slot < slots, and only this thread writes it.
-        strided(thread, slots, threads, |slot| unsafe { table.add(slot).store(u32::MAX) });
-        Self { table, slots }
+    pub(super) unsafe fn new(table: Shared<u32>, entries: u32, thread: u32, threads: u32) -> Self {
+        // SAFETY: entry < entries, and only this thread writes it.
+        strided(thread, entries, threads, |entry| unsafe { table.add(entry).store(u32::MAX) });
+        Self { table, entries }
     }
 
-    /// The slot of an id: the upper bits of its product with the golden ratio, which scatters consecutive ids.
+    /// The entry of an id: the upper bits of its product with the golden ratio, which scatters consecutive ids.
     #[inline(always)]
-    fn slot(&self, id: u32) -> Shared<u32> {
-        let shift = self.slots.leading_zeros() + 1;
+    fn entry(&self, id: u32) -> Shared<u32> {
+        let shift = self.entries.leading_zeros() + 1;
         self.table.add(id.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))
     }
 
@@ -39,8 +39,8 @@ impl VisitedCache {
     /// The table is live and used by this cache alone.
     #[inline(always)]
     pub(super) unsafe fn insert(&self, id: u32) -> bool {
-        // SAFETY: the slot is below `slots`.
-        self.slots == 0 || unsafe { self.slot(id).atomic_exchange(id) } != id
+        // SAFETY: the entry is below `entries`.
+        self.entries == 0 || unsafe { self.entry(id).atomic_exchange(id) } != id
     }
 
     /// Whether `id` is missing. Other warps may insert at the same time.
@@ -49,7 +49,7 @@ impl VisitedCache {
     /// The same as for [`Self::insert`].
     #[inline(always)]
     pub(super) unsafe fn misses(&self, id: u32) -> bool {
-        // SAFETY: the slot is below `slots`.
-        self.slots == 0 || unsafe { self.slot(id).load_relaxed() } != id
+        // SAFETY: the entry is below `entries`.
+        self.entries == 0 || unsafe { self.entry(id).load_relaxed() } != id
     }
 }

@@ -40,7 +40,7 @@ pub struct LaunchParams {
     pub warps: u32,
     /// Vertices expanded per step.
     pub expansions: u32,
-    /// Slots of the visited cache; 0 for none.
+    /// Entries of the visited cache; 0 for none.
     pub visited_capacity: u32,
 }
 
