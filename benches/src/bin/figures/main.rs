@@ -15,6 +15,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`lines`] | the measurements |
+//! | [`peers`] | the best of other libraries |
 //! | [`plots`] | curves as SVG |
 //! | [`tables`] | numbers as Markdown |
 //! | [`page`] | the pages' marks |
@@ -23,6 +24,7 @@
 
 mod lines;
 mod page;
+mod peers;
 mod plots;
 mod tables;
 
@@ -32,12 +34,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use lines::Lines;
+use peers::Peers;
 
 /// Folder of the measurements.
 const MEASUREMENTS: &str = "docs/measurements";
 /// Folder of the pages; their pictures are in `img` below.
 const PAGES: &str = "docs/src";
-/// Pareto fronts of other libraries.
+/// Measurements of other libraries.
 const PEERS: &str = "benches/peers/h200.json";
 
 /// A plot, and a table below it.
@@ -76,7 +79,7 @@ fn root() -> &'static Path {
 fn stale() -> Result<Vec<(String, String)>> {
     let lines = Lines::read(&root().join(MEASUREMENTS))?;
     let peers = fs::read_to_string(root().join(PEERS)).context(PEERS)?;
-    let figures = figures(lines, &serde_json::from_str(&peers).context(PEERS)?)?;
+    let figures = figures(lines, &Peers::parse(&peers).context(PEERS)?)?;
     let mut files = Vec::new();
     for (name, figure) in &figures {
         let svg = figure.plot.as_ref().map(|plot| plot.svg.clone());
@@ -95,19 +98,19 @@ fn stale() -> Result<Vec<(String, String)>> {
 }
 
 /// Every figure, by its name.
-fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figure)>> {
+fn figures(lines: Lines, peers: &Peers) -> Result<Vec<(String, Figure)>> {
     let [lines, quantized] = &lines.split_by_codes();
     let figures = [
-        ("search-recall", plots::recall(lines, peers)?, tables::recall(lines, 10)),
-        ("search-recall-100", None, tables::recall(lines, 100)),
-        ("codes-recall", plots::recall(quantized, peers)?, tables::recall(quantized, 10)),
-        ("codes-recall-100", None, tables::recall(quantized, 100)),
+        ("search-recall", plots::recall(lines, peers)?, tables::recall(lines, peers, 10)),
+        ("search-recall-100", None, tables::recall(lines, peers, 100)),
+        ("codes-recall", plots::recall(quantized, peers)?, tables::recall(quantized, peers, 10)),
+        ("codes-recall-100", None, tables::recall(quantized, peers, 100)),
         ("codes-many", None, tables::many(quantized)),
         ("search-widths", plots::widths(lines)?, tables::widths(lines)),
         ("search-many", None, tables::many(lines)),
-        ("search-latency", None, tables::latency(lines)),
+        ("search-latency", None, tables::latency(lines, peers)),
         ("row-lengths", plots::row_lengths(lines)?, tables::row_lengths(lines)),
-        ("search-graphs", None, tables::graphs(lines)),
+        ("search-graphs", None, tables::graphs(lines, peers)),
     ];
     Ok(figures.map(|(name, plot, table)| (name.to_owned(), Figure { plot, table })).into())
 }
@@ -115,7 +118,6 @@ fn figures(lines: Lines, peers: &serde_json::Value) -> Result<Vec<(String, Figur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_book_is_up_to_date() {
@@ -125,13 +127,13 @@ mod tests {
 
     #[test]
     fn without_measurements_figures_are_empty() {
-        let figures = figures(Lines::default(), &json!({})).unwrap();
+        let figures = figures(Lines::default(), &Peers::default()).unwrap();
         assert!(figures.iter().all(|(_, figure)| *figure == Figure::default()));
     }
 
     #[test]
     fn every_figure_comes_from_its_lines() {
-        for (name, figure) in figures(lines::sample(), &json!({})).unwrap() {
+        for (name, figure) in figures(lines::sample(), &peers::sample()).unwrap() {
             if name.starts_with("codes-") {
                 assert_eq!(figure, Figure::default(), "{name}");
             } else {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::Plot;
 use crate::lines::{Lines, Subject, distinct, number};
+use crate::peers::Peers;
 
 /// Points below this recall are not drawn.
 const LEAST_RECALL: f64 = 0.8;
@@ -14,12 +15,12 @@ const LEAST_RECALL: f64 = 0.8;
 ///
 /// # Errors
 /// Those of the drawing library.
-pub fn recall(lines: &Lines, peers: &Value) -> Result<Option<Plot>> {
+pub fn recall(lines: &Lines, peers: &Peers) -> Result<Option<Plot>> {
     let fronts: Vec<&Value> = lines.kind("front").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&fronts, "set").into_iter().map(|set| {
         let mut series = of_elements(&fronts, set);
         let set = set.as_str().unwrap_or_default();
-        let of_peers = pairs(&peers[set]["front"]);
+        let of_peers = pairs(peers.front(set));
         if !of_peers.is_empty() {
             series.push(Series::line("best other library", of_peers).dashed());
         }
@@ -121,7 +122,7 @@ fn sheet(title: &str, subtitle: &str, charts: Vec<Chart>, shown: &str) -> Result
 mod tests {
     use super::*;
     use crate::lines::sample;
-    use serde_json::json;
+    use crate::peers;
 
     fn says(plot: &Plot, what: &str) -> bool {
         plot.svg.lines().any(|line| line == what)
@@ -129,8 +130,7 @@ mod tests {
 
     #[test]
     fn other_libraries_are_drawn_too() {
-        let peers = json!({"sift-1m": {"front": [[0.5, 9e6], [0.95, 3.4e6], [0.99, 1.2e6]]}});
-        let plot = recall(&sample(), &peers).unwrap().unwrap();
+        let plot = recall(&sample(), &peers::sample()).unwrap().unwrap();
         for text in ["sift-1m", "deep-1m", "u8", "f16", "best other library", "recall@10", "0.95"] {
             assert!(says(&plot, text), "{text}");
         }

@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use crate::lines::{Lines, Subject, distinct, number, subjects, text};
+use crate::peers::Peers;
 
 /// Beam widths that are listed.
 const WIDTHS: [u64; 6] = [10, 16, 32, 64, 128, 256];
 
 /// Million queries per second at equal recall@`k`, with the ratio to the best other library, and the highest recall.
-pub fn recall(lines: &Lines, k: u64) -> String {
+pub fn recall(lines: &Lines, peers: &Peers, k: u64) -> String {
     let of_k = |line: &&Value| line["k"] == k;
     let equal: Vec<&Value> = lines.kind("equal_recall").into_iter().filter(of_k).collect();
     let widths: Vec<&Value> = lines.kind("widths").into_iter().filter(of_k).collect();
@@ -19,7 +20,10 @@ pub fn recall(lines: &Lines, k: u64) -> String {
         let mut row = vec![subject.to_string()];
         for recall in &recalls {
             let at = equal.iter().find(|line| subject.matches(line) && line["recall"] == **recall);
-            row.push(at.map_or("-".into(), |line| speed(line)));
+            row.push(at.map_or("-".into(), |line| {
+                let rate = peers.rate(subject.set, k, number(recall));
+                speed(line, rate)
+            }));
         }
         let widest = widths.iter().find(|line| subject.matches(line));
         row.push(widest.map_or("-".into(), |line| format!("{:.4}", number(&line["widest_recall"]))));
@@ -69,7 +73,7 @@ pub fn many(lines: &Lines) -> String {
 }
 
 /// Latency in microseconds by queries per call: the fastest team of each set.
-pub fn latency(lines: &Lines) -> String {
+pub fn latency(lines: &Lines, peers: &Peers) -> String {
     let all = lines.kind("latency");
     let mut table = Table::new(
         "set, vectors | queries | team | recall@10 | median µs | 99th percentile | best other library",
@@ -86,22 +90,26 @@ pub fn latency(lines: &Lines) -> String {
                 format!("{:.4}", number(&line["recall"])),
                 format!("{:.0}", number(&line["median_us"])),
                 format!("{:.0}", number(&line["p99_us"])),
-                line["peer_us"].as_f64().map_or("-".into(), |us| format!("{us:.0}")),
+                peers.latency_us(subject.set, queries).map_or("-".into(), |us| format!("{us:.0}")),
             ]);
         }
     }
     table.markdown()
 }
 
-/// Build times.
-pub fn graphs(lines: &Lines) -> String {
-    let mut table = Table::new("set | built on | seconds | vectors per second");
+/// Build times, and the fastest build of another library.
+pub fn graphs(lines: &Lines, peers: &Peers) -> String {
+    let mut table =
+        Table::new("set | built on | seconds | vectors per second | fastest other build, seconds");
     for line in lines.kind("build") {
         table.push(vec![
             text(line, "set").to_owned(),
             format!("{}, {} threads", text(line, "device"), line["threads"]),
             format!("{:.1}", number(&line["seconds"])),
             thousands(number(&line["rows_per_second"])),
+            peers
+                .build(text(line, "set"))
+                .map_or("-".into(), |(name, seconds)| format!("{seconds:.2} ({name})")),
         ]);
     }
     table.markdown()
@@ -132,10 +140,11 @@ pub fn row_lengths(lines: &Lines) -> String {
 
 /// `18.4 (5.40)`: million queries per second and the ratio to the best other library; `>` if the fastest setting
 /// exceeds the recall.
-fn speed(line: &Value) -> String {
+fn speed(line: &Value, peer: Option<f64>) -> String {
     let mark = if line["at_least"] == true { ">" } else { "" };
-    let ratio = line["ratio"].as_f64().map_or(String::new(), |ratio| format!(" ({ratio:.2})"));
-    format!("{mark}{}{ratio}", millions(number(&line["queries_per_second"])))
+    let rate = number(&line["queries_per_second"]);
+    let ratio = peer.map_or(String::new(), |peer| format!(" ({:.2})", rate / peer));
+    format!("{mark}{}{ratio}", millions(rate))
 }
 
 /// To three digits.
@@ -186,13 +195,14 @@ impl Table {
 mod tests {
     use super::*;
     use crate::lines::sample;
+    use crate::peers;
 
     #[test]
     fn recall_shows_the_ratio_to_the_best_other_library() {
         let expected = "| set, vectors | 0.9 | 0.95 | highest |\n| --- | ---: | ---: | ---: |\n\
-                        | sift-1m, u8 | >24.1 (3.84) | 18.4 (5.40) | 0.9993 |\n| deep-1m, f16 | - | 0.980 | 0.9990 |\n";
-        assert_eq!(recall(&sample(), 10), expected);
-        assert_eq!(recall(&sample(), 100).lines().count(), 3);
+                        | sift-1m, u8 | >24.1 (3.85) | 18.4 (5.41) | 0.9993 |\n| deep-1m, f16 | - | 0.980 (0.25) | 0.9990 |\n";
+        assert_eq!(recall(&sample(), &peers::sample(), 10), expected);
+        assert_eq!(recall(&sample(), &peers::sample(), 100).lines().count(), 3);
     }
 
     #[test]
@@ -204,7 +214,7 @@ mod tests {
 
     #[test]
     fn only_the_fastest_team_is_listed() {
-        let table = latency(&sample());
+        let table = latency(&sample(), &peers::sample());
         assert!(table.contains("| sift-1m, u8 | 1 | 8 warps, 2 ahead | 0.9510 | 61 | 75 | 248 |"), "{table}");
         assert_eq!(table.lines().count(), 3, "{table}");
     }
@@ -224,9 +234,11 @@ mod tests {
             many(&sample())
         );
         assert!(
-            graphs(&sample()).contains("| sift-1m | cpu, 16 threads | 25.5 | 39,216 |"),
+            graphs(&sample(), &peers::sample()).contains(
+                "| sift-1m | cpu, 16 threads | 25.5 | 39,216 | 0.18 (IVF-RaBitQ 1024 lists, 8 bits) |"
+            ),
             "{}",
-            graphs(&sample())
+            graphs(&sample(), &peers::sample())
         );
     }
 }

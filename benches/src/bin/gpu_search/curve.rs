@@ -44,9 +44,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
         };
         let points =
             measure_curve(k, &launches(visited_capacity), &mut |setting| measure("point", setting, QUERIES))?;
-        for (what, fields) in
-            (Report { set: &bench.set.name, k, points: &points, copy: bench.copy }).lines()?
-        {
+        for (what, fields) in (Report { k, points: &points, copy: bench.copy }).lines() {
             println!("{}", bench.line(what, fields));
         }
         for recall in LARGE_BATCH_RECALLS.into_iter().filter(|_| k == 10) {

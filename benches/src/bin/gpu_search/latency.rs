@@ -10,7 +10,6 @@ use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchPa
 use serde_json::json;
 
 use super::measure::{Bench, SOLO, Setting, launch_fields, merge, rounded};
-use super::peers;
 
 /// Results per query.
 const K: usize = 10;
@@ -55,7 +54,6 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
                 "queries": queries, "k": K, "beam_width": beam_width, "recall": rounded(recall, 5),
                 "median_us": rounded(quantile(&times, 0.5), 2), "p99_us": rounded(quantile(&times, 0.99), 2),
                 "kernel_us": rounded(kernel, 2), "fixed_us": rounded(quantile(&fixed, 0.5), 2),
-                "peer_us": peers::latency(&bench.set.name, queries)?,
             });
             merge(&mut fields, launch_fields(launch));
             println!("{}", bench.line("latency", fields));

@@ -6,7 +6,7 @@
 //!
 //! | part | measures |
 //! | --- | --- |
-//! | `curves` | recall and queries per second of large batches in device memory, compared with the best other system |
+//! | `curves` | recall and queries per second of large batches in device memory |
 //! | `latency` | the time of small batches, from host memory and back |
 //! | `callers` | single searches of many threads, and submitted ones |
 //! | `filters` | batches and single searches with key filters |
@@ -22,7 +22,6 @@ mod filters;
 mod front;
 mod latency;
 mod measure;
-mod peers;
 mod report;
 mod set;
 
