@@ -18,6 +18,8 @@ pub struct SearchPlan<'a, T: Element> {
     pub params: SearchParams<'a>,
     /// How queries are executed.
     pub strategy: Strategy,
+    /// A wider beam, for the queries that the first leaves with fewer than `k` hits.
+    retry_width: Option<usize>,
     /// For a quantized search, how many of the nearest candidates get exact distances; `None` if the search uses exact
     /// distances throughout.
     pub rerank: Option<usize>,
@@ -41,10 +43,11 @@ pub enum Strategy {
 /// Slots sampled to estimate how many keys pass a filter.
 const FILTER_SAMPLE: usize = 1024;
 
-/// Standard deviations by which a beam search should find more than `k` allowed vertices. With three, one query in 150
-/// had fewer (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts), whose scans took
-/// longer than the searches of all others.
-const DEVIATIONS: f64 = 5.0;
+/// Standard deviations by which a beam search should find more than `k` allowed vertices: at first few, because all
+/// queries pay for them, then many for the one query in twenty that found fewer than `k`, because a scan would take
+/// longer (docs/src/experiments.md#filters-a-narrow-beam-first).
+const DEVIATIONS: f64 = 2.0;
+const RETRY_DEVIATIONS: f64 = 6.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
     /// Plans a search of `graph` for `queries` queries where they cost what the `cost_model` says. The beam width is at most that of the model:
@@ -98,9 +101,22 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        let strategy = choose(graph, params, filtered.as_deref(), &cost_model, &work);
+        let (strategy, retry_width) = choose(graph, params, filtered.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
-        Ok(Self { graph, params, strategy, rerank, filtered, cost_model, work, max_hits })
+        Ok(Self { graph, params, strategy, retry_width, rerank, filtered, cost_model, work, max_hits })
+    }
+
+    /// The plan for queries that this one leaves with fewer than `k` hits: a wider beam search, or a scan.
+    #[must_use]
+    pub fn retry(&self) -> Self {
+        let strategy = self.retry_width.map_or(Strategy::Scan, Strategy::Beam);
+        Self { strategy, retry_width: None, ..self.clone() }
+    }
+
+    /// The plan for queries that will not be repeated: with the wider beam, if there is one.
+    #[must_use]
+    pub fn without_retry(&self) -> Self {
+        if self.retry_width.is_some() { self.retry() } else { self.clone() }
     }
 
     /// Whether a scan of `slots` slots for `queries` queries is to be one matrix product, and not a scan for each.
@@ -151,9 +167,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         row.fill(hits.filter(|hit| self.accepts(hit.key)))
     }
 
-    /// Whether a scan may find more than the `filled` hits of one query.
-    pub fn wants_scan(&self, filled: usize) -> bool {
-        filled < self.max_hits && (self.strategy == Strategy::Scan || !self.allows_all())
+    /// Whether a query with `filled` hits may have more, which a wider beam or a scan would find.
+    pub fn wants_more(&self, filled: usize) -> bool {
+        filled < self.max_hits && !self.allows_all()
     }
 
     fn accepts(&self, key: Key) -> bool {
@@ -161,15 +177,15 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 }
 
-/// Chooses between beam search and scan by their estimated times. Without a filter, it is a beam search while
-/// anything is live: tombstones only widen the beam.
+/// Chooses between beam search and scan by their estimated times, and the width of a second beam search. Without a
+/// filter, it is a beam search while anything is live: tombstones only widen the beam.
 fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
     filtered: Option<&FilteredSlots>,
     cost_model: &CostModel,
     work: &Workload,
-) -> Strategy {
+) -> (Strategy, Option<usize>) {
     let live = graph.keys().live() as f64;
     let (passing, filter_calls) = match (filtered, params.filter) {
         (Some(filtered), _) if live > 0.0 => (filtered.slots().len() as f64 / live, 0.0),
@@ -180,23 +196,25 @@ fn choose<T: Element>(
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
     let share = passing * live / vertices as f64;
     if share == 1.0 {
-        return Strategy::Beam(params.effective_beam_width().min(vertices));
+        return (Strategy::Beam(params.effective_beam_width().min(vertices)), None);
     }
-    let wide = (enough(params, share) / share).ceil();
+    let width = |deviations| (enough(params, share, deviations) / share).ceil();
+    let wide = width(DEVIATIONS);
     let scan = cost_model.scan(work, (live * passing) as usize) + filter_calls * cost_model.filter_call_ns;
     if passing < 1.0 && scan <= cost_model.beam_search(work, wide) || !wide.is_finite() {
-        return Strategy::Scan;
+        return (Strategy::Scan, None);
     }
-    Strategy::Beam((wide as usize).min(vertices).min(cost_model.max_beam_width))
+    let possible = |width: f64| (width as usize).min(vertices).min(cost_model.max_beam_width);
+    let (first, second) = (possible(wide), possible(width(RETRY_DEVIATIONS)));
+    (Strategy::Beam(first), Some(second).filter(|&second| second > first))
 }
 
 /// The number of allowed vertices that a search should find where a `share` of all is allowed: at least the beam width,
-/// and more than `k` by a margin with which nearly every query has `k` results. Their number varies like that of
-/// successes in independent trials, and a query with fewer needs a scan.
-fn enough(params: SearchParams<'_>, share: f64) -> f64 {
+/// and more than `k` by some standard deviations. Their number varies like that of successes in independent trials.
+fn enough(params: SearchParams<'_>, share: f64, deviations: f64) -> f64 {
     let k = params.k as f64;
     let deviation = (k * (1.0 - share)).sqrt();
-    (params.effective_beam_width() as f64).max(k + DEVIATIONS * deviation)
+    (params.effective_beam_width() as f64).max(k + deviations * deviation)
 }
 
 /// The share of live slots with a key that passes the filter: of all slots, or of a sample.
@@ -252,9 +270,12 @@ mod tests {
         assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), Strategy::Beam(4000));
         (0..3000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Beam(256));
-        // A beam of ten would leave half of the queries with fewer than ten: 10 + 5 * sqrt(7.5) are wanted, of each
-        // four.
-        assert_eq!(strategy(&graph, params.beam_width(10), usize::MAX), Strategy::Beam(95));
+        // A beam of ten would leave half of the queries with fewer than ten: 10 + 2 * sqrt(7.5) are wanted of each
+        // four, then 10 + 6 * sqrt(7.5).
+        let plan = SearchPlan::new(&graph, params.beam_width(10), 1, up_to(usize::MAX)).unwrap();
+        let strategies = [&plan, &plan.retry(), &plan.retry().retry()].map(|plan| plan.strategy);
+        assert_eq!(strategies, [Strategy::Beam(62), Strategy::Beam(106), Strategy::Scan]);
+        assert_eq!(plan.without_retry().strategy, Strategy::Beam(106));
         assert_eq!(strategy(&graph, params, 200), Strategy::Beam(200));
         (3000..4000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Scan);
@@ -284,7 +305,7 @@ mod tests {
         let plan = SearchPlan::new(&graph, params, 1, CostModel::CPU).unwrap();
         assert_eq!(plan.strategy, Strategy::Scan);
         assert_eq!(plan.allowed_slots(), [7, 500].map(Slot::from_index));
-        assert!(plan.wants_scan(1) && !plan.wants_scan(2));
+        assert!(plan.wants_more(1) && !plan.wants_more(2));
         let mut matches = Matches::new(1, 2).unwrap();
         let found = [(Slot::new(501), 1.0), (Slot::new(3), 2.0), (Slot::new(500), 3.0)];
         assert_eq!(plan.fill(found.into_iter(), &mut matches.as_mut()), 1);
@@ -297,12 +318,12 @@ mod tests {
         let keys: KeyFilter = (0..4000).step_by(4).collect();
         let params = SearchParams::new(10).beam_width(10).filter(&keys);
         let plan = |queries, cost_model| SearchPlan::new(&graph, params, queries, cost_model).unwrap();
-        // A beam of 95 computes 3,648 distances, a scan 1,000 of half the cost.
+        // A beam of 62 computes 2,381 distances, a scan 1,000 of half the cost.
         assert_eq!(plan(1, CostModel::CPU).strategy, Strategy::Scan);
         let slow_scan = CostModel { scan_distance: CostModel::CPU.beam_distance, ..CostModel::CPU };
         assert_eq!(plan(1, slow_scan).strategy, Strategy::Scan);
         let slower = CostModel { scan_ns: 1e9, ..slow_scan };
-        assert_eq!(plan(1, slower).strategy, Strategy::Beam(95));
+        assert_eq!(plan(1, slower).strategy, Strategy::Beam(62));
         // Its fixed cost is shared by a batch.
         assert_eq!(plan(1_000_000, slower).strategy, Strategy::Scan);
         let product = ProductCost {

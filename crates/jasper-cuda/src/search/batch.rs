@@ -8,7 +8,7 @@
 //!     check the queries, write them to the context's pinned memory, quantize them
 //!     launch the search in the context's stream
 //! wait for the chunks in flight, take in their results
-//! queries left with fewer than k results by a filter or tombstones: the same again, with an exact scan
+//! queries left with fewer than k results by a filter or tombstones: the same again with a wider beam, then a scan
 //! ```
 
 use std::cell::OnceCell;
@@ -87,25 +87,26 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
     ) -> Result<SearchReport, SearchError> {
-        let (plan, mut report) = (self.plan, SearchReport::default());
+        let mut report = SearchReport::default();
         let multiprocessors = contexts[0].stream().multiprocessors();
-        let known = OnceCell::new();
+        let (whole, known) = (self.plan, OnceCell::new());
         let allowed =
-            || plan.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(plan, self.pool)));
-        let launch = SearchLaunch::new(plan, self.graph, allowed, multiprocessors, tasks.len())?;
-        self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
-        if plan.strategy == Strategy::Scan {
-            // With nothing to find, the scan of no slots only checked the queries.
-            report.scanned = if plan.wants_scan(0) { tasks.len() } else { 0 };
-            return Ok(report);
-        }
-        tasks.retain(|task| plan.wants_scan(task.filled));
-        report.scanned = tasks.len();
-        if !tasks.is_empty() {
-            let launch = SearchLaunch::scan(plan, self.graph, allowed(), multiprocessors, tasks.len());
+            || whole.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
+        let mut plan = whole.clone();
+        loop {
+            let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, tasks.len())?;
             self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
+            if plan.strategy == Strategy::Scan {
+                // With nothing to find, the scan of no slots only checked the queries.
+                report.scanned = if plan.wants_more(0) { tasks.len() } else { 0 };
+                return Ok(report);
+            }
+            tasks.retain(|task| plan.wants_more(task.filled));
+            if tasks.is_empty() {
+                return Ok(report);
+            }
+            plan = plan.retry();
         }
-        Ok(report)
     }
 
     /// Runs one launch per chunk of the tasks, using the contexts in turn.

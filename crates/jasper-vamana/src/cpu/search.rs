@@ -53,7 +53,7 @@ impl CpuExecutor {
         let mut tasks: Vec<Query<'_, T>> = order
             .into_iter()
             .map(|row| row as usize)
-            .filter_map(|row| Some(Query { row, vector: queries[row], out: outputs[row].take()? }))
+            .filter_map(|row| Some(Query { row, vector: queries[row], out: outputs[row].take()?, filled: 0 }))
             .collect();
         if let [query] = &mut tasks[..] {
             return self.with_scratch(|scratch| scratch.search_task(plan, std::slice::from_mut(query)));
@@ -86,7 +86,7 @@ impl CpuExecutor {
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = SearchPlan::new(graph, params, 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
-        let mut query = [Query { row: 0, vector: query, out: matches.as_mut() }];
+        let mut query = [Query { row: 0, vector: query, out: matches.as_mut(), filled: 0 }];
         self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;
         Ok(matches.hits(0).collect())
     }
@@ -97,10 +97,12 @@ struct Query<'a, T> {
     row: usize,
     vector: &'a [T],
     out: MatchesMut<'a>,
+    /// Number of hits.
+    filled: usize,
 }
 
 impl Scratch {
-    /// Searches for the queries of one task.
+    /// Searches for the queries of one task, and again for those with too few hits. Orders the queries as it likes.
     fn search_task<T: Element>(
         &mut self,
         plan: &SearchPlan<'_, T>,
@@ -136,40 +138,48 @@ impl Scratch {
             for (i, (query, scorer)) in queries.iter_mut().zip(&scorers).enumerate() {
                 report += match &estimators {
                     Some(estimators) if !graph.has_vectors() => {
-                        self.finish(plan, i, &estimators[first + i], &mut query.out)
+                        self.finish(plan, i, &estimators[first + i], query)
                     }
-                    _ => self.finish(plan, i, scorer, &mut query.out),
+                    _ => self.finish(plan, i, scorer, query),
                 };
             }
+        }
+        let wants_more =
+            |query: &Query<'_, T>| plan.strategy != Strategy::Scan && plan.wants_more(query.filled);
+        queries.sort_by_key(|query| !wants_more(query));
+        let short = queries.partition_point(wants_more);
+        if short > 0 {
+            report += self.search_task(&plan.retry(), &mut queries[..short])?;
         }
         Ok(report)
     }
 
-    /// Writes the results of the search in beam `i`. `scorer` computes exact distances, or estimates if there are no
-    /// vectors.
+    /// Writes the results of the search in beam `i`, or of a scan. `scorer` computes exact distances, or estimates if
+    /// there are no vectors.
     fn finish<T: Element>(
         &mut self,
         plan: &SearchPlan<'_, T>,
         i: usize,
         scorer: &impl Score,
-        out: &mut MatchesMut<'_>,
+        query: &mut Query<'_, T>,
     ) -> SearchReport {
         let mut report = SearchReport::default();
-        self.candidates.clear();
-        if plan.strategy != Strategy::Scan {
-            report.cost += self.beams[i].cost;
-            self.candidates.extend_from_slice(self.beams[i].found());
+        if plan.strategy == Strategy::Scan {
+            if plan.wants_more(0) {
+                let found = scan(plan, scorer, &mut report.cost);
+                query.filled = plan.fill(pairs(&found), &mut query.out);
+                report.scanned = 1;
+            }
+            return report;
         }
+        report.cost += self.beams[i].cost;
+        self.candidates.clear();
+        self.candidates.extend_from_slice(self.beams[i].found());
         if let Some(rerank) = plan.rerank {
             report.reranked = self.rerank(scorer, rerank) as u64;
             report.cost.distances += report.reranked;
         }
-        let filled = plan.fill(pairs(&self.candidates), out);
-        if plan.wants_scan(filled) {
-            let found = scan(plan, scorer, &mut report.cost);
-            plan.fill(pairs(&found), out);
-            report.scanned = 1;
-        }
+        query.filled = plan.fill(pairs(&self.candidates), &mut query.out);
         report
     }
 
