@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, no_progress};
-use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, Hit, Matches, SearchError, SearchParams, bulk_build};
+use jasper_graph::{Graph, KeyFilter};
+use jasper_vamana::{
+    CostModel, CpuExecutor, Hit, Matches, SearchError, SearchParams, SearchPlan, Strategy, bulk_build,
+};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -180,4 +182,30 @@ fn the_nearest_are_those_of_all() {
         }
     }
     for_each_element!(all);
+}
+
+/// A filter whose beam holds enough allowed vertices for most queries, not for all.
+#[test]
+fn what_a_narrow_beam_leaves_short_a_wider_one_finds() {
+    let executor = CpuExecutor::new(1).unwrap();
+    let set = Clusters::new(16, 62);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(2000, 0), set.rows(100, 1));
+    let [rows, queries] = [&rows, &queries].map(|values| MatrixView::new(values, 16).unwrap());
+    let params = BuildParams::builder().max_degree(16).build_beam_width(40).build().unwrap();
+    let (graph, _) = bulk_build(&executor, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
+    let filter = KeyFilter::from_iter((0..2000).filter(|key| key * 7919 % 5 < 2));
+    let params = SearchParams::new(10).beam_width(10).filter(&filter);
+    // Scans cost so much that none is planned.
+    let costs = CostModel { scan_ns: 1e12, ..CostModel::CPU };
+    let plan = SearchPlan::new(&graph, params, queries.len(), costs).unwrap();
+    let Strategy::Beam(width) = plan.strategy else { panic!("{:?}", plan.strategy) };
+    let rows: Vec<&[f32]> = queries.rows().collect();
+    let unfiltered = |query| executor.search_one(&graph, query, SearchParams::new(width).beam_width(width));
+    let allowed = |hits: Vec<Hit>| hits.iter().filter(|hit| filter.contains(hit.key)).count();
+    let short = rows.iter().filter(|query| allowed(unfiltered(query).unwrap()) < 10).count();
+    assert!((1..20).contains(&short), "{short} of 100 find too few in a beam of {width}");
+    let mut matches = Matches::new(rows.len(), 10).unwrap();
+    let report = executor.search_planned(&plan, &rows, matches.as_mut()).unwrap();
+    assert_eq!(report.scanned, 0);
+    assert!(matches.iter().all(|hits| hits.count() == 10));
 }
