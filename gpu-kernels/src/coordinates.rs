@@ -123,14 +123,21 @@ impl Coordinates for F16 {
     }
 }
 
-/// Elements of one byte. Partial sums may wrap, but the total is exact, because the squared length of the longest
-/// vector fits an i32.
-pub(crate) trait Bytes: Coordinates<Sum = i32> {
-    /// `c` and the product of 16 x 32 bytes with 32 x 8: the fragments of [`mma`].
+/// Elements that tensor cores multiply.
+pub(crate) trait MatrixElement: Coordinates {
+    /// `c` and the product of 16 x 8 words with 8 x 8: the fragments of [`mma`].
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4];
+    unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [Self::Sum; 4]) -> [Self::Sum; 4];
+}
+
+impl MatrixElement for F16 {
+    #[inline(always)]
+    unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { mma::m16n8k16_f16(a, b, c) }
+    }
 }
 
 macro_rules! bytes {
@@ -170,7 +177,8 @@ macro_rules! bytes {
             }
         }
 
-        impl Bytes for $type {
+        /// Partial sums may wrap, but the total is exact, because the squared length of the longest vector fits an i32.
+        impl MatrixElement for $type {
             #[inline(always)]
             unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
                 // SAFETY: the caller's promise.

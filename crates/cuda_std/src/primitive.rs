@@ -116,4 +116,6 @@ pub enum Mma {
     M16N8K32I8,
     /// 16 x 32 times 32 x 8 of u8, sums in i32.
     M16N8K32U8,
+    /// 16 x 16 times 16 x 8 of f16, sums in f32.
+    M16N8K16F16,
 }

@@ -16,7 +16,8 @@
 //! What matters for speed, and why the results are those of the CPU:
 //!
 //! 1. *There is no matrix of distances.* Each thread keeps 64 sums in registers, and a block writes its lists only.
-//! 2. *Bytes are multiplied by tensor cores.* Their sums, and so their L2 and inner product scores, are exact integers.
+//! 2. *Bytes and f16 are multiplied by tensor cores.* Sums of bytes, and so their L2 and inner product scores, are exact
+//!    integers. L2 scores of f16 are computed from products by [`nearest_slots`] only, because products cancel digits.
 //! 3. *Other scores are f32*, and cannot tell distances apart that agree to about six digits. Lists therefore hold 2 k
 //!    entries, and the ranking sorts them by exact distance. More than k rows within rounding of the k-th would be too
 //!    many.

@@ -152,7 +152,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             };
             // SAFETY: rows and queries have been copied, as many as the arguments say; there are lists for all
             // segments of a piece, of which the first writes every one.
-            unsafe { stream.launch(&Scan { element, metric }, args)? };
+            unsafe { stream.launch(&Scan { element, metric, allows_products: true }, args)? };
         }
         reserve(stream, candidates, (len * list_len) as usize)?;
         let args = CandidateArgs {

@@ -17,46 +17,78 @@ const _: () = assert!(SCAN_SHARED <= 99 << 10);
 /// Shared memory of a block of the ranking for each entry of a list: the best ones, and their distances.
 const RANK_SHARED_PER_ENTRY: u32 = 8 + 8;
 
-macro_rules! kernels {
-    ($($(#[$doc:meta])* $Kernel:ident($Args:ident), $step:ident $body:tt, |$args:ident| $launch:expr;)*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub struct $Kernel {
-            /// The element of rows and queries.
-            pub element: ElementKind,
-            /// The metric of distances.
-            pub metric: Metric,
-        }
-
-        impl Kernel for $Kernel {
-            type Args = $Args;
-
-            fn entry(&self) -> Cow<'static, str> {
-                format!("knn_{}_{}_{}", stringify!($step), self.element, self.metric).into()
-            }
-
-            fn launch_config(&self, $args: &$Args) -> LaunchConfig {
-                $launch
-            }
-
-            #[cfg(feature = "kernels")]
-            fn body(&self) -> unsafe fn($Args) {
-                super::entries::bodies(&format!("{}_{}", self.element, self.metric)).$body
-            }
-        }
-    )* };
+/// The best of each segment of the rows, for each query. Arguments: [`ScanArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scan {
+    /// The element of rows and queries.
+    pub element: ElementKind,
+    /// The metric of distances.
+    pub metric: Metric,
+    /// Whether L2 distances of f16 may be computed from products, by tensor cores: many times as fast, but accurate to
+    /// a millionth of the squared norms, and not of the distances.
+    pub allows_products: bool,
 }
-kernels! {
-    /// The best of each segment of the rows, for each query. Arguments: [`ScanArgs`].
-    Scan(ScanArgs), scan 0, |args| LaunchConfig {
-        grid: (args.queries_len.div_ceil(TILE), args.rows_len.div_ceil(args.segment_rows)),
-        block: SCAN_THREADS,
-        shared: SCAN_SHARED,
-    };
-    /// The best of the lists of each query, in exact order. Arguments: [`RankArgs`].
-    Rank(RankArgs), rank 1, |args| {
-        LaunchConfig::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * RANK_SHARED_PER_ENTRY)
-    };
+
+/// The best of the lists of each query, in exact order. Arguments: [`RankArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rank {
+    /// The element of rows and queries.
+    pub element: ElementKind,
+    /// The metric of distances.
+    pub metric: Metric,
+}
+
+impl Scan {
+    fn rows(self) -> String {
+        let Self { element, metric, allows_products } = self;
+        let is_product = allows_products && (element, metric) == (ElementKind::F16, Metric::L2);
+        format!("{element}_{metric}{}", if is_product { "_product" } else { "" })
+    }
+}
+
+impl Rank {
+    fn rows(self) -> String {
+        format!("{}_{}", self.element, self.metric)
+    }
+}
+
+impl Kernel for Scan {
+    type Args = ScanArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        format!("knn_scan_{}", self.rows()).into()
+    }
+
+    fn launch_config(&self, args: &ScanArgs) -> LaunchConfig {
+        LaunchConfig {
+            grid: (args.queries_len.div_ceil(TILE), args.rows_len.div_ceil(args.segment_rows)),
+            block: SCAN_THREADS,
+            shared: SCAN_SHARED,
+        }
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(ScanArgs) {
+        super::entries::scan_body(&self.rows())
+    }
+}
+
+impl Kernel for Rank {
+    type Args = RankArgs;
+
+    fn entry(&self) -> Cow<'static, str> {
+        format!("knn_rank_{}", self.rows()).into()
+    }
+
+    fn launch_config(&self, args: &RankArgs) -> LaunchConfig {
+        LaunchConfig::linear(args.queries_len, RANK_THREADS)
+            .with_shared(args.list_len * RANK_SHARED_PER_ENTRY)
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(RankArgs) {
+        super::entries::rank_body(&self.rows())
+    }
 }
 
 launch::kernels! {

@@ -11,6 +11,8 @@ pub(super) trait Product<S: Score> {
     const QUERIES: usize;
     /// Rows of a thread.
     const ROWS: usize;
+    /// Words of a tile that a chunk of 16 bytes takes.
+    const CHUNK_WORDS: usize;
 
     /// All sums are zero.
     fn new() -> Self;

@@ -87,11 +87,11 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     unsafe {
         lists.begin();
         let put_step = |step: u32, row: u32, chunk: u32| {
-            put::<S>(memory.queries(step), queries.fetch::<S::Element>(first_query, chunk));
-            let fetched = rows.fetch::<S::Element>(row, chunk);
+            put::<S>(memory.queries(step), queries.fetch::<S>(first_query, chunk));
+            let fetched = rows.fetch::<S>(row, chunk);
             put::<S>(memory.rows(step), fetched);
             if S::NEEDS_SQUARE {
-                add_squares::<S::Element>(memory.squares(row), fetched, chunk == 0);
+                add_squares::<S>(memory.squares(row), fetched, chunk == 0);
             }
         };
         // The tile of rows and the chunk that are loaded, and the number of the step.
@@ -100,7 +100,7 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         thread::sync_threads();
         let mut product = S::Product::new();
         while row < lists.rows_end {
-            let step_chunks = chunks::<S::Element>().min(args.row_bytes / 16 - chunk);
+            let step_chunks = chunks::<S>().min(args.row_bytes / 16 - chunk);
             chunk += step_chunks;
             let last = chunk * 16 == args.row_bytes;
             if last {

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use super::product::Product;
 use super::tensor_core_product::TensorCoreProduct;
 use super::thread_product::ThreadProduct;
-use crate::coordinates::{Bytes, Coordinates};
+use crate::coordinates::{Coordinates, MatrixElement};
 
 /// A metric.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,13 +62,22 @@ scores! {
     FloatDot<Coordinates<Sum = f32>>: ThreadProduct<Self>, InnerProduct, false, |sum, _| ordered_bits(-sum);
     /// The angle between floats.
     FloatCosine<Coordinates<Sum = f32>>: ThreadProduct<Self>, Cosine, true, |sum, square| angle(sum, square);
+    /// Squared L2 of 16-bit floats, minus the squared norm of the query: one product per pair, which cancels digits where
+    /// distances are much shorter than vectors.
+    HalfL2<MatrixElement<Sum = f32>>: TensorCoreProduct<Self>, L2, true, |sum, square| {
+        ordered_bits(square - 2.0 * sum)
+    };
+    /// The negated inner product of 16-bit floats.
+    HalfDot<MatrixElement<Sum = f32>>: TensorCoreProduct<Self>, InnerProduct, false, |sum, _| ordered_bits(-sum);
+    /// The angle between 16-bit floats.
+    HalfCosine<MatrixElement<Sum = f32>>: TensorCoreProduct<Self>, Cosine, true, |sum, square| angle(sum, square);
     /// Squared L2 of bytes, minus the squared norm of the query: one product per pair. The difference may wrap before
     /// it ends between the squared norms of query and row.
-    ByteL2<Bytes>: TensorCoreProduct, L2, true, |sum, square| ordered_integer(square.wrapping_sub(sum << 1));
+    ByteL2<MatrixElement<Sum = i32>>: TensorCoreProduct<Self>, L2, true, |sum, square| ordered_integer(square.wrapping_sub(sum << 1));
     /// The negated inner product of bytes.
-    ByteDot<Bytes>: TensorCoreProduct, InnerProduct, false, |sum, _| ordered_integer(sum.wrapping_neg());
+    ByteDot<MatrixElement<Sum = i32>>: TensorCoreProduct<Self>, InnerProduct, false, |sum, _| ordered_integer(sum.wrapping_neg());
     /// The angle between bytes.
-    ByteCosine<Bytes>: TensorCoreProduct, Cosine, true, |sum, square| angle(sum as f32, square as f32);
+    ByteCosine<MatrixElement<Sum = i32>>: TensorCoreProduct<Self>, Cosine, true, |sum, square| angle(sum as f32, square as f32);
 }
 
 /// The score of a product and a squared norm: the negated cosine times its magnitude, times the squared norm of the

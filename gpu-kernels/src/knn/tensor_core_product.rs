@@ -1,4 +1,4 @@
-//! Products of bytes by tensor cores: 32 queries by 64 rows per warp, exact.
+//! Products by tensor cores: 32 queries by 64 rows per warp; exact for bytes.
 //!
 //! Fragments are those of [`mma`]: `group` is a query of `a` or a row of `b`, `pair` the words of it that a lane holds.
 //! Arrays stand for registers: loops over them use indices, and are fully unrolled.
@@ -9,9 +9,9 @@ use cuda_std::prelude::*;
 
 use super::TILE;
 use super::product::Product;
-use super::score::Score;
+use super::score::{Score, Sum};
 use crate::WARP_SIZE;
-use crate::coordinates::Bytes;
+use crate::coordinates::{Coordinates, MatrixElement};
 
 /// Groups of 16 queries of a warp.
 const QUERY_GROUPS: usize = 2;
@@ -26,7 +26,7 @@ const CHUNK_WORDS: u32 = 4;
 const CHUNKS: u32 = 2;
 
 /// The sums of the warp that one lane holds.
-pub(super) struct TensorCoreProduct([[[i32; 4]; ROW_GROUPS]; QUERY_GROUPS]);
+pub(super) struct TensorCoreProduct<S: Score>([[[Sum<S>; 4]; ROW_GROUPS]; QUERY_GROUPS]);
 
 /// The first query of this warp, and its first row.
 #[inline(always)]
@@ -45,13 +45,14 @@ fn pair() -> u32 {
     warp::lane_id() % 4
 }
 
-impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
+impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     const QUERIES: usize = QUERY_GROUPS * 2;
     const ROWS: usize = ROW_GROUPS * 2;
+    const CHUNK_WORDS: usize = CHUNK_WORDS as usize;
 
     #[inline(always)]
     fn new() -> Self {
-        Self([[[0; 4]; ROW_GROUPS]; QUERY_GROUPS])
+        Self([[[S::Element::ZERO; 4]; ROW_GROUPS]; QUERY_GROUPS])
     }
 
     #[inline(always)]
@@ -90,7 +91,7 @@ impl<S: Score<Element: Bytes>> Product<S> for TensorCoreProduct {
     }
 
     #[inline(always)]
-    fn sum(&self, i: usize, j: usize) -> i32 {
+    fn sum(&self, i: usize, j: usize) -> Sum<S> {
         self.0[i / 2][j / 2][i % 2 * 2 + j % 2]
     }
 

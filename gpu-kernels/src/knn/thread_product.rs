@@ -27,6 +27,7 @@ fn in_tile(across: u32, i: usize) -> u32 {
 impl<S: Score> Product<S> for ThreadProduct<S> {
     const QUERIES: usize = SIDE;
     const ROWS: usize = SIDE;
+    const CHUNK_WORDS: usize = S::Element::UNPACKED;
 
     #[inline(always)]
     fn new() -> Self {
@@ -35,11 +36,11 @@ impl<S: Score> Product<S> for ThreadProduct<S> {
 
     #[inline(always)]
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
-        let chunk_words = S::Element::UNPACKED as u32 * TILE;
+        let chunk_words = Self::CHUNK_WORDS as u32 * TILE;
         let (mut queries, mut rows) = (queries.add(Self::query(0)), rows.add(Self::row(0)));
         let end = rows.add(chunks * chunk_words).address();
         while rows.address() != end {
-            for line in 0..S::Element::UNPACKED as u32 {
+            for line in 0..Self::CHUNK_WORDS as u32 {
                 // SAFETY: a line of a chunk that is there; the vectors of a thread lie four by four from a multiple of
                 // four, half a tile apart.
                 let (query, row) =
@@ -74,8 +75,8 @@ impl<S: Score> Product<S> for ThreadProduct<S> {
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         let words = S::Element::unpack(words);
-        for w in 0..S::Element::UNPACKED {
-            let line = chunk * S::Element::UNPACKED as u32 + w as u32;
+        for w in 0..Self::CHUNK_WORDS {
+            let line = chunk * Self::CHUNK_WORDS as u32 + w as u32;
             // SAFETY: a line of the tile, of which each holds a word of every vector.
             unsafe { tile.add(line * TILE + vector).store(words[w]) };
         }

@@ -7,12 +7,12 @@
 use cuda_std::prelude::*;
 
 use super::product::Product as _;
-use super::score::Score;
+use super::score::{Score, Sum};
 use super::{DEPTH, SCAN_THREADS, TILE};
 use crate::DevicePtr;
 use crate::coordinates::Coordinates;
 
-/// Chunks of a tile that one thread loads if a chunk unpacks to four words; half as many if it unpacks to eight.
+/// Chunks of a tile that one thread loads if a chunk takes four words; half as many if it takes eight.
 const MAX_CHUNKS_PER_THREAD: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
 
 /// The chunks that one thread loads for a tile, of the same vectors each time.
@@ -20,22 +20,22 @@ pub(super) type ThreadChunks = [[u32; 4]; MAX_CHUNKS_PER_THREAD];
 
 /// Chunks of a vector that a tile holds.
 #[inline(always)]
-pub(super) const fn chunks<E: Coordinates>() -> u32 {
-    DEPTH / E::UNPACKED as u32
+pub(super) const fn chunks<S: Score>() -> u32 {
+    DEPTH / S::Product::CHUNK_WORDS as u32
 }
 
 /// Number of chunks that one thread loads.
 #[inline(always)]
-const fn chunks_per_thread<E: Coordinates>() -> usize {
-    MAX_CHUNKS_PER_THREAD * 4 / E::UNPACKED
+const fn chunks_per_thread<S: Score>() -> usize {
+    MAX_CHUNKS_PER_THREAD * 4 / S::Product::CHUNK_WORDS
 }
 
 /// The vector in the tile, and the number of the chunk in that vector, of chunk `i` of this thread. Neighboring lanes
 /// have neighboring chunks.
 #[inline(always)]
-fn chunk_of_thread<E: Coordinates>(i: usize) -> (u32, u32) {
+fn chunk_of_thread<S: Score>(i: usize) -> (u32, u32) {
     let number = thread::thread_idx_x() + i as u32 * SCAN_THREADS;
-    (number / chunks::<E>(), number % chunks::<E>())
+    (number / chunks::<S>(), number % chunks::<S>())
 }
 
 /// Vectors in global memory, each `row_bytes` bytes.
@@ -53,10 +53,10 @@ impl Vectors {
     /// # Safety
     /// There are `len` vectors, at least one.
     #[inline(always)]
-    pub(super) unsafe fn fetch<E: Coordinates>(self, first: u32, chunk: u32) -> ThreadChunks {
+    pub(super) unsafe fn fetch<S: Score>(self, first: u32, chunk: u32) -> ThreadChunks {
         let mut fetched = [[0; 4]; MAX_CHUNKS_PER_THREAD];
-        for i in 0..chunks_per_thread::<E>() {
-            let (vector, within) = chunk_of_thread::<E>(i);
+        for i in 0..chunks_per_thread::<S>() {
+            let (vector, within) = chunk_of_thread::<S>(i);
             let vector = (first + vector).min(self.len - 1);
             let at = (chunk + within) * 16;
             // Past the end, the last chunk is loaded, so that the load needs no branch.
@@ -76,8 +76,8 @@ impl Vectors {
 /// The block is done reading the tile.
 #[inline(always)]
 pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: ThreadChunks) {
-    for i in 0..chunks_per_thread::<S::Element>() {
-        let (vector, chunk) = chunk_of_thread::<S::Element>(i);
+    for i in 0..chunks_per_thread::<S>() {
+        let (vector, chunk) = chunk_of_thread::<S>(i);
         // SAFETY: vector < TILE, the chunk is one that a tile holds, and no other thread has it.
         unsafe { S::Product::put(tile, vector, chunk, fetched[i]) };
     }
@@ -89,21 +89,18 @@ pub(super) unsafe fn put<S: Score>(tile: Shared<u32>, fetched: ThreadChunks) {
 /// # Safety
 /// `lengths` has a place for each vector of a tile, and the block is done reading it.
 #[inline(always)]
-pub(super) unsafe fn add_squares<E: Coordinates>(
-    lengths: Shared<E::Sum>,
-    fetched: ThreadChunks,
-    is_first: bool,
-) {
-    for i in 0..chunks_per_thread::<E>() {
-        let (vector, chunk) = chunk_of_thread::<E>(i);
+pub(super) unsafe fn add_squares<S: Score>(lengths: Shared<Sum<S>>, fetched: ThreadChunks, is_first: bool) {
+    for i in 0..chunks_per_thread::<S>() {
+        let (vector, chunk) = chunk_of_thread::<S>(i);
         // SAFETY: the whole warp comes here; vector < TILE, and its place belongs to one lane, the same every time.
         unsafe {
-            let mut square = if chunk == 0 && !is_first { lengths.add(vector).load() } else { E::ZERO };
-            let words = E::unpack(fetched[i]);
-            for w in 0..E::UNPACKED {
-                square = E::Unpacked::product(square, words[w], words[w]);
+            let mut square =
+                if chunk == 0 && !is_first { lengths.add(vector).load() } else { S::Element::ZERO };
+            let words = S::Element::unpack(fetched[i]);
+            for w in 0..S::Element::UNPACKED {
+                square = <S::Element as Coordinates>::Unpacked::product(square, words[w], words[w]);
             }
-            square = warp::warp_sum(warp::FULL_MASK, square, chunks::<E>());
+            square = warp::warp_sum(warp::FULL_MASK, square, chunks::<S>());
             if chunk == 0 {
                 lengths.add(vector).store(square);
             }

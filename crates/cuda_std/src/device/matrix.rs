@@ -17,6 +17,25 @@ unsafe extern "unadjusted" {
     fn mma_u8(a0: u32, a1: u32, a2: u32, a3: u32, b0: u32, b1: u32, c0: u32, c1: u32, c2: u32, c3: u32) -> Sums;
 }
 
+/// The intrinsic takes vectors of f16, which Rust has no stable type for.
+///
+/// # Safety
+/// All lanes of the warp call this together.
+#[inline(always)]
+unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> Sums {
+    let (mut d0, mut d1, mut d2, mut d3) = (c[0], c[1], c[2], c[3]);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{0},{1},{2},{3}}}, {{{4},{5},{6},{7}}}, {{{8},{9}}}, {{{0},{1},{2},{3}}};",
+            inout(reg32) d0, inout(reg32) d1, inout(reg32) d2, inout(reg32) d3,
+            in(reg32) a[0], in(reg32) a[1], in(reg32) a[2], in(reg32) a[3], in(reg32) b[0], in(reg32) b[1],
+            options(nomem, nostack),
+        );
+    }
+    Sums(d0, d1, d2, d3)
+}
+
 /// # Safety
 /// All lanes of the warp call this together.
 #[inline(always)]
@@ -26,6 +45,7 @@ pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
         match op {
             Mma::M16N8K32I8 => mma_s8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
             Mma::M16N8K32U8 => mma_u8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
+            Mma::M16N8K16F16 => mma_f16(a, b, c),
         }
     };
     // LLVM does not know that all lanes must come to these intrinsics. It would move one into the branch that uses its

@@ -129,7 +129,7 @@ fn describe(wait: Wait) -> String {
         Wait::Turn => "for their turn".into(),
         Wait::Poll => "for another thread, again and again".into(),
         Wait::Collective { op, mask, .. } => format!("at {} of lanes {mask:#010x}", name(op)),
-        Wait::Mma(_) => "at m16n8k32 of the whole warp".into(),
+        Wait::Mma(_) => "at a matrix product of the whole warp".into(),
         Wait::Barrier(Barrier::All) => "at sync_threads".into(),
         Wait::Barrier(Barrier::Count(_)) => "at sync_threads_count".into(),
         Wait::Barrier(Barrier::Or(_)) => "at sync_threads_or".into(),

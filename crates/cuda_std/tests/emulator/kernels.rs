@@ -2,6 +2,7 @@
 
 use cuda_std::emulator::{Buffer, Emulator};
 use cuda_std::prelude::*;
+use half::f16;
 
 use super::{SEEDS, at, block};
 
@@ -187,6 +188,18 @@ fn matrix_products_follow_the_layout_of_their_fragments() {
         for (place, (row, column)) in sums.into_iter().enumerate() {
             assert_eq!(signed[place], product(row, column, false) + c[place]);
             assert_eq!(unsigned[place], product(row, column, true) + c[place]);
+        }
+
+        let halves = |value: &dyn Fn(u32) -> i32| {
+            let [low, high] = [0, 1].map(|place| f16::from_f32(value(place) as f32).to_bits());
+            u32::from(low) | u32::from(high) << 16
+        };
+        let a_halves = corners.map(|(row, far)| halves(&|place| a(row, 2 * pair + place + 8 * far)));
+        let b_halves = [0, 1].map(|far| halves(&|place| b(2 * pair + place + 8 * far, group)));
+        let floats = mma::m16n8k16_f16(a_halves, b_halves, c.map(|sum| sum as f32));
+        for (place, (row, column)) in sums.into_iter().enumerate() {
+            let expected = (0..16).map(|k| a(row, k) * b(k, column)).sum::<i32>() + c[place];
+            assert_eq!(floats[place], expected as f32);
         }
     })
     .unwrap();

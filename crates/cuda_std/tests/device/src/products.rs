@@ -6,7 +6,7 @@ use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, LaunchConfig};
 
-const WORDS: u32 = 8;
+const WORDS: u32 = 12;
 
 /// Elements of the matrices: words of the input, turned by the column.
 #[derive(Clone, Copy)]
@@ -43,7 +43,14 @@ fn quad(element: impl Fn(u32) -> u8) -> u32 {
     u32::from_le_bytes([element(0), element(1), element(2), element(3)])
 }
 
-/// A warp multiplies the same matrices as signed and as unsigned bytes.
+/// Two neighboring elements as halves between 1 and 2, so that sums are exact.
+#[inline(always)]
+fn halves(element: impl Fn(u32) -> u8) -> u32 {
+    let half = |i: u32| 0x3C00 | u32::from(element(i) & 63) << 4;
+    half(0) | half(1) << 16
+}
+
+/// A warp multiplies the same matrices as signed and as unsigned bytes, and as halves.
 ///
 /// # Safety
 /// Launched as [`cases`](crate::cases) says.
@@ -67,6 +74,12 @@ pub unsafe fn products(args: Args) {
         for sum in mma::m16n8k32_u8(a, [b(0), b(16)], c) {
             answers.put(sum);
         }
+        let a = |row, first| halves(|i| of.a(row, first + 2 * pair_of + i));
+        let b = |first| halves(|i| of.b(first + 2 * pair_of + i, group));
+        let a = [a(top, 0), a(bottom, 0), a(top, 8), a(bottom, 8)];
+        for sum in mma::m16n8k16_f16(a, [b(0), b(8)], c.map(|sum| (sum & 255) as f32)) {
+            answers.put(sum.to_bits());
+        }
     }
 }
 
@@ -85,7 +98,12 @@ pub(crate) fn case(input: &[u32]) -> Case {
         let places = [(row, column), (row, column + 1), (row + 8, column), (row + 8, column + 1)];
         let of_i8 = places.map(|(row, column)| element(row, column, signed) as u32);
         let of_u8 = places.map(|(row, column)| element(row, column, i32::from) as u32);
-        [of_i8, of_u8].concat()
+        let half = |byte: u8| 1.0 + f32::from(byte & 63) / 64.0;
+        let of_f16 = places.map(|(row, column)| {
+            let c = (input[128 + (row * 8 + column) as usize] & 255) as f32;
+            (c + (0..16).map(|k| half(a(row, k)) * half(b(k, column))).sum::<f32>()).to_bits()
+        });
+        [of_i8, of_u8, of_f16].concat()
     });
     Case::new("products", products, launch, answers.collect(), &[], &[])
 }
