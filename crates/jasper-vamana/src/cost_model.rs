@@ -49,9 +49,11 @@ pub struct ProductCost {
     pub tile: usize,
     /// Tiles that are computed at once: fewer take as long.
     pub least_tiles: usize,
-    /// A coordinate of a pair of float vectors.
-    pub float_ns: f64,
-    /// A coordinate of a pair of byte vectors.
+    /// A pair of a query and a vector, besides its coordinates.
+    pub pair_ns: f64,
+    /// A coordinate of a pair of f32 vectors.
+    pub f32_ns: f64,
+    /// A byte of a pair of other vectors, which tensor cores multiply.
     pub byte_ns: f64,
     /// Gathering the vectors, per byte.
     pub gather_ns_per_byte: f64,
@@ -68,8 +70,8 @@ pub(crate) struct Workload {
     pub(crate) row_bytes: usize,
     /// Bytes of a vector, or of its code, that a beam search reads.
     pub(crate) beam_row_bytes: usize,
-    /// Whether vectors are of bytes.
-    pub(crate) is_bytes: bool,
+    /// Whether vectors are of f32.
+    pub(crate) is_f32: bool,
     /// Whether there are vectors, or codes only.
     pub(crate) has_vectors: bool,
     /// Most neighbors of a vertex.
@@ -125,8 +127,9 @@ impl CostModel {
         let is_possible = |cost: &ProductCost| work.has_vectors && vertices > 0 && work.k <= cost.max_k;
         let cost = self.product.filter(is_possible)?;
         let tiles = work.queries.div_ceil(cost.tile) as f64 * vertices.div_ceil(cost.tile) as f64;
-        let coordinate = if work.is_bytes { cost.byte_ns } else { cost.float_ns };
-        let tile = (cost.tile * cost.tile * work.coordinates) as f64 * coordinate;
+        let (amount, ns) =
+            if work.is_f32 { (work.coordinates, cost.f32_ns) } else { (work.row_bytes, cost.byte_ns) };
+        let tile = (cost.tile * cost.tile) as f64 * (cost.pair_ns + amount as f64 * ns);
         let gather = vertices as f64 * work.row_bytes as f64 * cost.gather_ns_per_byte;
         Some(cost.ns + gather + tiles.max(cost.least_tiles as f64) * tile)
     }
@@ -148,7 +151,8 @@ mod tests {
         ns: 50.0,
         tile: 10,
         least_tiles: 4,
-        float_ns: 0.001,
+        pair_ns: 0.0,
+        f32_ns: 0.001,
         byte_ns: 0.0001,
         gather_ns_per_byte: 0.0,
     };
@@ -168,7 +172,7 @@ mod tests {
         coordinates: 16,
         row_bytes: 64,
         beam_row_bytes: 64,
-        is_bytes: false,
+        is_f32: true,
         has_vectors: true,
         max_degree: 50,
     };
@@ -194,7 +198,7 @@ mod tests {
         assert!((DEVICE.product(&WORK, 1).unwrap() - (50.0 + 4.0 * 1.6)).abs() < 1e-9);
         let many = Workload { queries: 21, ..WORK };
         assert!((DEVICE.product(&many, 31).unwrap() - (50.0 + 12.0 * 1.6)).abs() < 1e-9);
-        let bytes = Workload { is_bytes: true, ..many };
+        let bytes = Workload { is_f32: false, row_bytes: 16, ..many };
         assert!(DEVICE.product(&bytes, 1000) < DEVICE.product(&many, 1000));
         assert_eq!(DEVICE.product(&Workload { k: 101, ..many }, 31), None);
         assert_eq!(DEVICE.product(&Workload { has_vectors: false, ..many }, 31), None);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jasper_core::{BitSet, Element, Key, Slot, padded_len};
+use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
 use jasper_graph::{FilteredSlots, Graph};
 
 use crate::cost_model::Workload;
@@ -97,7 +97,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             coordinates,
             row_bytes: if graph.has_vectors() { vector_bytes } else { code_bytes },
             beam_row_bytes: if rerank.is_some() { code_bytes } else { vector_bytes },
-            is_bytes: size_of::<T>() == 1,
+            is_f32: T::KIND == ElementKind::F32,
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
@@ -331,7 +331,8 @@ mod tests {
             ns: 1e5,
             tile: 128,
             least_tiles: 1,
-            float_ns: 1e-3,
+            pair_ns: 0.0,
+            f32_ns: 1e-3,
             byte_ns: 1e-3,
             gather_ns_per_byte: 0.0,
         };

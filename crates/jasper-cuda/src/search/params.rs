@@ -72,8 +72,9 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
             ns: 200_000.0,
             tile: 128,
             least_tiles: 2 * multiprocessors as usize,
-            float_ns: 9e-5,
-            byte_ns: 1.4e-5,
+            pair_ns: 1e-3,
+            f32_ns: 8e-5,
+            byte_ns: 6e-6,
             gather_ns_per_byte: ns_per_byte + device_ns_per_byte,
         }),
     }
