@@ -218,10 +218,10 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.shape.log2_width {
-                2 => warp::warp_sum(warp::FULL_MASK, sum, 4),
-                3 => warp::warp_sum(warp::FULL_MASK, sum, 8),
-                4 => warp::warp_sum(warp::FULL_MASK, sum, 16),
-                _ => warp::warp_sum(warp::FULL_MASK, sum, 32),
+                2 => warp::sum(sum, 4),
+                3 => warp::sum(sum, 8),
+                4 => warp::sum(sum, 16),
+                _ => warp::sum(sum, 32),
             }
         }
     }

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::ReachArgs;
 use crate::bits::SLOTS_PER_WORD;
-use crate::collectives::{ballot, row_of_warp, warp_reserve};
+use crate::collectives::{row_of_warp, warp_reserve};
 
 /// Adds the neighbors of the frontier to the reached slots, and new ones to the queue; one warp per vertex.
 ///
@@ -50,7 +50,7 @@ unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
 unsafe fn append(args: &ReachArgs, slot: u32, is_new: bool) {
     // SAFETY: the warp is converged here; each place is reserved once.
     unsafe {
-        let lanes = ballot(is_new);
+        let lanes = warp::ballot(is_new);
         if lanes == 0 {
             return;
         }

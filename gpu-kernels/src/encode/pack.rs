@@ -75,7 +75,7 @@ pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>,
     let [first, second] = factor_words(args, factors);
     // SAFETY: the warp is converged here; words of a row that no other warp writes.
     unsafe {
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
         let row = args.codes.add(args.selection.slot(number) * shape.words as usize);
         warp_stride(shape.words, |at| {
             let word = if at < shape.factor_word() {

@@ -69,7 +69,7 @@ pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<
             let at = first + lane;
             let entry = global::load(list.at(at as usize));
             let to = at + below(entry);
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             if to != at && to < len {
                 global::store(list.at(to as usize), entry);
             }
@@ -77,7 +77,7 @@ pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<
         if lane < count && place < len {
             global::store(list.at(place as usize), own);
         }
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
         global::load(list.at(len as usize - 1))
     }
 }

@@ -103,7 +103,7 @@ pub(super) unsafe fn add_squares<E: Coordinates>(
             for w in 0..E::UNPACKED {
                 square = E::Unpacked::product(square, words[w], words[w]);
             }
-            square = warp::warp_sum(warp::FULL_MASK, square, chunks::<E>());
+            square = warp::sum(square, chunks::<E>());
             if chunk == 0 {
                 lengths.add(vector).store(square);
             }

@@ -24,7 +24,7 @@ use super::pair_distances::PairDistances;
 use super::remaining::SecondRound;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::{ballot, block_stride, rank_in};
+use crate::collectives::{block_stride, rank_in};
 use crate::neighbor;
 
 /// Maximum length in bytes of rows whose pairs are all compared: a block's candidates then nearly fit the L1 cache. For
@@ -146,8 +146,8 @@ impl AllPairs {
             unsafe {
                 let is_candidate = index < count;
                 let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
-                let lanes = ballot(is_new);
-                let pruned_lanes = ballot(is_candidate && !is_new);
+                let lanes = warp::ballot(is_new);
+                let pruned_lanes = warp::ballot(is_candidate && !is_new);
                 pruned -= pruned_lanes.count_ones();
                 let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(pruned_lanes) };
                 if is_candidate {
@@ -275,7 +275,7 @@ impl AllPairs {
             if !second_round {
                 (first, kept) = (kept, BitSet::EMPTY);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             if warp::lane_id() == 0 {
                 first.store(self.sets);
                 kept.store(self.sets.add(WORDS));
@@ -296,7 +296,7 @@ impl AllPairs {
             unsafe {
                 let occluded = self.occluded.add(2 * index.min(count - 1) * WORDS);
                 let any = BitSet::load(occluded).or(BitSet::load(occluded.add(WORDS))).len() > 0;
-                let lanes = ballot(any && index < count);
+                let lanes = warp::ballot(any && index < count);
                 occluding = occluding.or(BitSet::word(first / 32, lanes));
             }
             first += warp::WARP_SIZE;

@@ -24,7 +24,7 @@ use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::{OcclusionRule, PRUNE_DISTANCES};
-use crate::collectives::{ballot, block_stride, compact, rank_in, warp_stride};
+use crate::collectives::{block_stride, compact, rank_in, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -111,7 +111,7 @@ impl<'a, S: PairDistances> Filling<'a, S> {
             warp_stride(len, |at| {
                 list.add(at).store((self.live + warp_number() + at * warps()) as u16);
             });
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             while compared < self.live && len > 0 {
                 let (left, per_step) = (self.live - compared, distances.per_warp());
                 if len * left.div_ceil(per_step) < left * len.div_ceil(per_step) {
@@ -135,11 +135,11 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                         let state = if is_dropped { DECIDED } else { compared | DEFERRED };
                         self.states.add(candidate.into()).store(state as u16);
                     }
-                    warp::sync_warp(warp::FULL_MASK);
+                    warp::sync_warp();
                     end += compact(list.add(end), candidate, is_scored && is_open);
                     first += per_step;
                 }
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 len = end;
             }
             warp_stride(len, |at| {
@@ -214,12 +214,12 @@ impl<'a, S: PairDistances> Filling<'a, S> {
             unsafe {
                 let state = if place < self.count { self.states.add(place).load().into() } else { DECIDED };
                 let is_undecided = state != DECIDED && (second_round || state & DEFERRED == 0);
-                let lanes = ballot(is_undecided);
+                let lanes = warp::ballot(is_undecided);
                 if first_undecided == NONE && lanes != 0 {
                     first_undecided = begin + lanes.trailing_zeros();
                 }
                 let is_wanted = is_undecided && before + rank_in(lanes) == number;
-                let wanted = ballot(is_wanted);
+                let wanted = warp::ballot(is_wanted);
                 if wanted != 0 {
                     return [first_undecided, begin + wanted.trailing_zeros()];
                 }
@@ -255,7 +255,7 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                 let is_scored = distances.lane_vertex() < distances.per_warp() && place < kept;
                 let other = if is_scored { neighbor::id(self.kept.add(place).load()) } else { id };
                 let between = distances.distance(&reference, other);
-                let occluded = |is_occluded| ballot(is_scored && is_occluded) != 0;
+                let occluded = |is_occluded| warp::ballot(is_scored && is_occluded) != 0;
                 let end = kept.min(compared + distances.per_warp());
                 *scored += end - compared;
                 compared = end;

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::FindDuplicatesArgs;
-use crate::collectives::{ballot, row_of_warp, shuffle, warp_stride};
+use crate::collectives::{row_of_warp, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -38,10 +38,10 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
                 vertex
             };
             let is_equal = id != vertex && prefix(id) == vertex_prefix;
-            let mut lanes = ballot(is_equal);
+            let mut lanes = warp::ballot(is_equal);
             while lanes != 0 {
                 let lane = lanes.trailing_zeros();
-                let id = shuffle(id, lane);
+                let id = warp::shuffle(id, lane);
                 lanes &= lanes - 1;
                 if rows_equal(&args, vertex, id) {
                     duplicate_of = duplicate_of.min(id);
@@ -70,6 +70,6 @@ unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
                 [one, other].map(|id| global::load_readonly(row(id).cast().at(unit as usize)));
             equal &= one == other;
         });
-        warp::warp_vote_all(warp::FULL_MASK, equal)
+        warp::all(equal)
     }
 }

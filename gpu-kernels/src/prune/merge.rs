@@ -155,7 +155,7 @@ unsafe fn load_new_edges(
             while first < degree {
                 let place = first + warp::lane_id();
                 let is_equal = place < degree && memory.old.add(place).load() == source;
-                known |= warp::warp_vote_any(warp::FULL_MASK, is_equal);
+                known |= warp::any(is_equal);
                 first += warp::WARP_SIZE;
             }
             if warp::lane_id() == 0 {

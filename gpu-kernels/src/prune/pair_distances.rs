@@ -3,7 +3,6 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::collectives::shuffle;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
@@ -117,7 +116,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
         unsafe {
             let first_lane = self.tile.tile_and_lane().0 << self.tile.shape.log2_width;
             let row = |r: u32| {
-                let id = shuffle(id, first_lane + r);
+                let id = warp::shuffle(id, first_lane + r);
                 self.row(id)
             };
             let sum = self.tile.sums(row, unit, 0, E::ZERO);

@@ -6,7 +6,7 @@ use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::{OcclusionRule, PruneArgs};
-use crate::collectives::{ballot, compact};
+use crate::collectives::compact;
 use crate::neighbor;
 
 /// The head of an empty list.
@@ -81,7 +81,7 @@ impl IndexList {
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
                 let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
-                let lanes = ballot(is_open);
+                let lanes = warp::ballot(is_open);
                 if lanes != 0 {
                     return self.item(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
@@ -120,7 +120,7 @@ impl IndexList {
             unsafe {
                 let is_item = at < self.len();
                 let item = if is_item { self.item(at) } else { 0 };
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 end += compact(self.indices.add(end), item as u16, is_item && item & !DEFERRED != index);
             }
             first += warp::WARP_SIZE;
@@ -186,7 +186,7 @@ impl Remaining {
             } else if self.already_pruned.head(second_round) == index {
                 self.already_pruned.remove(index);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
     }
 
@@ -231,7 +231,7 @@ impl Remaining {
                 }
                 let is_kept = is_scored && !rule.occludes(between, distance);
                 // All items of this step have been read, so the lists may be compacted in place.
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 self.new.push(item, is_kept && is_new);
                 self.already_pruned.push(item, is_kept && !is_new);
             }

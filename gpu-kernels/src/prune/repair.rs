@@ -29,7 +29,7 @@ use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
 use crate::bits::contains;
-use crate::collectives::{ballot, block_stride, rank_in, warp_reserve};
+use crate::collectives::{block_stride, rank_in, warp_reserve};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -129,7 +129,7 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
             let id = global::load_readonly(row.at(place as usize));
             let is_live = id != NO_SLOT && contains(args.live, id);
             let [live_lanes, deleted_lanes] =
-                [is_live, id != NO_SLOT && !is_live].map(|predicate| ballot(predicate));
+                [is_live, id != NO_SLOT && !is_live].map(|predicate| warp::ballot(predicate));
             if warp_number() == 0 && id != NO_SLOT {
                 let to = if is_live {
                     live + rank_in(live_lanes)
@@ -223,7 +223,7 @@ unsafe fn gather(
                 for known in 0..live {
                     is_new &= memory.old.add(known).load() != replacement;
                 }
-                let lanes = ballot(is_new);
+                let lanes = warp::ballot(is_new);
                 let number = warp_reserve(lanes, |count| memory.count.atomic_add(count));
                 if is_new {
                     emit(number, replacement);

@@ -130,7 +130,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
             loop {
                 // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step
                 // ahead writes to the other half.
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 let heads = memory.heads.add(step % 2 * warps());
                 step += 1;
                 let head = remaining.head(second_round);

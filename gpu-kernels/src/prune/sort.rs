@@ -71,12 +71,11 @@ pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>
             while first < len {
                 let place = first + warp::lane_id();
                 let entry = if place < len { entries.add(place).load() } else { NO_CANDIDATE };
-                let (before, exists) = warp::warp_shuffle_up(warp::FULL_MASK, entry, 1, warp::WARP_SIZE);
+                let (before, exists) = warp::shuffle_up(entry, 1);
                 let is_new = entry != NO_CANDIDATE && entry != if exists { before } else { last };
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 kept += compact(entries.add(kept), entry, is_new);
-                (last, _) =
-                    warp::warp_shuffle_idx(warp::FULL_MASK, entry, warp::WARP_SIZE - 1, warp::WARP_SIZE);
+                last = warp::shuffle(entry, warp::WARP_SIZE - 1);
                 first += warp::WARP_SIZE;
             }
             if warp::lane_id() == 0 {

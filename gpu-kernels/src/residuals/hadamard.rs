@@ -11,7 +11,7 @@
 use cuda_std::prelude::*;
 
 use super::RotateArgs;
-use crate::collectives::{row_of_warp, shuffle_xor, warp_stride};
+use crate::collectives::{row_of_warp, warp_stride};
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 
 /// Rounds per rotation.
@@ -92,7 +92,7 @@ unsafe fn first_pass<P: RowMemory, const N: usize>(
                 x[i] = row.get(at) * global::load_readonly(factors.at(at as usize));
                 let mut apart = 1;
                 while apart < WARP_SIZE {
-                    let other = shuffle_xor(x[i], apart);
+                    let other = warp::shuffle_xor(x[i], apart);
                     x[i] = if warp::lane_id() & apart == 0 { x[i] + other } else { other - x[i] };
                     apart *= 2;
                 }

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::frontier::{Frontier, NO_ENTRY};
 use super::{NO_HIT, SearchArgs};
 use crate::WARP_SIZE;
-use crate::collectives::{ballot, rank_in};
+use crate::collectives::rank_in;
 use crate::graph::NO_SLOT;
 use crate::neighbor::{distance, id};
 
@@ -53,7 +53,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
                 global::store(candidates.at((first + lane) as usize), slot);
             }
             let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, id(entry));
-            let lanes = ballot(is_result);
+            let lanes = warp::ballot(is_result);
             let place = found + rank_in(lanes);
             if is_result && place < args.k {
                 let key = global::load_readonly(args.graph.keys.at(id(entry) as usize));

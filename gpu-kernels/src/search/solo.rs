@@ -75,7 +75,7 @@ unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32
         let scorer = S::new(kernel_args, query, part(layout.query), lane, WARP_SIZE);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, lane, WARP_SIZE);
         let mut frontier = F::new(args.beam_width, part(layout.list).cast());
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
 
         let mut unvisited = UnvisitedBuffer { ids: part(layout.ids).cast(), count: 0, visited };
         let mut cost = SearchCost { hops: 0, distances: 0 };
@@ -180,7 +180,7 @@ impl UnvisitedBuffer {
     unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
         // SAFETY: candidates are ids of vertices, which all lanes see after the barrier.
         unsafe {
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             let batch = |first: u32| (self.ids.add(first), WARP_SIZE.min(self.count - first));
             let mut first = 0;
             if self.count > 0 {
@@ -197,7 +197,7 @@ impl UnvisitedBuffer {
                     frontier.offer(scorer.entries(now, ids, count));
                 }
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
         core::mem::take(&mut self.count)
     }

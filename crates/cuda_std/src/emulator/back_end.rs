@@ -90,28 +90,18 @@ fn poll() {
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
-pub unsafe fn collective<T: Word>(
-    op: Collective,
-    mask: u32,
-    value: T,
-    argument: u32,
-    width: u32,
-) -> (T, bool) {
+pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
     let site = Location::caller();
-    check(|block, thread| {
-        let wrong = if mask >> (thread % 32) & 1 == 0 {
-            format!("lane {} is not in the mask {mask:#010x} that it gives", thread % 32)
-        } else if !width.is_power_of_two() || width > 32 {
-            format!("width ({width}) must be 1, 2, 4, 8, 16 or 32")
-        } else {
-            return Ok(());
-        };
-        Err(block.misuse(thread, Some(site), wrong))
-    });
+    if let Collective::SumU32(width) | Collective::SumF32(width) = op
+        && !matches!(width, 1 | 2 | 4 | 8 | 16 | 32)
+    {
+        let wrong = format!("width ({width}) must be 1, 2, 4, 8, 16 or 32");
+        check(|block, thread| Err(block.misuse(thread, Some(site), wrong)))
+    }
     if op == Collective::Sync && with(|block, _| block.notes_and_skips(site)) {
         return (value, false);
     }
-    wait(Wait::Collective { op, mask, width }, |lane| (lane.value, lane.argument) = (value.bits(), argument));
+    wait(Wait::Collective(op), |lane| (lane.value, lane.argument) = (value.bits(), argument));
     with(|block, thread| {
         let lane = &block.lanes[thread as usize];
         (T::from_bits(lane.value), lane.flag)

@@ -27,11 +27,7 @@ pub enum Wait {
     Turn,
     /// The thread polls, and waits for the next round of the block.
     Poll,
-    Collective {
-        op: Collective,
-        mask: u32,
-        width: u32,
-    },
+    Collective(Collective),
     Mma(Mma),
     Barrier(Barrier),
     /// The thread has returned.
@@ -270,7 +266,7 @@ pub fn wait(wait: Wait, set_input: impl FnOnce(&mut Lane)) {
         let place = match wait {
             Wait::Turn => &mut warp.ready,
             Wait::Poll => &mut warp.polling,
-            Wait::Collective { .. } | Wait::Mma(_) => &mut warp.at_collective,
+            Wait::Collective(_) | Wait::Mma(_) => &mut warp.at_collective,
             Wait::Barrier(_) => &mut warp.at_barrier,
             Wait::Done => &mut warp.done,
         };

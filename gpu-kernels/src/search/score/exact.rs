@@ -146,5 +146,5 @@ unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f3
         sum = E::product(sum, word, word);
     });
     // SAFETY: the warp is converged here.
-    E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP_SIZE) })
+    E::to_f32(unsafe { warp::sum(sum, WARP_SIZE) })
 }

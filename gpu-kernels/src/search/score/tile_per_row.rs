@@ -126,7 +126,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
                 let levels = levels.add(two.levels_words(2));
                 add_plane::<WIDTH, 1>(&mut sums, one, levels, rows);
                 for r in 0..ROWS {
-                    let all = warp::warp_sum(warp::FULL_MASK, sums[r], WIDTH);
+                    let all = warp::sum(sums[r], WIDTH);
                     if lane_in_tile == first + r as u32 {
                         sum = all;
                     }

@@ -9,7 +9,7 @@ use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::WARP_SIZE;
-use crate::collectives::{ballot, compact, rank_in, shuffle, warp_min};
+use crate::collectives::{compact, rank_in, warp_min};
 use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
@@ -107,7 +107,7 @@ impl Leader {
                 last = slot;
             }
             self.dismiss();
-            let distances = warp::warp_reduce_add(warp::FULL_MASK, self.cost.distances);
+            let distances = warp::reduce_add(self.cost.distances);
             results::write(args, query, &self.list, SearchCost { distances, ..self.cost });
         }
     }
@@ -150,7 +150,7 @@ impl Leader {
     #[inline(always)]
     unsafe fn slot_of(&self, vertex: u32) -> u32 {
         // SAFETY: the warp is converged here.
-        unsafe { ballot(self.vertex == vertex) }.trailing_zeros()
+        unsafe { warp::ballot(self.vertex == vertex) }.trailing_zeros()
     }
 
     /// Requests `number` for the slots of some lanes, which are idle and whose entries all lanes have read.
@@ -177,7 +177,7 @@ impl Leader {
         unsafe {
             let is_idle = lane < self.slots.len
                 && self.slots.done(lane).load_relaxed() == self.requests * self.slots.workers;
-            ballot(is_idle)
+            warp::ballot(is_idle)
         }
     }
 
@@ -190,13 +190,13 @@ impl Leader {
                 thread::pause();
             }
             thread::block_fence();
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
     }
 
     /// Requests the nearest unexpanded vertices that no slot holds yet, for slots that are idle and hold none of them.
     ///
-    /// One `warp_match_any` compares all slots with all wanted vertices: a lane of the lower half has the vertex of its
+    /// One `match_any` compares all slots with all wanted vertices: a lane of the lower half has the vertex of its
     /// slot, and a lane of the upper half a wanted vertex. With 3 slots, lanes 0 to 2 and 16 to 18 take part.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
@@ -209,15 +209,15 @@ impl Leader {
             let entry = if wanted < len { self.wanted.add(wanted).load() } else { NO_ENTRY };
             let of_entry = if entry == NO_ENTRY { NO_SLOT } else { id(entry) };
             let own = if lane < HALF { self.vertex } else { of_entry };
-            let same = warp::warp_match_any(warp::FULL_MASK, own);
+            let same = warp::match_any(own);
             let is_alone = own == NO_SLOT || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
-            let alone = ballot(is_alone);
-            let missing = ballot(is_alone && own != NO_SLOT) >> HALF;
+            let alone = warp::ballot(is_alone);
+            let missing = warp::ballot(is_alone && own != NO_SLOT) >> HALF;
             let free = alone & idle;
             let rank = rank_in(free);
             let is_filled = free >> lane & 1 != 0 && rank < missing.count_ones();
             let from = if is_filled { HALF + nth_bit(missing, rank) } else { 0 };
-            let vertex = shuffle(own, from);
+            let vertex = warp::shuffle(own, from);
             self.request(is_filled, vertex);
         }
     }
@@ -246,7 +246,7 @@ impl Leader {
                 near += compact(self.near.add(near), entry, is_near);
                 first += WARP_SIZE;
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             if lane == slot {
                 self.vertex = NO_SLOT;
             }

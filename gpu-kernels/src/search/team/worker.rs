@@ -10,7 +10,7 @@ use super::super::visited::VisitedCache;
 use super::slots::{DISMISSAL, Request, WorkSlots};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
-use crate::collectives::{compact, shuffle, strided, warp_stride};
+use crate::collectives::{compact, strided, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor::id;
 
@@ -87,7 +87,7 @@ impl Worker {
                 if warp::lane_id() == 0 {
                     self.slots.scored(self.slot, self.number).store(scored);
                 }
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 if warp::lane_id() == 0 {
                     thread::block_fence();
                     self.slots.done(self.slot).atomic_add(1);
@@ -107,7 +107,7 @@ impl Worker {
         // SAFETY: the warp is converged, here and afterwards.
         unsafe {
             // Only one lane polls, because polling takes bandwidth of shared memory from the warps at work.
-            while !warp::warp_vote_any(warp::FULL_MASK, word != last) {
+            while !warp::any(word != last) {
                 thread::pause();
                 if warp::lane_id() == 0 {
                     word = self.slots.request(self.slot).load_relaxed();
@@ -116,7 +116,7 @@ impl Worker {
             // The leader has read the entries that this worker will overwrite; the lanes of this warp must synchronize
             // first.
             thread::block_fence();
-            shuffle(word, 0)
+            warp::shuffle(word, 0)
         }
     }
 
@@ -155,7 +155,7 @@ impl Worker {
             warp_stride(merged, |at| {
                 self.visited.insert(self.ids.add(at).load());
             });
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
 
             let mut gathered = 0;
             let mut push_unvisited = |id| {
@@ -172,7 +172,7 @@ impl Worker {
                 push_unvisited(one);
                 push_unvisited(two);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             gathered
         }
     }
