@@ -199,14 +199,14 @@ impl AllPairs {
             while one < new_len {
                 let a = u32::from(self.indices.add(one).load());
                 let entry_a = self.entries.add(a).load();
-                let reference = distances.reference(neighbor::id(entry_a));
+                let reference = distances.reference(neighbor::slot(entry_a));
                 let mut first = one + 1;
                 while first < count {
                     let at = first + distances.lane_vertex();
                     let is_scored = distances.lane_vertex() < distances.per_warp() && at < count;
                     let b = if is_scored { u32::from(self.indices.add(at).load()) } else { a };
                     let entry_b = self.entries.add(b).load();
-                    let between = distances.distance(&reference, neighbor::id(entry_b));
+                    let between = distances.distance(&reference, neighbor::slot(entry_b));
                     if is_scored {
                         self.note(a, (b, entry_b), between, rule);
                         self.note(b, (a, entry_a), between, rule);

@@ -118,7 +118,7 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                     break;
                 }
                 let kept = self.kept.add(compared).load();
-                let reference = distances.reference(neighbor::id(kept));
+                let reference = distances.reference(neighbor::slot(kept));
                 compared += 1;
                 *scored += len;
                 let (mut first, mut end) = (0, 0);
@@ -127,7 +127,7 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                     let is_scored = distances.lane_vertex() < per_step && at < len;
                     let candidate = if is_scored { list.add(at).load() } else { 0 };
                     let entry = if is_scored { self.entries.add(candidate.into()).load() } else { kept };
-                    let between = distances.distance(&reference, neighbor::id(entry));
+                    let between = distances.distance(&reference, neighbor::slot(entry));
                     let distance = neighbor::distance(entry);
                     let is_dropped = rule.occludes(between, distance);
                     let is_open = !is_dropped && between > distance;
@@ -248,12 +248,12 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and votes.
         unsafe {
             let entry = self.entries.add(candidate).load();
-            let (id, distance) = (neighbor::id(entry), neighbor::distance(entry));
-            let reference = distances.reference(id);
+            let (slot, distance) = (neighbor::slot(entry), neighbor::distance(entry));
+            let reference = distances.reference(slot);
             while compared < kept {
                 let place = compared + distances.lane_vertex();
                 let is_scored = distances.lane_vertex() < distances.per_warp() && place < kept;
-                let other = if is_scored { neighbor::id(self.kept.add(place).load()) } else { id };
+                let other = if is_scored { neighbor::slot(self.kept.add(place).load()) } else { slot };
                 let between = distances.distance(&reference, other);
                 let occluded = |is_occluded| warp::ballot(is_scored && is_occluded) != 0;
                 let end = kept.min(compared + distances.per_warp());

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! robust_prune(p, candidates, alpha, R):
-//!     candidates <- the nearest max_candidates of them, sorted by (distance to p, id)
+//!     candidates <- the nearest max_candidates of them, sorted by (distance to p, slot)
 //!     row <- []
 //!     for a in [1, alpha]:                               two rounds, as in DiskANN's code
 //!         for c in candidates, unless deferred:          in the second round none is deferred
@@ -186,7 +186,7 @@ pub struct LinkArgs {
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub vertices: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub ids: DevicePtrMut<u32>,
+    pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry.
     pub distances: DevicePtrMut<u32>,
     /// Number of vertices.
@@ -211,7 +211,7 @@ pub struct MergeArgs {
     /// `[targets]`: the target, or [`NO_SLOT`](crate::graph::NO_SLOT).
     pub vertices: DevicePtrMut<u32>,
     /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub ids: DevicePtrMut<u32>,
+    pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
     pub targets: u32,
 }
@@ -222,8 +222,8 @@ pub struct MergeArgs {
 pub struct ReverseEdgesArgs {
     /// `[vertices_len]`, as [`LinkArgs::vertices`].
     pub vertices: DevicePtr<u32>,
-    /// `[vertices_len][edges_stride]`, as [`LinkArgs::ids`].
-    pub ids: DevicePtr<u32>,
+    /// `[vertices_len][edges_stride]`, as [`LinkArgs::neighbors`].
+    pub neighbors: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`, as [`LinkArgs::distances`].
     pub distances: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`: the sort key of each edge, as [`MergeArgs::sort_keys`]; all ones where there is
@@ -244,7 +244,7 @@ pub struct PublishArgs {
     /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
     pub vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows. The address is a multiple of 16.
-    pub ids: DevicePtr<u32>,
+    pub neighbors: DevicePtr<u32>,
     /// `[slots][edges_stride]`: the adjacency table.
     pub edges: DevicePtrMut<u32>,
     /// Rows to write.

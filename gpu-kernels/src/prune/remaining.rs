@@ -35,16 +35,16 @@ pub(super) struct SecondRound {
 }
 
 impl SecondRound {
-    /// Whether `id` is among these items.
+    /// Whether `slot` is among these items.
     ///
     /// # Safety
     /// A barrier has passed since the old row was written.
     #[inline(always)]
-    unsafe fn contains(&self, id: u32) -> bool {
+    unsafe fn contains(&self, slot: u32) -> bool {
         let (mut found, mut place) = (false, self.begin);
         while place < self.end {
             // SAFETY: the index is within the old row.
-            found |= unsafe { self.old.add(place).load() } == id;
+            found |= unsafe { self.old.add(place).load() } == slot;
             place += 1;
         }
         found
@@ -155,7 +155,7 @@ impl Remaining {
                     if is_candidate { memory.entries.add(index).load() } else { neighbor::UNEXPANDED };
                 let is_pruned = entry & neighbor::UNEXPANDED == 0;
                 new.push(index, is_candidate && !is_pruned);
-                let is_deferred = is_pruned && deferred.contains(neighbor::id(entry));
+                let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));
                 already_pruned.push(index | if is_deferred { DEFERRED } else { 0 }, is_pruned);
             }
             first += warp::WARP_SIZE * warps;
@@ -203,7 +203,7 @@ impl Remaining {
     ) -> u32 {
         let (distances, rule) = (&block.distances, OcclusionRule::new(block.args));
         // SAFETY: entries name vertices.
-        let reference = unsafe { distances.reference(neighbor::id(kept)) };
+        let reference = unsafe { distances.reference(neighbor::slot(kept)) };
         let new = self.new.len();
         let compared = new + if kept & neighbor::UNEXPANDED != 0 { self.already_pruned.len() } else { 0 };
         // Lists of the items that stay, over the items that have been read.
@@ -224,7 +224,7 @@ impl Remaining {
                     item = if is_new { new_items.item(at) } else { pruned_items.item(at - new) };
                 }
                 let entry = if is_scored { block.memory.entries.add(item & !DEFERRED).load() } else { kept };
-                let between = distances.distance(&reference, neighbor::id(entry));
+                let between = distances.distance(&reference, neighbor::slot(entry));
                 let distance = neighbor::distance(entry);
                 if between <= distance {
                     item |= DEFERRED;

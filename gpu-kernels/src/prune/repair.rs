@@ -49,8 +49,8 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let Split { live, deleted } = split_row(&args, vertex, memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_keys = memory.entries;
-        let store_entry = |place, id, distance| {
-            live_keys.add(place).store(neighbor::entry(distance, id) & !neighbor::UNEXPANDED);
+        let store_entry = |place, slot, distance| {
+            live_keys.add(place).store(neighbor::entry(distance, slot) & !neighbor::UNEXPANDED);
         };
         block.score(vertex, live, |place| memory.old.add(place).load(), store_entry);
         let ends = pruned_ends(prune, live, live_keys, memory);
@@ -60,14 +60,14 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let filling = Filling::new(&block, live.min(count), count, limit);
         let (kept_keys, kept) = (filling.kept, filling.fill());
         let stride = prune.graph.edges_stride;
-        let ids = args.ids.add(row * stride as usize);
+        let neighbors = args.neighbors.add(row * stride as usize);
         block_stride(stride, |place| {
             if place < kept.both_rounds {
                 let entry = kept_keys.add(place);
                 let to = place_in_row(kept_keys, place, live, ends, kept);
-                global::store(ids.at(to as usize), neighbor::id(entry.load()));
+                global::store(neighbors.at(to as usize), neighbor::slot(entry.load()));
             } else {
-                global::store(ids.at(place as usize), NO_SLOT);
+                global::store(neighbors.at(place as usize), NO_SLOT);
             }
         });
     }
@@ -126,17 +126,17 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
     // SAFETY: the stride is a multiple of the warp size; every warp counts, and the first alone writes.
     unsafe {
         while place < stride {
-            let id = global::load_readonly(row.at(place as usize));
-            let is_live = id != NO_SLOT && contains(args.live, id);
+            let slot = global::load_readonly(row.at(place as usize));
+            let is_live = slot != NO_SLOT && contains(args.live, slot);
             let [live_lanes, deleted_lanes] =
-                [is_live, id != NO_SLOT && !is_live].map(|predicate| warp::ballot(predicate));
-            if warp_number() == 0 && id != NO_SLOT {
+                [is_live, slot != NO_SLOT && !is_live].map(|predicate| warp::ballot(predicate));
+            if warp_number() == 0 && slot != NO_SLOT {
                 let to = if is_live {
                     live + rank_in(live_lanes)
                 } else {
                     stride - 1 - (deleted + rank_in(deleted_lanes))
                 };
-                memory.old.add(to).store(id);
+                memory.old.add(to).store(slot);
             }
             live += live_lanes.count_ones();
             deleted += deleted_lanes.count_ones();
@@ -173,14 +173,14 @@ unsafe fn nearest_replacements<S: PairDistances>(
             let rows =
                 ((replacements_capacity(prune) - nearest) / prune.max_degree).min(split.deleted - first);
             let new = replacements.add(nearest);
-            gather(args, vertex, split.live, first..first + rows, memory, |number, id| {
-                new.add(number - gathered).store(u64::from(id));
+            gather(args, vertex, split.live, first..first + rows, memory, |number, slot| {
+                new.add(number - gathered).store(u64::from(slot));
             });
             thread::sync_threads();
             let len = memory.count.load() - gathered;
-            let id = |place: u32| new.add(place).load() as u32;
-            block.score(vertex, len, id, |place, id, distance| {
-                new.add(place).store(neighbor::entry(distance, id));
+            let slot = |place: u32| new.add(place).load() as u32;
+            block.score(vertex, len, slot, |place, slot, distance| {
+                new.add(place).store(neighbor::entry(distance, slot));
             });
             sort_padded(replacements, nearest + len);
             nearest = distinct(replacements, nearest + len, memory.pruned_ends[0]).min(limit);
@@ -213,8 +213,8 @@ unsafe fn gather(
     // SAFETY: the row of a deleted neighbor is not written during the launch; neighbors are slots.
     unsafe {
         while number < deleted.end {
-            let id = memory.old.add(graph.edges_stride - 1 - number).load();
-            let row = graph.edges.add(id as usize * graph.edges_stride as usize);
+            let slot = memory.old.add(graph.edges_stride - 1 - number).load();
+            let row = graph.edges.add(slot as usize * graph.edges_stride as usize);
             let mut place = warp::lane_id();
             while place < graph.edges_stride {
                 let replacement = global::load_readonly(row.at(place as usize));

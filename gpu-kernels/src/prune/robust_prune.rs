@@ -73,17 +73,17 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         Self { distances, args, memory: SharedMemory::new(args, capacity) }
     }
 
-    /// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and
+    /// Computes the distances of the vertices `slot(0..len)` to `vertex`, and calls `emit` with the index, slot and
     /// distance of each. Called by the whole block, with a barrier.
     ///
     /// # Safety
-    /// The ids and `vertex` name vertices.
+    /// The slots and `vertex` name vertices.
     #[inline(always)]
     pub(super) unsafe fn score(
         &self,
         vertex: u32,
         len: u32,
-        id: impl Fn(u32) -> u32,
+        slot: impl Fn(u32) -> u32,
         emit: impl Fn(u32, u32, f32),
     ) {
         let distances = &self.distances;
@@ -94,10 +94,10 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
             while first < len {
                 let index = first + distances.lane_vertex();
                 let is_scored = distances.lane_vertex() < distances.per_warp() && index < len;
-                let id = if is_scored { id(index) } else { vertex };
-                let distance = distances.distance(&reference, id);
+                let slot = if is_scored { slot(index) } else { vertex };
+                let distance = distances.distance(&reference, slot);
                 if is_scored {
-                    emit(index, id, distance);
+                    emit(index, slot, distance);
                 }
                 first += warps() * distances.per_warp();
             }

@@ -101,7 +101,7 @@ pub struct SearchArgs {
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
     /// Vertices whose neighbors are scored at the same time, at least 1. One warp expands as many per step; a team
-    /// expands one per step, and scores those that may follow ahead, in as many work slots.
+    /// expands one per step, and scores those that may follow ahead, in as many mailboxes.
     pub expansions: u32,
     /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
