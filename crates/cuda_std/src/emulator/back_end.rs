@@ -12,9 +12,6 @@ use super::memory;
 use crate::primitive::{Barrier, Collective, Load, Mma, Special, Update};
 use crate::{Value, Word};
 
-/// The address of shared memory.
-const SHARED_BASE: u32 = 0;
-
 /// Polls after which a thread yields: another thread may have to run for the poll to succeed.
 const POLLS: u32 = 64;
 
@@ -50,17 +47,12 @@ pub fn fence() {
 
 #[track_caller]
 pub fn nanosleep(_: u32) {
-    yield_now();
-}
-
-#[track_caller]
-pub fn pause() {
-    yield_now();
+    pause();
 }
 
 /// Yields to other threads.
 #[track_caller]
-fn yield_now() {
+pub fn pause() {
     check(|block, thread| {
         let max_polls = block.launch.max_polls;
         let lane = &mut block.lanes[thread as usize];
@@ -83,7 +75,7 @@ fn poll() {
         lane.polls
     });
     if polls.is_multiple_of(POLLS) {
-        yield_now();
+        pause();
     }
 }
 
@@ -144,8 +136,7 @@ fn access_shared<T, R>(
 ) -> R {
     let site = Location::caller();
     check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, kind, offset, size_of::<T>())?;
+        let start = block.check_shared(By { thread, site }, kind, address, size_of::<T>())?;
         let value = block.shared[start..].as_mut_ptr().cast();
         Ok(access(block, thread, start, value))
     })
@@ -195,9 +186,9 @@ pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
     old
 }
 
-#[track_caller]
+/// The address of shared memory: addresses are offsets.
 pub fn shared_base() -> u32 {
-    SHARED_BASE
+    0
 }
 
 /// # Safety
