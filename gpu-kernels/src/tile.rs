@@ -4,10 +4,6 @@
 //! One kernel takes rows of any length. A [`RowShape`], which follows from the length, says how lanes share them. It is
 //! a constant of the kernel ([`cuda_std::constant`]) when the kernel is JIT compiled, so that branches that depend on
 //! the shape alone disappear, and loops over loads are unrolled.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use core::marker::PhantomData;
 

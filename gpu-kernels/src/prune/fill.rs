@@ -20,11 +20,11 @@
 
 use cuda_std::prelude::*;
 
+use super::PRUNE_DISTANCES;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::{OcclusionRule, PRUNE_DISTANCES};
-use crate::collectives::{block_stride, compact, rank_in, warp_stride};
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use crate::collectives::{block_stride, compact, rank_in, strided, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -121,8 +121,8 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                 let reference = distances.reference(neighbor::slot(kept));
                 compared += 1;
                 *scored += len;
-                let (mut first, mut end) = (0, 0);
-                while first < len {
+                let mut end = 0;
+                strided(0, len, per_step, |first| {
                     let at = first + distances.lane_vertex();
                     let is_scored = distances.lane_vertex() < per_step && at < len;
                     let candidate = if is_scored { list.add(at).load() } else { 0 };
@@ -137,8 +137,7 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                     }
                     warp::sync_warp();
                     end += compact(list.add(end), candidate, is_scored && is_open);
-                    first += per_step;
-                }
+                });
                 warp::sync_warp();
                 len = end;
             }

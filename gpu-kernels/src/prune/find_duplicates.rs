@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::FindDuplicatesArgs;
-use crate::collectives::{row_of_warp, warp_stride};
+use crate::collectives::{row_of_warp, strided, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -29,8 +29,8 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
             global::load_readonly(args.rows.at(slot as usize * args.row_bytes as usize).cast())
         };
         let vertex_prefix = prefix(vertex);
-        let (mut duplicate_of, mut first) = (NO_SLOT, 0);
-        while first < found {
+        let mut duplicate_of = NO_SLOT;
+        strided(0, found, warp::WARP_SIZE, |first| {
             let place = first + warp::lane_id();
             let slot = if place < found {
                 neighbor::slot(global::load_readonly(candidates.at(place as usize)))
@@ -47,8 +47,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
                     duplicate_of = duplicate_of.min(slot);
                 }
             }
-            first += warp::WARP_SIZE;
-        }
+        });
         if warp::lane_id() == 0 {
             global::store(args.duplicate_of.at(batch_index), duplicate_of);
         }

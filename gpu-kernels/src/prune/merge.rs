@@ -25,7 +25,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{NO_CANDIDATE, sort_padded};
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::block_stride;
+use crate::collectives::{block_stride, strided};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -111,21 +111,20 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
 unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
     let stride = args.graph.edges_stride;
     let row = args.graph.edges.add(target as usize * stride as usize);
-    let (mut degree, mut first) = (0, 0);
+    let mut degree = 0;
     // SAFETY: indices are below the stride; all threads of the block reach every barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
         }
-        while first < stride {
+        strided(0, stride, thread::block_dim_x(), |first| {
             let place = first + thread::thread_idx_x();
             let slot = if place < stride { global::load_readonly(row.at(place as usize)) } else { NO_SLOT };
             if slot != NO_SLOT {
                 memory.old.add(place).store(slot);
             }
             degree += thread::sync_threads_count(slot != NO_SLOT);
-            first += thread::block_dim_x();
-        }
+        });
         if thread::thread_idx_x() == 0 {
             memory.pruned_ends.iter().for_each(|end| end.store(degree));
         }
@@ -147,26 +146,24 @@ unsafe fn load_new_edges(
     degree: u32,
     memory: &SharedMemory,
 ) -> u32 {
-    let (mut edge, mut new) = (warp_number(), 0);
+    let mut new = 0;
     // SAFETY: all lanes of a warp have the same edge; a barrier has passed since the old row was written.
     unsafe {
-        while edge < edges {
+        strided(warp_number(), edges, warps(), |edge| {
             let source = global::load_streaming(args.sources.at(begin + edge as usize));
-            let (mut known, mut first) = (false, 0);
-            while first < degree {
+            let mut known = false;
+            strided(0, degree, warp::WARP_SIZE, |first| {
                 let place = first + warp::lane_id();
                 let is_equal = place < degree && memory.old.add(place).load() == source;
                 known |= warp::any(is_equal);
-                first += warp::WARP_SIZE;
-            }
+            });
             if warp::lane_id() == 0 {
                 let ordered_bits = global::load_streaming(args.sort_keys.at(begin + edge as usize)) as u32;
                 let entry = if known { NO_CANDIDATE } else { neighbor::entry_of_bits(ordered_bits, source) };
                 memory.entries.add(edge).store(entry);
             }
             new += u32::from(!known);
-            edge += warps();
-        }
+        });
         if warp::lane_id() == 0 && new > 0 {
             memory.count.atomic_add(new);
         }

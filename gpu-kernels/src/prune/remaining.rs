@@ -2,11 +2,11 @@
 
 use cuda_std::prelude::*;
 
+use super::PruneArgs;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::{OcclusionRule, PruneArgs};
-use crate::collectives::compact;
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use crate::collectives::{compact, strided};
 use crate::neighbor;
 
 /// The head of an empty list.
@@ -41,11 +41,10 @@ impl SecondRound {
     /// A barrier has passed since the old row was written.
     #[inline(always)]
     unsafe fn contains(&self, slot: u32) -> bool {
-        let (mut found, mut place) = (false, self.begin);
-        while place < self.end {
+        let mut found = false;
+        for place in self.begin..self.end {
             // SAFETY: the index is within the old row.
             found |= unsafe { self.old.add(place).load() } == slot;
-            place += 1;
         }
         found
     }
@@ -145,8 +144,7 @@ impl Remaining {
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let mut new = list(memory.new.add(warp * (memory.capacity / warps)));
         let mut already_pruned = list(memory.already_pruned.add(warp * args.max_degree));
-        let mut first = warp;
-        while first < count {
+        strided(warp, count, warp::WARP_SIZE * warps, |first| {
             let index = first + warp::lane_id() * warps;
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
@@ -158,8 +156,7 @@ impl Remaining {
                 let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));
                 already_pruned.push(index | if is_deferred { DEFERRED } else { 0 }, is_pruned);
             }
-            first += warp::WARP_SIZE * warps;
-        }
+        });
         Self { new, already_pruned }
     }
 

@@ -29,7 +29,7 @@ use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
 use crate::bits::contains;
-use crate::collectives::{block_stride, rank_in, warp_reserve};
+use crate::collectives::{block_stride, rank_in, warp_reserve, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -122,10 +122,10 @@ struct Split {
 unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Split {
     let stride = args.prune.graph.edges_stride;
     let row = args.prune.graph.edges.add(vertex as usize * stride as usize);
-    let (mut live, mut deleted, mut place) = (0, 0, warp::lane_id());
+    let (mut live, mut deleted) = (0, 0);
     // SAFETY: the stride is a multiple of the warp size; every warp counts, and the first alone writes.
     unsafe {
-        while place < stride {
+        warp_stride(stride, |place| {
             let slot = global::load_readonly(row.at(place as usize));
             let is_live = slot != NO_SLOT && contains(args.live, slot);
             let [live_lanes, deleted_lanes] =
@@ -140,8 +140,7 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
             }
             live += live_lanes.count_ones();
             deleted += deleted_lanes.count_ones();
-            place += warp::WARP_SIZE;
-        }
+        });
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
             memory.pruned_ends.iter().for_each(|end| end.store(live));

@@ -3,10 +3,6 @@
 //! A warp has a row. Coordinate `i` belongs to lane `i % 32`, in *layer* `i / 32`. Windows and halves begin at
 //! multiples of 32, so a step combines coordinates of one lane, except for the first five butterflies of a transform,
 //! which are shuffles. Each pass loads up to eight layers, makes as many butterflies as these allow, and stores them.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

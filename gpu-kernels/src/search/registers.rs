@@ -8,8 +8,6 @@
 //!
 //! An insertion shifts the later entries by one place. Within a lane that is a move between registers, so each lane
 //! passes one entry to the next lane, whatever `K` is.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 use cuda_std::prelude::*;
 

@@ -4,10 +4,6 @@
 //! Levels of the query are broadcast from shared memory. The bits of a code are multiplied without being shifted first:
 //! sums are kept per position of the bits in a word, and shifted once at the end. The planes of such a code have a
 //! [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

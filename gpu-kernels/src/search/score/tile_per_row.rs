@@ -3,10 +3,6 @@
 //! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and within
 //! a position by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes
 //! is read for both; levels that a plane does not have are zero.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

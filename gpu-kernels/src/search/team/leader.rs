@@ -9,7 +9,7 @@ use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::WARP_SIZE;
-use crate::collectives::{compact, rank_in, warp_min};
+use crate::collectives::{compact, rank_in, strided, warp_min};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -241,14 +241,13 @@ impl Leader {
                 self.cost.distances += self.mailboxes.scored(mailbox, lane).load();
             }
             let entries = self.mailboxes.entries_of(mailbox);
-            let (mut near, mut first, mut nearest) = (0, 0, NO_ENTRY);
-            while first < self.mailboxes.stride {
+            let (mut near, mut nearest) = (0, NO_ENTRY);
+            strided(0, self.mailboxes.stride, WARP_SIZE, |first| {
                 let entry = entries.add(first + lane).load();
                 let is_near = entry < self.list.bound();
                 nearest = if is_near { nearest.min(entry) } else { nearest };
                 near += compact(self.near.add(near), entry, is_near);
-                first += WARP_SIZE;
-            }
+            });
             warp::sync_warp();
             if lane == mailbox {
                 self.vertex = NO_SLOT;
@@ -257,12 +256,10 @@ impl Leader {
             if nearest < next && self.mailbox_of(neighbor::slot(nearest)) == NO_MAILBOX {
                 self.request(lane == mailbox, neighbor::slot(nearest));
             }
-            first = 0;
-            while first < near {
+            strided(0, near, WARP_SIZE, |first| {
                 let entry = if first + lane < near { self.near.add(first + lane).load() } else { NO_ENTRY };
                 self.list.offer(entry);
-                first += WARP_SIZE;
-            }
+            });
             if lane == 0 {
                 self.mailboxes.bound().store_relaxed(self.list.bound());
             }

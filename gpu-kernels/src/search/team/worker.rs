@@ -187,8 +187,8 @@ impl Worker {
         // SAFETY: the warp is converged here; there are at most `count` entries.
         unsafe {
             let bound = self.mailboxes.bound().load_relaxed();
-            let (mut near, mut first) = (0, 0);
-            while first < count {
+            let mut near = 0;
+            strided(0, count, WARP_SIZE, |first| {
                 let (slots, batch) = (self.slots.add(first), WARP_SIZE.min(count - first));
                 scorer.prefetch(slots, batch);
                 let entry = scorer.entries(scorer.fetch(slots, batch), slots, batch);
@@ -200,8 +200,7 @@ impl Worker {
                         global::prefetch_l2(edges.at(line as usize));
                     });
                 }
-                first += WARP_SIZE;
-            }
+            });
             strided(near + warp::lane_id(), self.len, WARP_SIZE, |i| self.entries.add(i).store(NO_ENTRY));
         }
     }
