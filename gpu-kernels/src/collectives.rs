@@ -1,7 +1,5 @@
-//! Collective operations of a warp or a block: votes and shuffles of whole warps, numbering, compaction, a minimum, and
-//! strided loops.
+//! Collective operations of a warp or a block: numbering, compaction, a minimum, and strided loops.
 
-use cuda_std::Word;
 use cuda_std::prelude::*;
 
 /// The number of this warp in the launch, which is the number of its row.
@@ -9,39 +7,6 @@ use cuda_std::prelude::*;
 pub(crate) fn row_of_warp() -> usize {
     let warps = thread::block_dim_x() / warp::WARP_SIZE;
     thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
-}
-
-/// The lanes in which `predicate` holds.
-///
-/// # Safety
-/// All 32 lanes of the warp call this together.
-#[track_caller]
-#[inline(always)]
-pub(crate) unsafe fn ballot(predicate: bool) -> u32 {
-    // SAFETY: the caller's promise.
-    unsafe { warp::warp_vote_ballot(warp::FULL_MASK, predicate) }
-}
-
-/// The value of a lane.
-///
-/// # Safety
-/// All 32 lanes of the warp call this together; `lane` is below 32.
-#[track_caller]
-#[inline(always)]
-pub(crate) unsafe fn shuffle<T: Word>(value: T, lane: u32) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { warp::warp_shuffle_idx(warp::FULL_MASK, value, lane, warp::WARP_SIZE).0 }
-}
-
-/// The value of the lane whose number is this one's xor `bits`.
-///
-/// # Safety
-/// All 32 lanes of the warp call this together; `bits` is below 32.
-#[track_caller]
-#[inline(always)]
-pub(crate) unsafe fn shuffle_xor<T: Word>(value: T, bits: u32) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { warp::warp_shuffle_xor(warp::FULL_MASK, value, bits, warp::WARP_SIZE).0 }
 }
 
 /// The mask of the lanes below this one.
@@ -64,7 +29,7 @@ pub(crate) fn rank_in(lanes: u32) -> u32 {
 pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
     // SAFETY: the caller's promise.
     unsafe {
-        let lanes = ballot(is_kept);
+        let lanes = warp::ballot(is_kept);
         if is_kept {
             to.add(rank_in(lanes)).store(value);
         }
@@ -84,7 +49,7 @@ pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u
         begin = add(lanes.count_ones());
     }
     // SAFETY: the warp is converged here.
-    unsafe { shuffle(begin, 0) + rank_in(lanes) }
+    unsafe { warp::shuffle(begin, 0) + rank_in(lanes) }
 }
 
 /// The minimum of the 64-bit keys of all lanes: the minimum of the upper halves, then of the lower halves of the keys
@@ -97,9 +62,9 @@ pub(crate) unsafe fn warp_min(key: u64) -> u64 {
     let (high, low) = ((key >> 32) as u32, key as u32);
     // SAFETY: the warp is converged here.
     unsafe {
-        let least = warp::warp_reduce_min(warp::FULL_MASK, high);
+        let least = warp::reduce_min(high);
         let low = if high == least { low } else { u32::MAX };
-        u64::from(least) << 32 | u64::from(warp::warp_reduce_min(warp::FULL_MASK, low))
+        u64::from(least) << 32 | u64::from(warp::reduce_min(low))
     }
 }
 

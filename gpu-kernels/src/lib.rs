@@ -27,18 +27,29 @@
 //! | [`groups`] | where runs of equal keys begin |
 //! | `suite` | the tests, as functions over a stream |
 //!
+//! Arrays stand for registers in kernels: loops over them use indices, and are fully unrolled.
+//!
 //! The docs of device functions say who calls them. *Called by the whole warp*, or *block*, means that all its threads
 //! call the function together, with the same arguments unless they are per lane. *With a barrier* means that the
 //! function contains a barrier of the block.
 
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx, asm_experimental_arch))]
+#![cfg_attr(
+    feature = "kernels",
+    expect(
+        clippy::needless_range_loop,
+        reason = "an iterator over an array keeps it in memory on the device"
+    )
+)]
+
+/// Compiles some items only where a condition holds. The name and the syntax are those of the crate `cfg-if`, because
+/// rustfmt looks for modules there.
+macro_rules! cfg_if {
+    (if #[$condition:meta] { $($item:item)* }) => { $(#[$condition] $item)* };
+}
 
 pub mod bits;
 pub mod codes;
-#[cfg(feature = "kernels")]
-mod collectives;
-#[cfg(feature = "kernels")]
-mod coordinates;
 pub mod edges;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
@@ -46,10 +57,6 @@ pub mod encode;
 pub mod graph;
 pub mod groups;
 pub mod knn;
-#[cfg(not(target_arch = "nvptx64"))]
-pub mod launch;
-#[cfg(feature = "kernels")]
-mod neighbor;
 pub mod pointer;
 pub mod project;
 pub mod prune;
@@ -60,21 +67,27 @@ pub mod rows;
 pub mod scan;
 pub mod search;
 pub mod sort;
-#[cfg(not(target_arch = "nvptx64"))]
-pub mod stream;
 #[cfg(feature = "suite")]
 pub mod suite;
-#[cfg(feature = "kernels")]
-mod sums;
-#[cfg(feature = "kernels")]
-mod tile;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use launch::{Kernel, LaunchConfig, MAX_SHARED_BYTES, Specialization};
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod collectives;
+    mod coordinates;
+    mod neighbor;
+    mod sums;
+    mod tile;
+} }
+
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    pub mod launch;
+    pub mod stream;
+
+    pub use launch::{Kernel, LaunchConfig, MAX_SHARED_BYTES, Specialization};
+    pub use stream::{Buffer, Stream};
+} }
+
 pub use pointer::{DevicePtr, DevicePtrMut};
 pub use row_shape::RowShape;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use stream::{Buffer, Stream};
 
 /// The entries of the kernels that are specialized for the length of rows, each with its constants for rows of
 /// `row_bytes`.

@@ -9,16 +9,16 @@ pub(crate) const UNEXPANDED: u64 = 1;
 
 /// The entry of an unexpanded vertex.
 #[inline(always)]
-pub(crate) fn entry(distance: f32, id: u32) -> u64 {
+pub(crate) fn entry(distance: f32, slot: u32) -> u64 {
     let bits = (distance + 0.0).to_bits();
     let ordered_bits = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
-    entry_of_bits(ordered_bits, id)
+    entry_of_bits(ordered_bits, slot)
 }
 
 /// The entry of an unexpanded vertex, from the [`ordered_bits`] of its distance.
 #[inline(always)]
-pub(crate) fn entry_of_bits(ordered_bits: u32, id: u32) -> u64 {
-    u64::from(ordered_bits) << 32 | u64::from(id << 1) | UNEXPANDED
+pub(crate) fn entry_of_bits(ordered_bits: u32, slot: u32) -> u64 {
+    u64::from(ordered_bits) << 32 | u64::from(slot << 1) | UNEXPANDED
 }
 
 /// The upper half of an entry: the bits of its distance, changed so that they compare like distances.
@@ -27,9 +27,9 @@ pub(crate) fn ordered_bits(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
-/// The vertex of an entry.
+/// The slot of the vertex of an entry.
 #[inline(always)]
-pub(crate) fn id(entry: u64) -> u32 {
+pub(crate) fn slot(entry: u64) -> u32 {
     entry as u32 >> 1
 }
 

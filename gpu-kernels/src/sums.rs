@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use crate::collectives::{shuffle_xor, strided};
+use crate::collectives::strided;
 
 /// Number of coordinates that a sum takes at once. The rows of all buffers here are padded to a multiple of it.
 pub(crate) const BLOCK: u32 = 64;
@@ -33,9 +33,9 @@ impl Sum {
             let [low, high] = self.0;
             // The CPU has four registers of sixteen lanes, and adds pairs of them, then the two pairs, then halves of
             // the lanes.
-            let low = low + shuffle_xor(low, 16);
-            let high = high + shuffle_xor(high, 16);
-            warp::warp_sum(warp::FULL_MASK, low + high, 16)
+            let low = low + warp::shuffle_xor(low, 16);
+            let high = high + warp::shuffle_xor(high, 16);
+            warp::sum(low + high, 16)
         }
     }
 }

@@ -4,10 +4,6 @@
 //! One kernel takes rows of any length. A [`RowShape`], which follows from the length, says how lanes share them. It is
 //! a constant of the kernel ([`cuda_std::constant`]) when the kernel is JIT compiled, so that branches that depend on
 //! the shape alone disappear, and loops over loads are unrolled.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use core::marker::PhantomData;
 
@@ -218,10 +214,10 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.shape.log2_width {
-                2 => warp::warp_sum(warp::FULL_MASK, sum, 4),
-                3 => warp::warp_sum(warp::FULL_MASK, sum, 8),
-                4 => warp::warp_sum(warp::FULL_MASK, sum, 16),
-                _ => warp::warp_sum(warp::FULL_MASK, sum, 32),
+                2 => warp::sum(sum, 4),
+                3 => warp::sum(sum, 8),
+                4 => warp::sum(sum, 16),
+                _ => warp::sum(sum, 32),
             }
         }
     }

@@ -25,7 +25,7 @@
 //!         // SAFETY: row < n_rows, for the whole warp.
 //!         unsafe {
 //!             let [a, b, c, d] = global::load_streaming(args.rows.add(chunk as usize));
-//!             let sum = warp::warp_sum(warp::FULL_MASK, (a + b) + (c + d), warp::WARP_SIZE);
+//!             let sum = warp::sum((a + b) + (c + d), warp::WARP_SIZE);
 //!             if warp::lane_id() == 0 {
 //!                 global::store(args.sums.add(row as usize), sum);
 //!             }
@@ -62,7 +62,7 @@
 //! | --- | --- |
 //! | `special(Special) -> u32` | [`thread`], [`warp`] |
 //! | `barrier(Barrier) -> u32`, `fence()`, `nanosleep(u32)` | [`thread`] |
-//! | `collective<T: Word>(Collective, mask: u32, T, argument: u32, width: u32) -> (T, bool)` | [`warp`] |
+//! | `collective<T: Word>(Collective, T, argument: u32) -> (T, bool)` | [`warp`] |
 //! | `load<T: Value>(Load, *const T) -> T`, `store<T: Value>(*mut T, T)`, `prefetch(*const u8)` | [`global`] |
 //! | `shared_base() -> u32`, `load_shared<T: Value>(u32) -> T`, `store_shared<T: Value>(u32, T)` | [`shared`] |
 //! | `update<T: Word>(*mut T, Update<T>) -> T`, `update_shared<T: Word>(u32, Update<T>) -> T` | [`atomic`], [`shared`] |

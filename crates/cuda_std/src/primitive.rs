@@ -32,18 +32,18 @@ pub enum Barrier {
     Or(bool),
 }
 
-/// A collective of the lanes of a mask. `value`, `argument` and `width` are those of
-/// `collective(op, mask, value, argument, width)`; an operation without a result returns its `value`.
+/// A collective of the lanes of a warp. `value` and `argument` are those of `collective(op, value, argument)`; an operation
+/// without a result returns its `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// Orders memory among the lanes. No result.
     Sync,
-    /// The value of the lane `argument` below, within segments of `width` lanes.
-    ShuffleUp,
-    /// The value of lane `argument` of the segment.
-    ShuffleIdx,
+    /// The value of lane `argument`.
+    Shuffle,
     /// The value of the lane whose index is this one's xor `argument`.
     ShuffleXor,
+    /// The value of the lane `argument` below. The flag says whether there is one.
+    ShuffleUp,
     /// The flag says whether every value is nonzero.
     VoteAll,
     /// The flag says whether any value is nonzero.
@@ -60,10 +60,10 @@ pub enum Collective {
     ReduceMax,
     /// The bitwise or.
     ReduceOr,
-    /// Sums over segments of `width` lanes, as wrapping u32, by exchange with the lanes `width / 2`, ..., 2, 1 away.
-    ButterflyAddU32,
-    /// Sums over segments of `width` lanes, as f32; the order of the additions is that of the exchanges.
-    ButterflyAddF32,
+    /// Sums over segments of this many lanes, as wrapping u32, by exchange with the lanes `width / 2`, ..., 2, 1 away.
+    SumU32(u32),
+    /// The same sums as f32; the order of the additions is that of the exchanges.
+    SumF32(u32),
 }
 
 /// How a value is read from global memory.

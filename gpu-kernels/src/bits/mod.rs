@@ -8,17 +8,17 @@
 
 #[cfg(feature = "kernels")]
 mod list;
-#[cfg(not(target_arch = "nvptx64"))]
-mod slot_list;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use slot_list::SlotList;
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod slot_list;
+
+    pub use slot_list::SlotList;
+    use crate::launch::kernels;
+} }
 
 #[cfg(feature = "kernels")]
 use cuda_std::prelude::*;
 
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::launch::kernels;
 use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 

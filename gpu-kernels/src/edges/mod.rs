@@ -7,21 +7,20 @@
 //! | `free_row` | finds the nearest reachable candidate whose row has a free place |
 //! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per level |
 
-#[cfg(feature = "kernels")]
-mod reach;
-#[cfg(not(target_arch = "nvptx64"))]
-mod reachable_set;
-#[cfg(feature = "kernels")]
-mod row_with_room;
-#[cfg(feature = "kernels")]
-mod rows_to_repair;
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod reach;
+    mod row_with_room;
+    mod rows_to_repair;
+} }
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use reachable_set::ReachableSet;
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod reachable_set;
+
+    pub use reachable_set::ReachableSet;
+    use crate::{LaunchConfig, bits::SLOTS_PER_WORD, launch::kernels};
+} }
 
 use crate::{DevicePtr, DevicePtrMut};
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::{LaunchConfig, bits::SLOTS_PER_WORD, launch::kernels};
 
 /// Arguments of [`Reach`].
 #[repr(C)]

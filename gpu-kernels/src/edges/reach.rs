@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::ReachArgs;
 use crate::bits::SLOTS_PER_WORD;
-use crate::collectives::{ballot, row_of_warp, warp_reserve};
+use crate::collectives::{row_of_warp, warp_reserve, warp_stride};
 
 /// Adds the neighbors of the frontier to the reached slots, and new ones to the queue; one warp per vertex.
 ///
@@ -21,12 +21,10 @@ pub unsafe fn reach(args: ReachArgs) {
     unsafe {
         let vertex = global::load(args.frontier.at(at));
         let row = args.edges.add(vertex as usize * args.edges_stride as usize);
-        let mut place = warp::lane_id();
-        while place < args.edges_stride {
+        warp_stride(args.edges_stride, |place| {
             let slot = global::load_readonly(row.at(place as usize));
             append(&args, slot, slot < args.slots && mark_reached(&args, slot));
-            place += warp::WARP_SIZE;
-        }
+        });
     }
 }
 
@@ -50,7 +48,7 @@ unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
 unsafe fn append(args: &ReachArgs, slot: u32, is_new: bool) {
     // SAFETY: the warp is converged here; each place is reserved once.
     unsafe {
-        let lanes = ballot(is_new);
+        let lanes = warp::ballot(is_new);
         if lanes == 0 {
             return;
         }

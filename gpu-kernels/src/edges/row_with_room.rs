@@ -27,7 +27,7 @@ pub unsafe fn find_row_with_room(args: RowWithRoomArgs) {
         let mut nearest = u64::MAX;
         warp_stride(found, |place| {
             let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;
-            if entry < nearest && has_free_place(&args, neighbor::id(entry)) {
+            if entry < nearest && has_free_place(&args, neighbor::slot(entry)) {
                 nearest = entry;
             }
         });

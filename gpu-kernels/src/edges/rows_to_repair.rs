@@ -49,6 +49,6 @@ unsafe fn has_deleted_neighbor(args: &RowsToRepairArgs, vertex: usize) -> bool {
             found |= slot != NO_SLOT && !contains(args.live, slot);
             place += warp::WARP_SIZE;
         }
-        warp::warp_vote_any(warp::FULL_MASK, found)
+        warp::any(found)
     }
 }

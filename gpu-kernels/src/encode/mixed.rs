@@ -1,8 +1,4 @@
 //! Mixed codes: scales the grid point so that it is nearest to the residual.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

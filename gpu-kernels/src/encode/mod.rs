@@ -19,27 +19,24 @@
 //! | `query` | the encoder of queries |
 //! | `quantizer` | [`DeviceQuantizer`]: a quantizer in device memory, and the launches that encode |
 
-#[cfg(feature = "kernels")]
-mod mixed;
-#[cfg(feature = "kernels")]
-mod pack;
-#[cfg(not(target_arch = "nvptx64"))]
-mod quantizer;
-#[cfg(feature = "kernels")]
-mod query;
-#[cfg(feature = "kernels")]
-mod rabitq;
-#[cfg(feature = "kernels")]
-mod row;
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod mixed;
+    mod pack;
+    mod query;
+    mod rabitq;
+    mod row;
+} }
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use quantizer::{DeviceQuantizer, QueryCodes, RowSelection};
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod quantizer;
+
+    pub use quantizer::{DeviceQuantizer, QueryCodes, RowSelection};
+    use crate::{LaunchConfig, launch::kernels};
+} }
 
 use crate::codes::{CodeShape, QueryTerms};
 use crate::residuals::RowSelectionArgs;
 use crate::{DevicePtr, DevicePtrMut};
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::{LaunchConfig, launch::kernels};
 
 /// Arguments of both encoders.
 #[repr(C)]

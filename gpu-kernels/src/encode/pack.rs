@@ -38,12 +38,11 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
     }
     let levels = levels.add(plane.first_dimension + number * (32 / WIDTH)).cast::<u32>();
     let mask = 0x0101_0101 * ((1 << WIDTH) - 1);
-    let (mut word, mut slot) = (0, 0);
-    while slot < 8 / WIDTH {
+    let mut word = 0;
+    for position in 0..8 / WIDTH {
         // SAFETY: the levels are those of the plane, which begins at a multiple of four.
-        let four = unsafe { levels.add(slot).load() };
-        word |= (four >> plane.shift & mask) << (WIDTH * slot);
-        slot += 1;
+        let four = unsafe { levels.add(position).load() };
+        word |= (four >> plane.shift & mask) << (WIDTH * position);
     }
     word
 }
@@ -75,7 +74,7 @@ pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>,
     let [first, second] = factor_words(args, factors);
     // SAFETY: the warp is converged here; words of a row that no other warp writes.
     unsafe {
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
         let row = args.codes.add(args.selection.slot(number) * shape.words as usize);
         warp_stride(shape.words, |at| {
             let word = if at < shape.factor_word() {

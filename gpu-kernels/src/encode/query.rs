@@ -82,7 +82,7 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
                 peak = peak.max(args.weighted(query, i).abs().to_bits());
             }
         });
-        let peak = f32::from_bits(warp::warp_reduce_max(warp::FULL_MASK, peak));
+        let peak = f32::from_bits(warp::reduce_max(peak));
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
         let levels = args.levels.cast::<i8>().add(query * (args.level_bytes * args.dimensions) as usize);
         let mut sums = [0_i32; 2];
@@ -103,8 +103,7 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
         });
         let [squared_norm, dot_center] = global::load_readonly(args.rotated.sums.at(query));
         let [add_unit, rescale_unit, error_unit] = args.units;
-        let offset =
-            [-warp::warp_sum(warp::FULL_MASK, sums[0], 32), -warp::warp_sum(warp::FULL_MASK, sums[1], 32)];
+        let offset = [-warp::sum(sums[0], 32), -warp::sum(sums[1], 32)];
         let head = [
             args.metric.query_part(squared_norm, dot_center).to_bits(),
             add_unit.to_bits(),

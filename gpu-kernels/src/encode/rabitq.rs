@@ -1,15 +1,11 @@
 //! RaBitQ codes: finds the grid point of best cosine with the residual.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
 use super::RabitqArgs;
 use super::pack::{Factors, levels, store};
 use super::row::{GridPoint, Row, UniformGrid};
-use crate::collectives::row_of_warp;
+use crate::collectives::{row_of_warp, strided};
 use crate::sums::{Sum, for_coordinates};
 
 /// Scales tried per pass over the row.
@@ -73,8 +69,7 @@ unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) ->
     // SAFETY: the caller's promise; the warp is converged here.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
     let (mut scale, mut best) = (0.0, GridPoint::NONE);
-    let mut first = 0;
-    while first < args.count {
+    strided(0, args.count, SCALES_PER_PASS as u32, |first| {
         let mut scales = [0.0; SCALES_PER_PASS];
         for i in 0..SCALES_PER_PASS {
             scales[i] = base * (args.low + args.step * (first + i as u32) as f32);
@@ -87,7 +82,6 @@ unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) ->
                 (scale, best) = (scales[i], found);
             }
         }
-        first += SCALES_PER_PASS as u32;
-    }
+    });
     scale
 }

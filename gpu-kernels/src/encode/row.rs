@@ -140,7 +140,7 @@ impl<D: Grid> Row<D> {
             }
         });
         // SAFETY: the warp is converged here.
-        f32::from_bits(unsafe { warp::warp_reduce_max(warp::FULL_MASK, peak) })
+        f32::from_bits(unsafe { warp::reduce_max(peak) })
     }
 
     /// Stores the levels at a scale; returns, in every lane, the squared length of the residual minus `along` times the

@@ -5,16 +5,16 @@
 //! begins          0     3 4   6      group g is begins[g]..begins[g + 1]
 //! ```
 
-#[cfg(not(target_arch = "nvptx64"))]
-mod buffers;
 #[cfg(feature = "kernels")]
 mod kernel;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use buffers::Groups;
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod buffers;
 
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::launch::kernels;
+    pub use buffers::Groups;
+    use crate::launch::kernels;
+} }
+
 use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 

@@ -30,12 +30,11 @@ unsafe fn sum<E: Coordinates>(
         partial += term(i + warp::lane_id() % LANES);
         i += LANES;
     }
+    let first_lane = warp::lane_id() / LANES * LANES;
     let mut sum = 0.0;
     for lane in 0..LANES {
         // SAFETY: the whole warp comes here.
-        sum += f64::from_bits(unsafe {
-            warp::warp_shuffle_idx(warp::FULL_MASK, partial.to_bits(), lane, LANES).0
-        });
+        sum += f64::from_bits(unsafe { warp::shuffle(partial.to_bits(), first_lane + lane) });
     }
     let mut tail = 0.0;
     while i < dimension {

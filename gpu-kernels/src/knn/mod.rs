@@ -22,47 +22,32 @@
 //!    entries, and the ranking sorts them by exact distance. More than k rows within rounding of the k-th would be too
 //!    many.
 
-#[cfg(feature = "kernels")]
-mod candidates;
-#[cfg(feature = "kernels")]
-mod entries;
-#[cfg(feature = "kernels")]
-mod exact;
-#[cfg(feature = "kernels")]
-mod list;
-#[cfg(not(target_arch = "nvptx64"))]
-mod nearest_slots;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
-#[cfg(feature = "kernels")]
-mod product;
-#[cfg(feature = "kernels")]
-mod rank;
-#[cfg(not(target_arch = "nvptx64"))]
-mod results;
-#[cfg(feature = "kernels")]
-mod scan;
-#[cfg(feature = "kernels")]
-mod score;
-#[cfg(not(target_arch = "nvptx64"))]
-mod sequence;
-#[cfg(feature = "kernels")]
-mod tensor_core_product;
-#[cfg(feature = "kernels")]
-mod thread_product;
-#[cfg(feature = "kernels")]
-mod tile;
-#[cfg(feature = "kernels")]
-mod top_lists;
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod candidates;
+    mod entries;
+    mod exact;
+    mod list;
+    mod product;
+    mod rank;
+    mod scan;
+    mod score;
+    mod tensor_core_product;
+    mod thread_product;
+    mod tile;
+    mod top_lists;
+} }
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use nearest_slots::{ProductScratch, nearest_slots};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{ListCandidates, Rank, Scan};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use results::KnnResults;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use sequence::{MAX_K, exact_knn, scratch_bytes};
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod nearest_slots;
+    mod plan;
+    mod results;
+    mod sequence;
+
+    pub use nearest_slots::{ProductScratch, nearest_slots};
+    pub use plan::{ListCandidates, Rank, Scan};
+    pub use results::KnnResults;
+    pub use sequence::{MAX_K, exact_knn, scratch_bytes};
+} }
 
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 

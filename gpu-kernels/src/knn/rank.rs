@@ -35,8 +35,7 @@ impl QueryRanking {
     #[inline(always)]
     unsafe fn measure<S: Score>(&self) {
         let query = self.args.queries.add(self.query as usize * self.args.row_bytes as usize);
-        let mut i = thread::thread_idx_x() / LANES;
-        while i < self.args.list_len {
+        strided(thread::thread_idx_x() / LANES, self.args.list_len, RANK_THREADS / LANES, |i| {
             // SAFETY: i < list_len, a multiple of the candidates that a block measures at once: whole warps take part,
             // those without a candidate with row 0 in its place.
             unsafe {
@@ -51,8 +50,7 @@ impl QueryRanking {
                     });
                 }
             }
-            i += RANK_THREADS / LANES;
-        }
+        });
     }
 
     /// Writes the best k: the place of each candidate is the number of candidates before it. Whole block, after a

@@ -1,8 +1,4 @@
 //! Tiles of vectors in shared memory, and how they get there.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
@@ -100,7 +96,7 @@ pub(super) unsafe fn add_squares<S: Score>(lengths: Shared<Sum<S>>, fetched: Thr
             for w in 0..S::Element::UNPACKED {
                 square = <S::Element as Coordinates>::Unpacked::product(square, words[w], words[w]);
             }
-            square = warp::warp_sum(warp::FULL_MASK, square, chunks::<S>());
+            square = warp::sum(square, chunks::<S>());
             if chunk == 0 {
                 lengths.add(vector).store(square);
             }

@@ -85,8 +85,7 @@ impl TopLists {
             // barrier.
             unsafe {
                 let count = self.pending_counts.add(query).load();
-                let mut merged = 0;
-                while merged < count {
+                strided(0, count, WARP_SIZE, |merged| {
                     let pending = self.pending.add(query * MAX_PENDING + merged);
                     let worst =
                         list::merge(pending, WARP_SIZE.min(count - merged), self.list(query), self.list_len);
@@ -94,8 +93,7 @@ impl TopLists {
                         self.worst.add(query).store(worst);
                         self.pending_counts.add(query).store(0);
                     }
-                    merged += WARP_SIZE;
-                }
+                });
             }
         });
     }

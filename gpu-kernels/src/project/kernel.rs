@@ -1,8 +1,4 @@
 //! The projection; one block per tile.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 

@@ -22,9 +22,9 @@ use super::bit_set::BitSet;
 use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
 use super::pair_distances::PairDistances;
 use super::remaining::SecondRound;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::{FIRST_ALPHA, OcclusionRule, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::{ballot, block_stride, rank_in};
+use super::robust_prune::{FIRST_ALPHA, OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use super::{PRUNE_DISTANCES, PruneArgs};
+use crate::collectives::{block_stride, rank_in, strided};
 use crate::neighbor;
 
 /// Maximum length in bytes of rows whose pairs are all compared: a block's candidates then nearly fit the L1 cache. For
@@ -139,15 +139,15 @@ impl AllPairs {
     /// Lists the indices of the candidates, new ones first. Called by one warp.
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
-        let (mut new_len, mut pruned, mut first) = (0, count, 0);
-        while first < count {
+        let (mut new_len, mut pruned) = (0, count);
+        strided(0, count, warp::WARP_SIZE, |first| {
             let index = first + warp::lane_id();
             // SAFETY: indices below the count; the warp is converged at the vote.
             unsafe {
                 let is_candidate = index < count;
                 let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
-                let lanes = ballot(is_new);
-                let pruned_lanes = ballot(is_candidate && !is_new);
+                let lanes = warp::ballot(is_new);
+                let pruned_lanes = warp::ballot(is_candidate && !is_new);
                 pruned -= pruned_lanes.count_ones();
                 let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(pruned_lanes) };
                 if is_candidate {
@@ -158,8 +158,7 @@ impl AllPairs {
                     self.sets.add(first / 32).store(lanes);
                 }
             }
-            first += warp::WARP_SIZE;
-        }
+        });
         if warp::lane_id() == 0 {
             // SAFETY: no thread reads it before the next barrier.
             unsafe { self.new_len.store(new_len) };
@@ -195,26 +194,22 @@ impl AllPairs {
         // SAFETY: indices of entries, which name vertices; whole warps compute every distance.
         unsafe {
             let new_len = self.new_len.load();
-            let mut one = warp_number();
-            while one < new_len {
+            strided(warp_number(), new_len, warps(), |one| {
                 let a = u32::from(self.indices.add(one).load());
                 let entry_a = self.entries.add(a).load();
-                let reference = distances.reference(neighbor::id(entry_a));
-                let mut first = one + 1;
-                while first < count {
+                let reference = distances.reference(neighbor::slot(entry_a));
+                strided(one + 1, count, distances.per_warp(), |first| {
                     let at = first + distances.lane_vertex();
                     let is_scored = distances.lane_vertex() < distances.per_warp() && at < count;
                     let b = if is_scored { u32::from(self.indices.add(at).load()) } else { a };
                     let entry_b = self.entries.add(b).load();
-                    let between = distances.distance(&reference, neighbor::id(entry_b));
+                    let between = distances.distance(&reference, neighbor::slot(entry_b));
                     if is_scored {
                         self.note(a, (b, entry_b), between, rule);
                         self.note(b, (a, entry_a), between, rule);
                     }
-                    first += distances.per_warp();
-                }
-                one += warps();
-            }
+                });
+            });
         }
     }
 
@@ -275,7 +270,7 @@ impl AllPairs {
             if !second_round {
                 (first, kept) = (kept, BitSet::EMPTY);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             if warp::lane_id() == 0 {
                 first.store(self.sets);
                 kept.store(self.sets.add(WORDS));
@@ -289,18 +284,17 @@ impl AllPairs {
     /// The candidates that occlude any other. Called by one warp.
     #[inline(always)]
     unsafe fn occluding(&self, count: u32) -> BitSet {
-        let (mut occluding, mut first) = (BitSet::EMPTY, 0);
-        while first < count {
+        let mut occluding = BitSet::EMPTY;
+        strided(0, count, warp::WARP_SIZE, |first| {
             let index = first + warp::lane_id();
             // SAFETY: the bits are those of candidates; the warp is converged at the vote.
             unsafe {
                 let occluded = self.occluded.add(2 * index.min(count - 1) * WORDS);
                 let any = BitSet::load(occluded).or(BitSet::load(occluded.add(WORDS))).len() > 0;
-                let lanes = ballot(any && index < count);
+                let lanes = warp::ballot(any && index < count);
                 occluding = occluding.or(BitSet::word(first / 32, lanes));
             }
-            first += warp::WARP_SIZE;
-        }
+        });
         occluding
     }
 }

@@ -14,9 +14,9 @@
 
 use cuda_std::prelude::*;
 
+use super::PruneArgs;
 use super::remaining::SecondRound;
-use super::robust_prune::SharedMemory;
-use super::{FIRST_ALPHA, PruneArgs};
+use super::robust_prune::{FIRST_ALPHA, SharedMemory};
 use crate::collectives::block_stride;
 use crate::neighbor;
 

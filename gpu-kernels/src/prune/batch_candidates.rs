@@ -151,11 +151,11 @@ impl Nearest {
             let (bound, entries, count) = (self.bound, self.entries, self.count);
             // SAFETY: the caller's promise; at most `limit` entries are there, which leaves room for `chunk_len` more.
             unsafe {
-                let id = |i: u32| global::load_readonly(args.batch.at(at(i)));
+                let slot = |i: u32| global::load_readonly(args.batch.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
-                block.score(self.vertex, args.chunk_len.min(len - first), id, |i, id, distance| {
-                    let entry = neighbor::entry(distance, id);
-                    if id != self.vertex && entry < bound && is_linked(i) {
+                block.score(self.vertex, args.chunk_len.min(len - first), slot, |i, slot, distance| {
+                    let entry = neighbor::entry(distance, slot);
+                    if slot != self.vertex && entry < bound && is_linked(i) {
                         entries.add(count.atomic_add(1)).store(entry);
                     }
                 });
@@ -209,7 +209,7 @@ unsafe fn bound(args: &BatchCandidatesArgs, batch_index: u32, vertex: u32, entri
         let candidates = args.candidates.add(batch_index as usize * args.candidates_stride as usize);
         block_stride(found, |place| {
             let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;
-            entries.add(place).store(if neighbor::id(entry) == vertex { NO_CANDIDATE } else { entry });
+            entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
         sort_padded(entries, found);
         entries.add(limit - 1).load()

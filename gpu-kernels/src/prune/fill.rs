@@ -20,11 +20,11 @@
 
 use cuda_std::prelude::*;
 
+use super::PRUNE_DISTANCES;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::{OcclusionRule, PRUNE_DISTANCES};
-use crate::collectives::{ballot, block_stride, compact, rank_in, warp_stride};
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use crate::collectives::{block_stride, compact, rank_in, strided, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -111,23 +111,23 @@ impl<'a, S: PairDistances> Filling<'a, S> {
             warp_stride(len, |at| {
                 list.add(at).store((self.live + warp_number() + at * warps()) as u16);
             });
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             while compared < self.live && len > 0 {
                 let (left, per_step) = (self.live - compared, distances.per_warp());
                 if len * left.div_ceil(per_step) < left * len.div_ceil(per_step) {
                     break;
                 }
                 let kept = self.kept.add(compared).load();
-                let reference = distances.reference(neighbor::id(kept));
+                let reference = distances.reference(neighbor::slot(kept));
                 compared += 1;
                 *scored += len;
-                let (mut first, mut end) = (0, 0);
-                while first < len {
+                let mut end = 0;
+                strided(0, len, per_step, |first| {
                     let at = first + distances.lane_vertex();
                     let is_scored = distances.lane_vertex() < per_step && at < len;
                     let candidate = if is_scored { list.add(at).load() } else { 0 };
                     let entry = if is_scored { self.entries.add(candidate.into()).load() } else { kept };
-                    let between = distances.distance(&reference, neighbor::id(entry));
+                    let between = distances.distance(&reference, neighbor::slot(entry));
                     let distance = neighbor::distance(entry);
                     let is_dropped = rule.occludes(between, distance);
                     let is_open = !is_dropped && between > distance;
@@ -135,11 +135,10 @@ impl<'a, S: PairDistances> Filling<'a, S> {
                         let state = if is_dropped { DECIDED } else { compared | DEFERRED };
                         self.states.add(candidate.into()).store(state as u16);
                     }
-                    warp::sync_warp(warp::FULL_MASK);
+                    warp::sync_warp();
                     end += compact(list.add(end), candidate, is_scored && is_open);
-                    first += per_step;
-                }
-                warp::sync_warp(warp::FULL_MASK);
+                });
+                warp::sync_warp();
                 len = end;
             }
             warp_stride(len, |at| {
@@ -214,12 +213,12 @@ impl<'a, S: PairDistances> Filling<'a, S> {
             unsafe {
                 let state = if place < self.count { self.states.add(place).load().into() } else { DECIDED };
                 let is_undecided = state != DECIDED && (second_round || state & DEFERRED == 0);
-                let lanes = ballot(is_undecided);
+                let lanes = warp::ballot(is_undecided);
                 if first_undecided == NONE && lanes != 0 {
                     first_undecided = begin + lanes.trailing_zeros();
                 }
                 let is_wanted = is_undecided && before + rank_in(lanes) == number;
-                let wanted = ballot(is_wanted);
+                let wanted = warp::ballot(is_wanted);
                 if wanted != 0 {
                     return [first_undecided, begin + wanted.trailing_zeros()];
                 }
@@ -248,14 +247,14 @@ impl<'a, S: PairDistances> Filling<'a, S> {
         // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and votes.
         unsafe {
             let entry = self.entries.add(candidate).load();
-            let (id, distance) = (neighbor::id(entry), neighbor::distance(entry));
-            let reference = distances.reference(id);
+            let (slot, distance) = (neighbor::slot(entry), neighbor::distance(entry));
+            let reference = distances.reference(slot);
             while compared < kept {
                 let place = compared + distances.lane_vertex();
                 let is_scored = distances.lane_vertex() < distances.per_warp() && place < kept;
-                let other = if is_scored { neighbor::id(self.kept.add(place).load()) } else { id };
+                let other = if is_scored { neighbor::slot(self.kept.add(place).load()) } else { slot };
                 let between = distances.distance(&reference, other);
-                let occluded = |is_occluded| ballot(is_scored && is_occluded) != 0;
+                let occluded = |is_occluded| warp::ballot(is_scored && is_occluded) != 0;
                 let end = kept.min(compared + distances.per_warp());
                 *scored += end - compared;
                 compared = end;

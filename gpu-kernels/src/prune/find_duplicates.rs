@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::FindDuplicatesArgs;
-use crate::collectives::{ballot, row_of_warp, shuffle, warp_stride};
+use crate::collectives::{row_of_warp, strided, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -25,30 +25,29 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     unsafe {
         let vertex = global::load_readonly(args.batch.at(batch_index));
         let found = global::load_readonly(args.costs.at(2 * batch_index));
-        let prefix = |id: u32| -> [u32; 4] {
-            global::load_readonly(args.rows.at(id as usize * args.row_bytes as usize).cast())
+        let prefix = |slot: u32| -> [u32; 4] {
+            global::load_readonly(args.rows.at(slot as usize * args.row_bytes as usize).cast())
         };
         let vertex_prefix = prefix(vertex);
-        let (mut duplicate_of, mut first) = (NO_SLOT, 0);
-        while first < found {
+        let mut duplicate_of = NO_SLOT;
+        strided(0, found, warp::WARP_SIZE, |first| {
             let place = first + warp::lane_id();
-            let id = if place < found {
-                neighbor::id(global::load_readonly(candidates.at(place as usize)))
+            let slot = if place < found {
+                neighbor::slot(global::load_readonly(candidates.at(place as usize)))
             } else {
                 vertex
             };
-            let is_equal = id != vertex && prefix(id) == vertex_prefix;
-            let mut lanes = ballot(is_equal);
+            let is_equal = slot != vertex && prefix(slot) == vertex_prefix;
+            let mut lanes = warp::ballot(is_equal);
             while lanes != 0 {
                 let lane = lanes.trailing_zeros();
-                let id = shuffle(id, lane);
+                let slot = warp::shuffle(slot, lane);
                 lanes &= lanes - 1;
-                if rows_equal(&args, vertex, id) {
-                    duplicate_of = duplicate_of.min(id);
+                if rows_equal(&args, vertex, slot) {
+                    duplicate_of = duplicate_of.min(slot);
                 }
             }
-            first += warp::WARP_SIZE;
-        }
+        });
         if warp::lane_id() == 0 {
             global::store(args.duplicate_of.at(batch_index), duplicate_of);
         }
@@ -61,15 +60,15 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
 /// The vertices exist.
 #[inline(always)]
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
-    let row = |id: u32| args.rows.add(id as usize * args.row_bytes as usize);
+    let row = |slot: u32| args.rows.add(slot as usize * args.row_bytes as usize);
     let mut equal = true;
     // SAFETY: chunks are within the rows, which are at multiples of 16; the warp is converged at the vote.
     unsafe {
         warp_stride(args.row_bytes / 16, |unit| {
             let [one, other]: [[u32; 4]; 2] =
-                [one, other].map(|id| global::load_readonly(row(id).cast().at(unit as usize)));
+                [one, other].map(|slot| global::load_readonly(row(slot).cast().at(unit as usize)));
             equal &= one == other;
         });
-        warp::warp_vote_all(warp::FULL_MASK, equal)
+        warp::all(equal)
     }
 }

@@ -28,18 +28,20 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let is_linked = duplicate_of == NO_SLOT;
         let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block.memory) } else { 0 };
-        let (ids, neighbor_distances) =
-            (args.ids.add(batch_index * stride as usize), args.distances.add(batch_index * stride as usize));
+        let (neighbors, neighbor_distances) = (
+            args.neighbors.add(batch_index * stride as usize),
+            args.distances.add(batch_index * stride as usize),
+        );
         let store = |place: u32, entry: u64| {
             if thread::thread_idx_x() == 0 {
-                global::store(ids.at(place as usize), neighbor::id(entry));
+                global::store(neighbors.at(place as usize), neighbor::slot(entry));
                 global::store(neighbor_distances.at(place as usize), neighbor::ordered_bits(entry));
             }
         };
         let none = SecondRound { old: block.memory.old, begin: 0, end: 0 };
         let kept = block.robust_prune(count.min(args.prune.max_candidates), &none, store);
         block_stride(stride - kept, |place| {
-            global::store(ids.at((kept + place) as usize), NO_SLOT);
+            global::store(neighbors.at((kept + place) as usize), NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
             global::store(args.vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
@@ -74,7 +76,7 @@ unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, me
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
         block_stride(found, |place| {
             let entry = global::load_streaming(candidates.at(place as usize)) | neighbor::UNEXPANDED;
-            entries.add(place).store(if neighbor::id(entry) == vertex { NO_CANDIDATE } else { entry });
+            entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
         let batch_candidates = args.batch_candidates.add(batch_index * of_batch as usize);
         block_stride(of_batch, |place| {

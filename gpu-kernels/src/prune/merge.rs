@@ -25,7 +25,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{NO_CANDIDATE, sort_padded};
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
-use crate::collectives::block_stride;
+use crate::collectives::{block_stride, strided};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -52,7 +52,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         }
         let block = PruneBlock::<S>::new(prune, merge_capacity(prune.max_candidates, prune.max_degree));
         let memory = &block.memory;
-        let ids = args.ids.add(target_index * stride as usize);
+        let neighbors = args.neighbors.add(target_index * stride as usize);
         let degree = load_row(prune, target, memory);
         let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
         let new = load_new_edges(&args, begin as usize, edges, degree, memory);
@@ -61,18 +61,18 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             // Room for all: append.
             sort_padded(memory.entries, edges);
             block_stride(stride, |place| {
-                let id = match place {
+                let slot = match place {
                     _ if place < degree => memory.old.add(place).load(),
-                    _ if place < kept => neighbor::id(memory.entries.add(place - degree).load()),
+                    _ if place < kept => neighbor::slot(memory.entries.add(place - degree).load()),
                     _ => NO_SLOT,
                 };
-                global::store(ids.at(place as usize), id);
+                global::store(neighbors.at(place as usize), slot);
             });
             return;
         }
         // Score the old row, store its entries after the new edges, and mark those already pruned.
         let old = memory.entries.add(edges);
-        let store_entry = |place, id, distance| old.add(place).store(neighbor::entry(distance, id));
+        let store_entry = |place, slot, distance| old.add(place).store(neighbor::entry(distance, slot));
         block.score(target, degree, |place| memory.old.add(place).load(), store_entry);
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
@@ -82,7 +82,8 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         let count = kept.min(prune.max_candidates);
         let all_pairs = AllPairs::new(prune, memory, edges + degree, old, &deferred);
         sort_padded(memory.entries, edges + degree);
-        let store = |place: u32, entry: u64| global::store(ids.at(place as usize), neighbor::id(entry));
+        let store =
+            |place: u32, entry: u64| global::store(neighbors.at(place as usize), neighbor::slot(entry));
         kept = match all_pairs {
             Some(all_pairs) => all_pairs.robust_prune(&block, count, store),
             None => {
@@ -96,7 +97,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         };
         block_stride(stride, |place| {
             if place >= kept {
-                global::store(ids.at(place as usize), NO_SLOT);
+                global::store(neighbors.at(place as usize), NO_SLOT);
             }
         });
     }
@@ -110,21 +111,20 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
 unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
     let stride = args.graph.edges_stride;
     let row = args.graph.edges.add(target as usize * stride as usize);
-    let (mut degree, mut first) = (0, 0);
+    let mut degree = 0;
     // SAFETY: indices are below the stride; all threads of the block reach every barrier.
     unsafe {
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
         }
-        while first < stride {
+        strided(0, stride, thread::block_dim_x(), |first| {
             let place = first + thread::thread_idx_x();
-            let id = if place < stride { global::load_readonly(row.at(place as usize)) } else { NO_SLOT };
-            if id != NO_SLOT {
-                memory.old.add(place).store(id);
+            let slot = if place < stride { global::load_readonly(row.at(place as usize)) } else { NO_SLOT };
+            if slot != NO_SLOT {
+                memory.old.add(place).store(slot);
             }
-            degree += thread::sync_threads_count(id != NO_SLOT);
-            first += thread::block_dim_x();
-        }
+            degree += thread::sync_threads_count(slot != NO_SLOT);
+        });
         if thread::thread_idx_x() == 0 {
             memory.pruned_ends.iter().for_each(|end| end.store(degree));
         }
@@ -146,26 +146,24 @@ unsafe fn load_new_edges(
     degree: u32,
     memory: &SharedMemory,
 ) -> u32 {
-    let (mut edge, mut new) = (warp_number(), 0);
+    let mut new = 0;
     // SAFETY: all lanes of a warp have the same edge; a barrier has passed since the old row was written.
     unsafe {
-        while edge < edges {
+        strided(warp_number(), edges, warps(), |edge| {
             let source = global::load_streaming(args.sources.at(begin + edge as usize));
-            let (mut known, mut first) = (false, 0);
-            while first < degree {
+            let mut known = false;
+            strided(0, degree, warp::WARP_SIZE, |first| {
                 let place = first + warp::lane_id();
                 let is_equal = place < degree && memory.old.add(place).load() == source;
-                known |= warp::warp_vote_any(warp::FULL_MASK, is_equal);
-                first += warp::WARP_SIZE;
-            }
+                known |= warp::any(is_equal);
+            });
             if warp::lane_id() == 0 {
                 let ordered_bits = global::load_streaming(args.sort_keys.at(begin + edge as usize)) as u32;
                 let entry = if known { NO_CANDIDATE } else { neighbor::entry_of_bits(ordered_bits, source) };
                 memory.entries.add(edge).store(entry);
             }
             new += u32::from(!known);
-            edge += warps();
-        }
+        });
         if warp::lane_id() == 0 && new > 0 {
             memory.count.atomic_add(new);
         }

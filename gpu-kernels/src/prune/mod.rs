@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! robust_prune(p, candidates, alpha, R):
-//!     candidates <- the nearest max_candidates of them, sorted by (distance to p, id)
+//!     candidates <- the nearest max_candidates of them, sorted by (distance to p, slot)
 //!     row <- []
 //!     for a in [1, alpha]:                               two rounds, as in DiskANN's code
 //!         for c in candidates, unless deferred:          in the second round none is deferred
@@ -52,59 +52,43 @@
 //! | `entries` | the kernels |
 //! | `plan` | selects a kernel and its grid |
 
-#[cfg(feature = "kernels")]
-mod all_pairs;
-#[cfg(feature = "kernels")]
-mod already_pruned;
-#[cfg(feature = "kernels")]
-mod batch_candidates;
-#[cfg(feature = "kernels")]
-mod bit_set;
-#[cfg(feature = "kernels")]
-mod entries;
-#[cfg(feature = "kernels")]
-mod fill;
-#[cfg(feature = "kernels")]
-mod find_duplicates;
 mod layout;
-#[cfg(feature = "kernels")]
-mod link;
-#[cfg(feature = "kernels")]
-mod merge;
-#[cfg(feature = "kernels")]
-mod pair_distances;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
-#[cfg(feature = "kernels")]
-mod remaining;
-#[cfg(feature = "kernels")]
-mod repair;
-#[cfg(feature = "kernels")]
-mod robust_prune;
-#[cfg(feature = "kernels")]
-mod rows;
-#[cfg(feature = "kernels")]
-mod sort;
 mod update;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use plan::specializations;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{BatchCandidates, Link, Merge, Repair};
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod all_pairs;
+    mod already_pruned;
+    mod batch_candidates;
+    mod bit_set;
+    mod entries;
+    mod fill;
+    mod find_duplicates;
+    mod link;
+    mod merge;
+    mod pair_distances;
+    mod remaining;
+    mod repair;
+    mod robust_prune;
+    mod rows;
+    mod sort;
+} }
+
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod plan;
+
+    pub(crate) use plan::specializations;
+    pub use plan::{BatchCandidates, Link, Merge, Repair};
+    use crate::{LaunchConfig, launch::kernels};
+} }
+
 pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::{LaunchConfig, launch::kernels};
 
 /// Threads per block of the kernels whose threads share nothing.
 #[cfg(not(target_arch = "nvptx64"))]
 const ROW_THREADS: u32 = 256;
-
-/// `alpha` of the first round.
-#[cfg(feature = "kernels")]
-const FIRST_ALPHA: f32 = 1.0;
 
 /// Arguments of every prune.
 #[repr(C)]
@@ -122,35 +106,6 @@ pub struct PruneArgs {
     pub max_candidates: u32,
     /// Counters of the cost, to which a launch adds.
     pub counters: DevicePtrMut<u64>,
-}
-
-/// When a kept vertex occludes a candidate.
-#[cfg(feature = "kernels")]
-#[derive(Clone, Copy)]
-struct OcclusionRule {
-    alpha: f32,
-    /// Added to distances before `alpha` scales them, which makes negated products positive.
-    origin: f32,
-}
-
-#[cfg(feature = "kernels")]
-impl OcclusionRule {
-    #[inline(always)]
-    fn new(args: &PruneArgs) -> Self {
-        let origin =
-            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
-        Self { alpha: args.alpha, origin }
-    }
-
-    /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The
-    /// operations are those of the CPU.
-    #[inline(always)]
-    fn occludes(self, between: f32, distance: f32) -> bool {
-        if self.alpha == FIRST_ALPHA {
-            return between <= distance;
-        }
-        self.alpha * (self.origin + between) <= self.origin + distance
-    }
 }
 
 /// Index in [`PruneArgs::counters`] of the number of vertices that searches expanded.
@@ -186,7 +141,7 @@ pub struct LinkArgs {
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub vertices: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub ids: DevicePtrMut<u32>,
+    pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry.
     pub distances: DevicePtrMut<u32>,
     /// Number of vertices.
@@ -211,7 +166,7 @@ pub struct MergeArgs {
     /// `[targets]`: the target, or [`NO_SLOT`](crate::graph::NO_SLOT).
     pub vertices: DevicePtrMut<u32>,
     /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub ids: DevicePtrMut<u32>,
+    pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
     pub targets: u32,
 }
@@ -222,8 +177,8 @@ pub struct MergeArgs {
 pub struct ReverseEdgesArgs {
     /// `[vertices_len]`, as [`LinkArgs::vertices`].
     pub vertices: DevicePtr<u32>,
-    /// `[vertices_len][edges_stride]`, as [`LinkArgs::ids`].
-    pub ids: DevicePtr<u32>,
+    /// `[vertices_len][edges_stride]`, as [`LinkArgs::neighbors`].
+    pub neighbors: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`, as [`LinkArgs::distances`].
     pub distances: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`: the sort key of each edge, as [`MergeArgs::sort_keys`]; all ones where there is
@@ -244,7 +199,7 @@ pub struct PublishArgs {
     /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
     pub vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows. The address is a multiple of 16.
-    pub ids: DevicePtr<u32>,
+    pub neighbors: DevicePtr<u32>,
     /// `[slots][edges_stride]`: the adjacency table.
     pub edges: DevicePtrMut<u32>,
     /// Rows to write.

@@ -3,7 +3,6 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::collectives::shuffle;
 use crate::coordinates::{Coordinates, Term};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
@@ -23,18 +22,18 @@ pub(super) trait PairDistances: Sized {
     /// has none.
     fn lane_vertex(&self) -> u32;
 
-    /// Loads the vertex `id`.
+    /// Loads the vertex `slot`.
     ///
     /// # Safety
     /// The vertex exists, and its row is not written during the launch.
-    unsafe fn reference(&self, id: u32) -> Self::Reference;
+    unsafe fn reference(&self, slot: u32) -> Self::Reference;
 
-    /// The distance between `reference` and the vertex `id` of this lane, if the lane has [one](Self::lane_vertex).
+    /// The distance between `reference` and the vertex `slot` of this lane, if the lane has [one](Self::lane_vertex).
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together. Every id names a vertex, whose row is not written during the
+    /// All 32 lanes of the warp call this together. Every slot names a vertex, whose row is not written during the
     /// launch.
-    unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32;
+    unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32;
 }
 
 /// Maximum number of units that a lane loads before it sums any.
@@ -58,8 +57,8 @@ pub(super) struct Row {
 
 impl<E: Coordinates, T: Term> Rows<E, T> {
     #[inline(always)]
-    fn row(&self, id: u32) -> DevicePtr<u8> {
-        self.rows.add(id as usize * self.tile.row_bytes())
+    fn row(&self, slot: u32) -> DevicePtr<u8> {
+        self.rows.add(slot as usize * self.tile.row_bytes())
     }
 
     /// The squared length of a row; an arbitrary value if the form needs none.
@@ -67,10 +66,10 @@ impl<E: Coordinates, T: Term> Rows<E, T> {
     /// # Safety
     /// The same as for [`PairDistances::reference`].
     #[inline(always)]
-    unsafe fn squared_norm(&self, id: u32) -> f32 {
+    unsafe fn squared_norm(&self, slot: u32) -> f32 {
         match self.form {
             // SAFETY: this form has a squared norm for each row.
-            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(id as usize)) },
+            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(slot as usize)) },
             DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
         }
     }
@@ -97,14 +96,16 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
     }
 
     #[inline(always)]
-    unsafe fn reference(&self, id: u32) -> Self::Reference {
-        let row = self.row(id);
+    unsafe fn reference(&self, slot: u32) -> Self::Reference {
+        let row = self.row(slot);
         // SAFETY: the caller's promise.
-        unsafe { Row { row, own: self.tile.load_if_in_registers(row), squared_norm: self.squared_norm(id) } }
+        unsafe {
+            Row { row, own: self.tile.load_if_in_registers(row), squared_norm: self.squared_norm(slot) }
+        }
     }
 
     #[inline(always)]
-    unsafe fn distance(&self, reference: &Self::Reference, id: u32) -> f32 {
+    unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
         let unit = |step: u32| {
             if self.tile.shape.keeps_query() {
                 return RowTiles::<E, T, LOADS>::query_unit(&reference.own, step);
@@ -117,11 +118,11 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
         unsafe {
             let first_lane = self.tile.tile_and_lane().0 << self.tile.shape.log2_width;
             let row = |r: u32| {
-                let id = shuffle(id, first_lane + r);
-                self.row(id)
+                let slot = warp::shuffle(slot, first_lane + r);
+                self.row(slot)
             };
             let sum = self.tile.sums(row, unit, 0, E::ZERO);
-            let norms = [reference.squared_norm, self.squared_norm(id)];
+            let norms = [reference.squared_norm, self.squared_norm(slot)];
             self.form.distance(E::to_f32(sum), norms)
         }
     }

@@ -2,11 +2,11 @@
 
 use cuda_std::prelude::*;
 
+use super::PruneArgs;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::{OcclusionRule, PruneArgs};
-use crate::collectives::{ballot, compact};
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use crate::collectives::{compact, strided};
 use crate::neighbor;
 
 /// The head of an empty list.
@@ -35,17 +35,16 @@ pub(super) struct SecondRound {
 }
 
 impl SecondRound {
-    /// Whether `id` is among these items.
+    /// Whether `slot` is among these items.
     ///
     /// # Safety
     /// A barrier has passed since the old row was written.
     #[inline(always)]
-    unsafe fn contains(&self, id: u32) -> bool {
-        let (mut found, mut place) = (false, self.begin);
-        while place < self.end {
+    unsafe fn contains(&self, slot: u32) -> bool {
+        let mut found = false;
+        for place in self.begin..self.end {
             // SAFETY: the index is within the old row.
-            found |= unsafe { self.old.add(place).load() } == id;
-            place += 1;
+            found |= unsafe { self.old.add(place).load() } == slot;
         }
         found
     }
@@ -81,7 +80,7 @@ impl IndexList {
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
                 let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
-                let lanes = ballot(is_open);
+                let lanes = warp::ballot(is_open);
                 if lanes != 0 {
                     return self.item(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
@@ -120,7 +119,7 @@ impl IndexList {
             unsafe {
                 let is_item = at < self.len();
                 let item = if is_item { self.item(at) } else { 0 };
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 end += compact(self.indices.add(end), item as u16, is_item && item & !DEFERRED != index);
             }
             first += warp::WARP_SIZE;
@@ -145,8 +144,7 @@ impl Remaining {
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let mut new = list(memory.new.add(warp * (memory.capacity / warps)));
         let mut already_pruned = list(memory.already_pruned.add(warp * args.max_degree));
-        let mut first = warp;
-        while first < count {
+        strided(warp, count, warp::WARP_SIZE * warps, |first| {
             let index = first + warp::lane_id() * warps;
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
@@ -155,11 +153,10 @@ impl Remaining {
                     if is_candidate { memory.entries.add(index).load() } else { neighbor::UNEXPANDED };
                 let is_pruned = entry & neighbor::UNEXPANDED == 0;
                 new.push(index, is_candidate && !is_pruned);
-                let is_deferred = is_pruned && deferred.contains(neighbor::id(entry));
+                let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));
                 already_pruned.push(index | if is_deferred { DEFERRED } else { 0 }, is_pruned);
             }
-            first += warp::WARP_SIZE * warps;
-        }
+        });
         Self { new, already_pruned }
     }
 
@@ -186,7 +183,7 @@ impl Remaining {
             } else if self.already_pruned.head(second_round) == index {
                 self.already_pruned.remove(index);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
     }
 
@@ -203,7 +200,7 @@ impl Remaining {
     ) -> u32 {
         let (distances, rule) = (&block.distances, OcclusionRule::new(block.args));
         // SAFETY: entries name vertices.
-        let reference = unsafe { distances.reference(neighbor::id(kept)) };
+        let reference = unsafe { distances.reference(neighbor::slot(kept)) };
         let new = self.new.len();
         let compared = new + if kept & neighbor::UNEXPANDED != 0 { self.already_pruned.len() } else { 0 };
         // Lists of the items that stay, over the items that have been read.
@@ -224,14 +221,14 @@ impl Remaining {
                     item = if is_new { new_items.item(at) } else { pruned_items.item(at - new) };
                 }
                 let entry = if is_scored { block.memory.entries.add(item & !DEFERRED).load() } else { kept };
-                let between = distances.distance(&reference, neighbor::id(entry));
+                let between = distances.distance(&reference, neighbor::slot(entry));
                 let distance = neighbor::distance(entry);
                 if between <= distance {
                     item |= DEFERRED;
                 }
                 let is_kept = is_scored && !rule.occludes(between, distance);
                 // All items of this step have been read, so the lists may be compacted in place.
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 self.new.push(item, is_kept && is_new);
                 self.already_pruned.push(item, is_kept && !is_new);
             }

@@ -29,7 +29,7 @@ use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
 use crate::bits::contains;
-use crate::collectives::{ballot, block_stride, rank_in, warp_reserve};
+use crate::collectives::{block_stride, rank_in, warp_reserve, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
@@ -49,8 +49,8 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let Split { live, deleted } = split_row(&args, vertex, memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_keys = memory.entries;
-        let store_entry = |place, id, distance| {
-            live_keys.add(place).store(neighbor::entry(distance, id) & !neighbor::UNEXPANDED);
+        let store_entry = |place, slot, distance| {
+            live_keys.add(place).store(neighbor::entry(distance, slot) & !neighbor::UNEXPANDED);
         };
         block.score(vertex, live, |place| memory.old.add(place).load(), store_entry);
         let ends = pruned_ends(prune, live, live_keys, memory);
@@ -60,14 +60,14 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let filling = Filling::new(&block, live.min(count), count, limit);
         let (kept_keys, kept) = (filling.kept, filling.fill());
         let stride = prune.graph.edges_stride;
-        let ids = args.ids.add(row * stride as usize);
+        let neighbors = args.neighbors.add(row * stride as usize);
         block_stride(stride, |place| {
             if place < kept.both_rounds {
                 let entry = kept_keys.add(place);
                 let to = place_in_row(kept_keys, place, live, ends, kept);
-                global::store(ids.at(to as usize), neighbor::id(entry.load()));
+                global::store(neighbors.at(to as usize), neighbor::slot(entry.load()));
             } else {
-                global::store(ids.at(place as usize), NO_SLOT);
+                global::store(neighbors.at(place as usize), NO_SLOT);
             }
         });
     }
@@ -122,26 +122,25 @@ struct Split {
 unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Split {
     let stride = args.prune.graph.edges_stride;
     let row = args.prune.graph.edges.add(vertex as usize * stride as usize);
-    let (mut live, mut deleted, mut place) = (0, 0, warp::lane_id());
+    let (mut live, mut deleted) = (0, 0);
     // SAFETY: the stride is a multiple of the warp size; every warp counts, and the first alone writes.
     unsafe {
-        while place < stride {
-            let id = global::load_readonly(row.at(place as usize));
-            let is_live = id != NO_SLOT && contains(args.live, id);
+        warp_stride(stride, |place| {
+            let slot = global::load_readonly(row.at(place as usize));
+            let is_live = slot != NO_SLOT && contains(args.live, slot);
             let [live_lanes, deleted_lanes] =
-                [is_live, id != NO_SLOT && !is_live].map(|predicate| ballot(predicate));
-            if warp_number() == 0 && id != NO_SLOT {
+                [is_live, slot != NO_SLOT && !is_live].map(|predicate| warp::ballot(predicate));
+            if warp_number() == 0 && slot != NO_SLOT {
                 let to = if is_live {
                     live + rank_in(live_lanes)
                 } else {
                     stride - 1 - (deleted + rank_in(deleted_lanes))
                 };
-                memory.old.add(to).store(id);
+                memory.old.add(to).store(slot);
             }
             live += live_lanes.count_ones();
             deleted += deleted_lanes.count_ones();
-            place += warp::WARP_SIZE;
-        }
+        });
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
             memory.pruned_ends.iter().for_each(|end| end.store(live));
@@ -173,14 +172,14 @@ unsafe fn nearest_replacements<S: PairDistances>(
             let rows =
                 ((replacements_capacity(prune) - nearest) / prune.max_degree).min(split.deleted - first);
             let new = replacements.add(nearest);
-            gather(args, vertex, split.live, first..first + rows, memory, |number, id| {
-                new.add(number - gathered).store(u64::from(id));
+            gather(args, vertex, split.live, first..first + rows, memory, |number, slot| {
+                new.add(number - gathered).store(u64::from(slot));
             });
             thread::sync_threads();
             let len = memory.count.load() - gathered;
-            let id = |place: u32| new.add(place).load() as u32;
-            block.score(vertex, len, id, |place, id, distance| {
-                new.add(place).store(neighbor::entry(distance, id));
+            let slot = |place: u32| new.add(place).load() as u32;
+            block.score(vertex, len, slot, |place, slot, distance| {
+                new.add(place).store(neighbor::entry(distance, slot));
             });
             sort_padded(replacements, nearest + len);
             nearest = distinct(replacements, nearest + len, memory.pruned_ends[0]).min(limit);
@@ -213,8 +212,8 @@ unsafe fn gather(
     // SAFETY: the row of a deleted neighbor is not written during the launch; neighbors are slots.
     unsafe {
         while number < deleted.end {
-            let id = memory.old.add(graph.edges_stride - 1 - number).load();
-            let row = graph.edges.add(id as usize * graph.edges_stride as usize);
+            let slot = memory.old.add(graph.edges_stride - 1 - number).load();
+            let row = graph.edges.add(slot as usize * graph.edges_stride as usize);
             let mut place = warp::lane_id();
             while place < graph.edges_stride {
                 let replacement = global::load_readonly(row.at(place as usize));
@@ -223,7 +222,7 @@ unsafe fn gather(
                 for known in 0..live {
                     is_new &= memory.old.add(known).load() != replacement;
                 }
-                let lanes = ballot(is_new);
+                let lanes = warp::ballot(is_new);
                 let number = warp_reserve(lanes, |count| memory.count.atomic_add(count));
                 if is_new {
                     emit(number, replacement);

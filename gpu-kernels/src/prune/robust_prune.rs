@@ -5,7 +5,39 @@ use cuda_std::prelude::*;
 use super::layout::Layout;
 use super::pair_distances::PairDistances;
 use super::remaining::{NO_HEAD, Remaining, SecondRound};
-use super::{FIRST_ALPHA, PRUNE_DISTANCES, PruneArgs};
+use super::{PRUNE_DISTANCES, PruneArgs};
+use crate::collectives::strided;
+use crate::graph::DistanceForm;
+
+/// `alpha` of the first round.
+pub(super) const FIRST_ALPHA: f32 = 1.0;
+
+/// When a kept vertex occludes a candidate.
+#[derive(Clone, Copy)]
+pub(super) struct OcclusionRule {
+    alpha: f32,
+    /// Added to distances before `alpha` scales them, which makes negated products positive.
+    origin: f32,
+}
+
+impl OcclusionRule {
+    #[inline(always)]
+    pub(super) fn new(args: &PruneArgs) -> Self {
+        let origin =
+            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
+        Self { alpha: args.alpha, origin }
+    }
+
+    /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The
+    /// operations are those of the CPU.
+    #[inline(always)]
+    pub(super) fn occludes(self, between: f32, distance: f32) -> bool {
+        if self.alpha == FIRST_ALPHA {
+            return between <= distance;
+        }
+        self.alpha * (self.origin + between) <= self.origin + distance
+    }
+}
 
 /// The shared memory of a block.
 #[derive(Clone, Copy)]
@@ -73,34 +105,33 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         Self { distances, args, memory: SharedMemory::new(args, capacity) }
     }
 
-    /// Computes the distances of the vertices `id(0..len)` to `vertex`, and calls `emit` with the index, id and
+    /// Computes the distances of the vertices `slot(0..len)` to `vertex`, and calls `emit` with the index, slot and
     /// distance of each. Called by the whole block, with a barrier.
     ///
     /// # Safety
-    /// The ids and `vertex` name vertices.
+    /// The slots and `vertex` name vertices.
     #[inline(always)]
     pub(super) unsafe fn score(
         &self,
         vertex: u32,
         len: u32,
-        id: impl Fn(u32) -> u32,
+        slot: impl Fn(u32) -> u32,
         emit: impl Fn(u32, u32, f32),
     ) {
         let distances = &self.distances;
-        let mut first = warp_number() * distances.per_warp();
         // SAFETY: each warp is converged at every distance; lanes without a vertex use `vertex` itself.
         unsafe {
             let reference = distances.reference(vertex);
-            while first < len {
+            let step = warps() * distances.per_warp();
+            strided(warp_number() * distances.per_warp(), len, step, |first| {
                 let index = first + distances.lane_vertex();
                 let is_scored = distances.lane_vertex() < distances.per_warp() && index < len;
-                let id = if is_scored { id(index) } else { vertex };
-                let distance = distances.distance(&reference, id);
+                let slot = if is_scored { slot(index) } else { vertex };
+                let distance = distances.distance(&reference, slot);
                 if is_scored {
-                    emit(index, id, distance);
+                    emit(index, slot, distance);
                 }
-                first += warps() * distances.per_warp();
-            }
+            });
             thread::sync_threads();
         }
     }
@@ -130,7 +161,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
             loop {
                 // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step
                 // ahead writes to the other half.
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 let heads = memory.heads.add(step % 2 * warps());
                 step += 1;
                 let head = remaining.head(second_round);

@@ -17,7 +17,7 @@ pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
     }
     // SAFETY: the index is below the number of edges.
     unsafe {
-        let target = global::load_streaming(args.ids.at(edge));
+        let target = global::load_streaming(args.neighbors.at(edge));
         let mut key = u64::MAX;
         if target != NO_SLOT {
             key = u64::from(target) << 32 | u64::from(global::load_streaming(args.distances.at(edge)));
@@ -47,8 +47,9 @@ pub unsafe fn publish_rows(args: PublishArgs) {
         let vertex = global::load_readonly(args.vertices.at(row));
         if vertex != NO_SLOT {
             let stride = args.edges_stride as usize;
-            let ids: [u32; EDGES_PER_THREAD] = global::load_streaming(args.ids.at(row * stride + at).cast());
-            global::store(args.edges.at(vertex as usize * stride + at).cast(), ids);
+            let neighbors: [u32; EDGES_PER_THREAD] =
+                global::load_streaming(args.neighbors.at(row * stride + at).cast());
+            global::store(args.edges.at(vertex as usize * stride + at).cast(), neighbors);
         }
     }
 }

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::robust_prune::warp_number;
-use crate::collectives::{block_stride, compact};
+use crate::collectives::{block_stride, compact, strided};
 
 /// The entry of no candidate: greater than all others.
 pub(super) const NO_CANDIDATE: u64 = u64::MAX;
@@ -35,8 +35,7 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
     while run <= len {
         let mut stride = run / 2;
         while stride > 0 {
-            let mut pair = thread::thread_idx_x();
-            while pair < len / 2 {
+            block_stride(len / 2, |pair| {
                 let low = 2 * pair - (pair & (stride - 1));
                 let high = low + stride;
                 // SAFETY: in each step, every pair belongs to one thread; barriers separate the steps.
@@ -47,8 +46,7 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
                         entries.add(high).store(a);
                     }
                 }
-                pair += thread::block_dim_x();
-            }
+            });
             // SAFETY: run, stride and length are the same in all threads.
             unsafe { thread::sync_threads() };
             stride /= 2;
@@ -67,18 +65,16 @@ pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>
     // SAFETY: one converged warp goes through the entries, and reads each before it overwrites it.
     unsafe {
         if warp_number() == 0 {
-            let (mut kept, mut last, mut first) = (0, NO_CANDIDATE, 0);
-            while first < len {
+            let (mut kept, mut last) = (0, NO_CANDIDATE);
+            strided(0, len, warp::WARP_SIZE, |first| {
                 let place = first + warp::lane_id();
                 let entry = if place < len { entries.add(place).load() } else { NO_CANDIDATE };
-                let (before, exists) = warp::warp_shuffle_up(warp::FULL_MASK, entry, 1, warp::WARP_SIZE);
+                let (before, exists) = warp::shuffle_up(entry, 1);
                 let is_new = entry != NO_CANDIDATE && entry != if exists { before } else { last };
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 kept += compact(entries.add(kept), entry, is_new);
-                (last, _) =
-                    warp::warp_shuffle_idx(warp::FULL_MASK, entry, warp::WARP_SIZE - 1, warp::WARP_SIZE);
-                first += warp::WARP_SIZE;
-            }
+                last = warp::shuffle(entry, warp::WARP_SIZE - 1);
+            });
             if warp::lane_id() == 0 {
                 count.store(kept);
             }

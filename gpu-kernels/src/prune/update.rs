@@ -15,7 +15,7 @@ pub struct FindDuplicatesArgs {
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
     pub costs: DevicePtr<u32>,
-    /// `[vertices_len]`: the lowest id of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if there
+    /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if there
     /// is none.
     pub duplicate_of: DevicePtrMut<u32>,
     /// Bytes from row to row, a multiple of 16.
@@ -70,7 +70,7 @@ pub struct RepairArgs {
     /// `[rows]`: live vertices with deleted neighbors.
     pub vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows of `vertices`, then [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub ids: DevicePtrMut<u32>,
+    pub neighbors: DevicePtrMut<u32>,
     /// Number of vertices.
     pub rows: u32,
 }

@@ -3,15 +3,11 @@
 //! A warp has a row. Coordinate `i` belongs to lane `i % 32`, in *layer* `i / 32`. Windows and halves begin at
 //! multiples of 32, so a step combines coordinates of one lane, except for the first five butterflies of a transform,
 //! which are shuffles. Each pass loads up to eight layers, makes as many butterflies as these allow, and stores them.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
 use super::RotateArgs;
-use crate::collectives::{row_of_warp, shuffle_xor, warp_stride};
+use crate::collectives::{row_of_warp, warp_stride};
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 
 /// Rounds per rotation.
@@ -92,7 +88,7 @@ unsafe fn first_pass<P: RowMemory, const N: usize>(
                 x[i] = row.get(at) * global::load_readonly(factors.at(at as usize));
                 let mut apart = 1;
                 while apart < WARP_SIZE {
-                    let other = shuffle_xor(x[i], apart);
+                    let other = warp::shuffle_xor(x[i], apart);
                     x[i] = if warp::lane_id() & apart == 0 { x[i] + other } else { other - x[i] };
                     apart *= 2;
                 }

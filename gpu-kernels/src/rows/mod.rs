@@ -5,15 +5,13 @@ mod kernel;
 #[cfg(feature = "kernels")]
 mod round;
 
-#[cfg(not(target_arch = "nvptx64"))]
-use std::borrow::Cow;
-
-#[cfg(not(target_arch = "nvptx64"))]
-use jasper_core::ElementKind;
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    use std::borrow::Cow;
+    use jasper_core::ElementKind;
+    use crate::{Kernel, LaunchConfig, launch::kernels};
+} }
 
 use crate::{DevicePtr, DevicePtrMut};
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::{Kernel, LaunchConfig, launch::kernels};
 
 /// Arguments of [`CopyRows`].
 #[repr(C)]

@@ -30,8 +30,7 @@ pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     let mut distance = 1;
     while distance < warp::WARP_SIZE {
         // SAFETY: the warp is converged here.
-        let (below, exists) =
-            unsafe { warp::warp_shuffle_up(warp::FULL_MASK, sum, distance, warp::WARP_SIZE) };
+        let (below, exists) = unsafe { warp::shuffle_up(sum, distance) };
         if exists {
             sum = sum.wrapping_add(below);
         }

@@ -23,7 +23,6 @@
 use cuda_std::prelude::*;
 
 use super::LookBack;
-use crate::collectives::ballot;
 
 /// Earlier tiles that a thread reads at once: each read is a round trip to the L2 cache, and these overlap.
 const WINDOW: usize = 4;
@@ -156,8 +155,8 @@ impl Column {
             // SAFETY: the word is that of an earlier tile; all lanes see the same ballots, so the warp stays converged.
             unsafe {
                 let status = self.read(global::load_relaxed(self.word(remaining.saturating_sub(1 + lane))));
-                let prefixes = ballot(matches!(status, Status::Prefix(_)));
-                let pending = ballot(matches!(status, Status::Pending));
+                let prefixes = warp::ballot(matches!(status, Status::Prefix(_)));
+                let pending = warp::ballot(matches!(status, Status::Pending));
                 // The lanes up to the nearest prefix; all if there is none.
                 let needed = prefixes ^ prefixes.wrapping_sub(1);
                 if pending & needed != 0 {
@@ -168,7 +167,7 @@ impl Column {
                     Status::Aggregate(value) | Status::Prefix(value) if needed >> lane & 1 == 1 => value,
                     _ => 0,
                 };
-                sum = sum.wrapping_add(warp::warp_reduce_add(warp::FULL_MASK, value));
+                sum = sum.wrapping_add(warp::reduce_add(value));
                 if prefixes != 0 {
                     break;
                 }

@@ -12,20 +12,19 @@
 //! | `tile_states` | [`TileStates`]: the status words, from one launch to the next |
 
 use crate::DevicePtrMut;
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::{LaunchConfig, WARP_SIZE};
 
-#[cfg(feature = "kernels")]
-pub(crate) mod block;
-#[cfg(feature = "kernels")]
-mod look_back;
-#[cfg(feature = "kernels")]
-pub(crate) mod select;
-#[cfg(not(target_arch = "nvptx64"))]
-mod tile_states;
+cfg_if! { if #[cfg(feature = "kernels")] {
+    pub(crate) mod block;
+    mod look_back;
+    pub(crate) mod select;
+} }
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use tile_states::TileStates;
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod tile_states;
+
+    use crate::{LaunchConfig, WARP_SIZE};
+    pub use tile_states::TileStates;
+} }
 
 /// Threads per block of a selection.
 pub(crate) const SELECT_THREADS: u32 = 256;

@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 use super::block::{block_sums, take_tile};
 use super::{LookBack, SELECT_NUMBERS, SELECT_THREADS, SELECT_TILE};
 use crate::DevicePtrMut;
-use crate::collectives::{ballot, rank_in};
+use crate::collectives::rank_in;
 
 const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
 
@@ -53,7 +53,7 @@ unsafe fn find(first: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; 
         *found = number < len as usize && wanted(number);
     }
     // SAFETY: the warp is converged here.
-    found.map(|found| unsafe { ballot(found) })
+    found.map(|found| unsafe { warp::ballot(found) })
 }
 
 /// Writes this lane's selected numbers; `list` begins with the first of the warp.

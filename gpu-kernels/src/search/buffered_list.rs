@@ -21,7 +21,7 @@ use super::frontier::{Frontier, NO_ENTRY, is_same_vertex, sorted};
 use super::list::SortedList;
 use super::shared_layout::BUFFER_LEN;
 use crate::WARP_SIZE;
-use crate::collectives::{ballot, rank_in, warp_min};
+use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::UNEXPANDED;
 
 /// One entry per lane, so that one sort takes them all.
@@ -52,15 +52,15 @@ impl Frontier for BufferedList {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; the buffer has room for the
         // entries.
         unsafe {
-            while warp::warp_vote_any(warp::FULL_MASK, entry < self.list.bound()) {
+            while warp::any(entry < self.list.bound()) {
                 let is_new = entry < self.list.bound() && !self.list.contains(entry);
-                let lanes = ballot(is_new);
+                let lanes = warp::ballot(is_new);
                 if self.buffered + lanes.count_ones() <= BUFFER_LEN {
                     if is_new {
                         self.buffer.add(self.buffered + rank_in(lanes)).store(entry);
                     }
                     self.buffered += lanes.count_ones();
-                    warp::sync_warp(warp::FULL_MASK);
+                    warp::sync_warp();
                     return;
                 }
                 self.merge();
@@ -91,7 +91,7 @@ impl Frontier for BufferedList {
                     self.list.mark_nearest();
                     return nearest;
                 }
-                let is_first = !warp::warp_vote_any(warp::FULL_MASK, own == nearest & !UNEXPANDED);
+                let is_first = !warp::any(own == nearest & !UNEXPANDED);
                 self.mark_expanded(own, nearest_buffered);
                 if is_first {
                     self.expanded_count += 1;
@@ -149,9 +149,9 @@ impl BufferedList {
         // SAFETY: the warp is converged here; buffered entries are not in the list.
         unsafe {
             let own = sorted(self.buffered_entry());
-            let (before, _) = warp::warp_shuffle_up(warp::FULL_MASK, own, 1, WARP_SIZE);
+            let (before, _) = warp::shuffle_up(own, 1);
             let is_new = own != NO_ENTRY && (warp::lane_id() == 0 || !is_same_vertex(own, before));
-            let lanes = ballot(is_new);
+            let lanes = warp::ballot(is_new);
             let place = self.list.rank(own) + rank_in(lanes);
             self.list.insert_ranked(own, is_new, place);
             (self.buffered, self.expanded_count) = (0, 0);

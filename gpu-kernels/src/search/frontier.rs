@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use crate::WARP_SIZE;
-use crate::collectives::{lanes_below, shuffle_xor};
+use crate::collectives::lanes_below;
 
 /// Stands for no entry. It sorts last, and counts as expanded.
 pub(super) const NO_ENTRY: u64 = u64::MAX - 1;
@@ -65,7 +65,7 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
         let mut stride = run / 2;
         while stride > 0 {
             // SAFETY: the warp is converged here.
-            let other = unsafe { shuffle_xor(entry, stride) };
+            let other = unsafe { warp::shuffle_xor(entry, stride) };
             let keeps_lower = (lane & run == 0) == (lane & stride == 0);
             entry = if (other < entry) == keeps_lower { other } else { entry };
             stride /= 2;
@@ -83,5 +83,5 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
 pub(super) unsafe fn is_duplicate_in_warp(entry: u64) -> bool {
     // SAFETY: the warp is converged here. The lower half of an entry identifies the vertex, and is the same in all
     // lanes without one.
-    unsafe { warp::warp_match_any(warp::FULL_MASK, entry as u32) & lanes_below() != 0 }
+    unsafe { warp::match_any(entry as u32) & lanes_below() != 0 }
 }

@@ -7,7 +7,7 @@ use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex};
 use crate::WARP_SIZE;
-use crate::collectives::{ballot, rank_in, shuffle};
+use crate::collectives::rank_in;
 use crate::neighbor::UNEXPANDED;
 
 /// A frontier of any width, owned by one warp.
@@ -34,13 +34,13 @@ impl Frontier for SortedList {
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
-            if !warp::warp_vote_any(warp::FULL_MASK, entry < self.bound) {
+            if !warp::any(entry < self.bound) {
                 return;
             }
             let below = self.rank(entry);
             let is_copy = is_same_vertex(self.entry(below), entry) | is_duplicate_in_warp(entry);
             let is_new = entry < self.bound && !is_copy;
-            let lanes = ballot(is_new);
+            let lanes = warp::ballot(is_new);
             let own = if is_new { entry } else { NO_ENTRY };
             let place = below + rank_among_lanes(own, WARP_SIZE - lanes.leading_zeros());
             self.insert_ranked(own, is_new, place);
@@ -131,7 +131,7 @@ impl SortedList {
                 if lanes != 0 {
                     let first = lanes.trailing_zeros();
                     self.cursor = chunk + first;
-                    return shuffle(entry, first);
+                    return warp::shuffle(entry, first);
                 }
             }
             chunk += WARP_SIZE;
@@ -153,7 +153,7 @@ impl SortedList {
                 entry.store(entry.load() & !UNEXPANDED);
             }
             self.cursor += 1;
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
     }
 
@@ -181,7 +181,7 @@ impl SortedList {
             if place < count {
                 places.add(place).store(NO_ENTRY);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
     }
 
@@ -196,7 +196,7 @@ impl SortedList {
         // are visible after the sync.
         unsafe {
             let entry = self.entry(place);
-            (entry, ballot(entry & UNEXPANDED != 0))
+            (entry, warp::ballot(entry & UNEXPANDED != 0))
         }
     }
 
@@ -212,23 +212,23 @@ impl SortedList {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the width.
         // Entries come from at most 32 places before, which are written after a sync.
         unsafe {
-            let lanes = ballot(is_new);
+            let lanes = warp::ballot(is_new);
             let len = self.width.min(self.len + lanes.count_ones());
             let stays = is_new && place < len;
 
             // New places before the end of the chunk.
-            let mut new = ballot(stays).count_ones();
+            let mut new = warp::ballot(stays).count_ones();
             let mut chunk = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
             while new > 0 {
                 let offset = place.wrapping_sub(chunk);
                 let bit = if stays && offset < WARP_SIZE { 1 << offset } else { 0 };
-                let taken = warp::warp_reduce_or(warp::FULL_MASK, bit);
+                let taken = warp::reduce_or(bit);
                 new -= taken.count_ones();
                 let to = chunk + lane;
                 let moves = to < len && taken >> lane & 1 == 0;
                 let from = to - new - rank_in(taken);
                 let entry = if moves { self.entries.add(from).load() } else { NO_ENTRY };
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 if moves {
                     self.entries.add(to).store(entry);
                 }
@@ -237,13 +237,13 @@ impl SortedList {
             if stays {
                 self.entries.add(place).store(own);
             }
-            warp::sync_warp(warp::FULL_MASK);
-            let nearest = warp::warp_reduce_min(warp::FULL_MASK, if stays { place } else { len });
+            warp::sync_warp();
+            let nearest = warp::reduce_min(if stays { place } else { len });
             self.cursor = self.cursor.min(nearest);
             self.len = len;
             let last = self.width - 1;
             let own = self.entry(last / WARP_SIZE * WARP_SIZE + lane);
-            self.bound = shuffle(own, last % WARP_SIZE);
+            self.bound = warp::shuffle(own, last % WARP_SIZE);
         }
     }
 }
@@ -262,7 +262,7 @@ unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     while first < len {
         for i in 0..COMPARED {
             // SAFETY: the warp is converged here; first + i < 32, because `COMPARED` divides 32.
-            let other = unsafe { shuffle(entry, first + i) };
+            let other = unsafe { warp::shuffle(entry, first + i) };
             rank += u32::from(other < entry + u64::from(first + i < warp::lane_id()));
         }
         first += COMPARED;

@@ -17,45 +17,35 @@
 //! the *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
 //! candidates, and that expands no vertex.
 
-#[cfg(feature = "kernels")]
-mod buffered_list;
-#[cfg(feature = "kernels")]
-mod entries;
-#[cfg(feature = "kernels")]
-mod frontier;
-#[cfg(feature = "kernels")]
-mod list;
-#[cfg(not(target_arch = "nvptx64"))]
-mod plan;
 mod quantized;
-#[cfg(feature = "kernels")]
-mod registers;
-#[cfg(feature = "kernels")]
-mod results;
-#[cfg(feature = "kernels")]
-mod score;
-#[cfg(not(target_arch = "nvptx64"))]
-mod sequence;
 mod shared_layout;
-#[cfg(feature = "kernels")]
-mod solo;
-#[cfg(feature = "kernels")]
-mod team;
 #[cfg(test)]
 mod tests;
-#[cfg(not(target_arch = "nvptx64"))]
-mod variant;
-#[cfg(feature = "kernels")]
-mod visited;
 
-#[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{QuantizedSearch, Search};
-#[cfg(not(target_arch = "nvptx64"))]
-pub use sequence::{Rerank, RerankStream, quantized_search, scan_in_parts};
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod buffered_list;
+    mod entries;
+    mod frontier;
+    mod list;
+    mod registers;
+    mod results;
+    mod score;
+    mod solo;
+    mod team;
+    mod visited;
+} }
+
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod plan;
+    mod sequence;
+    mod variant;
+
+    pub use plan::{QuantizedSearch, Search};
+    pub use sequence::{Rerank, RerankStream, quantized_search, scan_in_parts};
+    pub use variant::MIN_TEAM_WARPS;
+} }
 
 pub use quantized::QuantizedSearchArgs;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use variant::MIN_TEAM_WARPS;
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
@@ -101,7 +91,7 @@ pub struct SearchArgs {
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
     /// Vertices whose neighbors are scored at the same time, at least 1. One warp expands as many per step; a team
-    /// expands one per step, and scores those that may follow ahead, in as many work slots.
+    /// expands one per step, and scores those that may follow ahead, in as many mailboxes.
     pub expansions: u32,
     /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,

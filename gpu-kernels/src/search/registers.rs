@@ -8,14 +8,11 @@
 //!
 //! An insertion shifts the later entries by one place. Within a lane that is a move between registers, so each lane
 //! passes one entry to the next lane, whatever `K` is.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
 
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex, sorted};
 use crate::WARP_SIZE;
-use crate::collectives::{ballot, shuffle, shuffle_xor};
 use crate::neighbor::UNEXPANDED;
 
 /// Up to this many entries are inserted one by one; more are sorted and merged. This was measured as 5% faster than
@@ -41,7 +38,7 @@ impl<const K: usize> Frontier for Registers<K> {
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged here; conditions are the same in all lanes.
         unsafe {
-            let near = ballot(entry < self.bound);
+            let near = warp::ballot(entry < self.bound);
             if near == 0 {
                 return;
             }
@@ -65,12 +62,12 @@ impl<const K: usize> Frontier for Registers<K> {
                     own = self.entries[r];
                 }
             }
-            let lanes = ballot(own != NO_ENTRY);
+            let lanes = warp::ballot(own != NO_ENTRY);
             if lanes == 0 {
                 return NO_ENTRY;
             }
             let nearest = lanes.trailing_zeros();
-            let picked = shuffle(own, nearest);
+            let picked = warp::shuffle(own, nearest);
             for r in 0..K {
                 // Entries are distinct.
                 self.entries[r] &= !u64::from(self.entries[r] == picked);
@@ -87,7 +84,7 @@ impl<const K: usize> Frontier for Registers<K> {
         let mut entry = NO_ENTRY;
         for r in 0..K {
             // SAFETY: the warp is converged here.
-            let other = unsafe { shuffle(self.entries[r], index / K as u32) };
+            let other = unsafe { warp::shuffle(self.entries[r], index / K as u32) };
             if index % K as u32 == r as u32 {
                 entry = other;
             }
@@ -118,7 +115,7 @@ impl<const K: usize> Registers<K> {
             entry |= self.entries[r] & 0_u64.wrapping_sub(u64::from(i % K as u32 == r as u32));
         }
         // SAFETY: the warp is converged here.
-        unsafe { shuffle(entry, i / K as u32) }
+        unsafe { warp::shuffle(entry, i / K as u32) }
     }
 
     /// Whether `entry`, the same in all lanes, is in the frontier.
@@ -129,7 +126,7 @@ impl<const K: usize> Registers<K> {
             held |= is_same_vertex(self.entries[r], entry);
         }
         // SAFETY: the warp is converged here.
-        unsafe { warp::warp_vote_any(warp::FULL_MASK, held) }
+        unsafe { warp::any(held) }
     }
 
     /// Whether `entry`, which is per lane, is in the frontier. A binary search finds the last lane whose first entry is
@@ -141,7 +138,7 @@ impl<const K: usize> Registers<K> {
         let mut step = WARP_SIZE / 2;
         while step > 0 {
             // SAFETY: the warp is converged here; lane + step < 32.
-            let first = unsafe { shuffle(self.entries[0], lane + step) };
+            let first = unsafe { warp::shuffle(self.entries[0], lane + step) };
             if first <= entry {
                 lane += step;
             }
@@ -150,7 +147,7 @@ impl<const K: usize> Registers<K> {
         let mut held = false;
         for r in 0..K {
             // SAFETY: as above.
-            held |= is_same_vertex(unsafe { shuffle(self.entries[r], lane) }, entry);
+            held |= is_same_vertex(unsafe { warp::shuffle(self.entries[r], lane) }, entry);
         }
         held
     }
@@ -161,7 +158,7 @@ impl<const K: usize> Registers<K> {
         while lanes != 0 {
             // SAFETY: the warp is converged here.
             unsafe {
-                let one = shuffle(entry, lanes.trailing_zeros());
+                let one = warp::shuffle(entry, lanes.trailing_zeros());
                 lanes &= lanes - 1;
                 if !self.holds(one) {
                     self.insert(one);
@@ -174,8 +171,7 @@ impl<const K: usize> Registers<K> {
     #[inline(always)]
     unsafe fn insert(&mut self, entry: u64) {
         // SAFETY: the warp is converged here.
-        let (before, _) =
-            unsafe { warp::warp_shuffle_up(warp::FULL_MASK, self.entries[K - 1], 1, WARP_SIZE) };
+        let (before, _) = unsafe { warp::shuffle_up(self.entries[K - 1], 1) };
         let before = if warp::lane_id() == 0 { 0 } else { before };
         for r in (0..K).rev() {
             let previous = if r == 0 { before } else { self.entries[r.wrapping_sub(1)] };
@@ -190,7 +186,7 @@ impl<const K: usize> Registers<K> {
         for r in 0..K {
             let from_end = WARP_SIZE * K as u32 - 1 - Self::place(r);
             // SAFETY: the warp is converged here.
-            let other = unsafe { shuffle(sorted, from_end % WARP_SIZE) };
+            let other = unsafe { warp::shuffle(sorted, from_end % WARP_SIZE) };
             if from_end < WARP_SIZE {
                 self.entries[r] = self.entries[r].min(other);
             }
@@ -200,7 +196,7 @@ impl<const K: usize> Registers<K> {
             let lower = warp::lane_id() & stride == 0;
             for r in 0..K {
                 // SAFETY: the warp is converged here.
-                let other = unsafe { shuffle_xor(self.entries[r], stride) };
+                let other = unsafe { warp::shuffle_xor(self.entries[r], stride) };
                 self.entries[r] = if (other < self.entries[r]) == lower { other } else { self.entries[r] };
             }
             stride /= 2;

@@ -5,9 +5,9 @@ use cuda_std::prelude::*;
 use super::frontier::{Frontier, NO_ENTRY};
 use super::{NO_HIT, SearchArgs};
 use crate::WARP_SIZE;
-use crate::collectives::{ballot, rank_in};
+use crate::collectives::rank_in;
 use crate::graph::NO_SLOT;
-use crate::neighbor::{distance, id};
+use crate::neighbor;
 
 /// The cost of a search so far.
 #[derive(Clone, Copy)]
@@ -49,15 +49,20 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             let entry = frontier.entry(first + lane);
             let is_candidate = first + lane < args.candidates_len;
             if is_candidate {
-                let slot = if entry == NO_ENTRY { NO_SLOT } else { id(entry) };
+                let slot = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
                 global::store(candidates.at((first + lane) as usize), slot);
             }
-            let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, id(entry));
-            let lanes = ballot(is_result);
+            let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, neighbor::slot(entry));
+            let lanes = warp::ballot(is_result);
             let place = found + rank_in(lanes);
             if is_result && place < args.k {
-                let key = global::load_readonly(args.graph.keys.at(id(entry) as usize));
-                let hit = [key as u32, (key >> 32) as u32, distance(entry).to_bits(), id(entry)];
+                let key = global::load_readonly(args.graph.keys.at(neighbor::slot(entry) as usize));
+                let hit = [
+                    key as u32,
+                    (key >> 32) as u32,
+                    neighbor::distance(entry).to_bits(),
+                    neighbor::slot(entry),
+                ];
                 global::store(results.at(place as usize), hit);
             }
             found += lanes.count_ones();

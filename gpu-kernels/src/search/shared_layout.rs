@@ -4,9 +4,9 @@ use super::SearchArgs;
 
 /// Bytes of an entry of the frontier.
 const ENTRY: u32 = 8;
-/// Bytes of an id.
-const ID: u32 = 4;
-/// Number of ids that are scored at once. There is always room for them.
+/// Bytes of a slot.
+const SLOT: u32 = 4;
+/// Number of slots that are scored at once. There is always room for them.
 const BATCH: u32 = 32;
 /// Entries that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
 pub(super) const BUFFER_LEN: u32 = 32;
@@ -20,7 +20,7 @@ pub(super) struct LayoutParams {
     pub(super) query_bytes: u32,
     /// Whether the frontier is a list in shared memory.
     pub(super) has_list: bool,
-    /// Whether a team of warps searches for a query, and needs work slots.
+    /// Whether a team of warps searches for a query, and needs mailboxes.
     pub(super) is_team: bool,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct Layout {
     pub(super) entries: u32,
     /// Teams: `[edges_stride]` entries to be merged into the list.
     pub(super) near: u32,
-    /// Teams: `[expansions]` requests, one per slot, then the bound of the list.
+    /// Teams: `[expansions]` requests, one per mailbox, then the bound of the list.
     pub(super) requests: u32,
     /// Teams: `[expansions]` entries, the nearest unexpanded vertices.
     pub(super) wanted: u32,
-    /// `[expansions][edges_stride]` ids of neighbors.
-    pub(super) ids: u32,
-    /// Teams: `[expansions]` numbers of parts done, one per slot.
+    /// `[expansions][edges_stride]` slots of neighbors.
+    pub(super) slots: u32,
+    /// Teams: `[expansions]` numbers of parts done, one per mailbox.
     pub(super) done: u32,
     /// Teams: the number of neighbors that each worker has scored for the last request.
     pub(super) scored: u32,
-    /// `[visited_capacity]` ids: the visited cache.
+    /// `[visited_capacity]` slots: the visited cache.
     pub(super) visited: u32,
     /// Bytes of all parts, a multiple of 16.
     pub(super) end: u32,
@@ -63,11 +63,11 @@ impl Layout {
         let near = entries + if params.is_team { neighbors * ENTRY } else { 0 };
         let requests = near + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
         let wanted = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };
-        let ids = wanted + if params.is_team { args.expansions * ENTRY } else { 0 };
-        let done = ids + neighbors * ID;
-        let scored = done + if params.is_team { args.expansions * ID } else { 0 };
-        let visited = scored + if params.is_team { MAX_WARPS * ID } else { 0 };
-        let end = (visited + args.visited_capacity * ID).next_multiple_of(16);
-        Self { query, list, entries, near, requests, wanted, ids, done, scored, visited, end }
+        let slots = wanted + if params.is_team { args.expansions * ENTRY } else { 0 };
+        let done = slots + neighbors * SLOT;
+        let scored = done + if params.is_team { args.expansions * SLOT } else { 0 };
+        let visited = scored + if params.is_team { MAX_WARPS * SLOT } else { 0 };
+        let end = (visited + args.visited_capacity * SLOT).next_multiple_of(16);
+        Self { query, list, entries, near, requests, wanted, slots, done, scored, visited, end }
     }
 }

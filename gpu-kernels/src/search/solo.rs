@@ -13,7 +13,7 @@
 //!
 //! This is `GreedySearch` of DiskANN. What differs, for speed, and why the results are those of the CPU:
 //!
-//! 1. *The visited cache is lossy.* An id may be overwritten and scored again. The frontier drops the second copy,
+//! 1. *The visited cache is lossy.* A slot may be overwritten and scored again. The frontier drops the second copy,
 //!    because entries of one vertex are equal up to the mark of point 2. A smaller cache computes more distances, but
 //!    results do not change.
 //! 2. *The mark of expanded vertices is the lowest bit of an entry,* so one comparison of 64 bits orders entries, and
@@ -40,44 +40,28 @@ use super::visited::VisitedCache;
 use crate::WARP_SIZE;
 use crate::collectives::compact;
 use crate::graph::NO_SLOT;
-use crate::neighbor::id;
+use crate::neighbor;
 
-/// The search for one query, by the warp of this thread. Launches have one warp per block.
+/// The search for one query, by the block of this thread, which has one warp.
 ///
 /// # Safety
 /// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn search<F: Frontier, S: Scorer>(args: S::Args) {
-    let warp = thread::thread_idx_x() / WARP_SIZE;
-    let query = thread::block_idx_x() * (thread::block_dim_x() / WARP_SIZE) + warp;
-    if query < args.as_ref().queries_len {
-        // SAFETY: the caller's promise; the query is below `queries_len`.
-        unsafe { search_query::<F, S>(&args, query) }
-    }
-}
-
-/// The search for `query`.
-///
-/// # Safety
-/// The same as for [`search`], and `query` is below `queries_len`.
-#[inline(always)]
-unsafe fn search_query<F: Frontier, S: Scorer>(kernel_args: &S::Args, query: u32) {
-    let args = kernel_args.as_ref();
-    let query_bytes = S::query_bytes(kernel_args);
+pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
+    let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
+    let query_bytes = S::query_bytes(&kernel_args);
     let params = LayoutParams { query_bytes, has_list: F::IN_SHARED_MEMORY, is_team: false };
     let layout = Layout::new(args, params);
-    let warp = thread::thread_idx_x() / WARP_SIZE;
-    let memory = shared::dynamic_shared_mem::<u8>().byte_add(warp * layout.end);
-    let part = |at: u32| memory.byte_add(at);
-    // SAFETY: the plan gave each warp the memory of its layout; each warp is converged at every collective.
+    let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
+    // SAFETY: the plan gave the block the memory of its layout; the warp is converged at every collective.
     unsafe {
         let lane = warp::lane_id();
-        let scorer = S::new(kernel_args, query, part(layout.query), lane, WARP_SIZE);
+        let scorer = S::new(&kernel_args, query, part(layout.query), lane, WARP_SIZE);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, lane, WARP_SIZE);
         let mut frontier = F::new(args.beam_width, part(layout.list).cast());
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
 
-        let mut unvisited = UnvisitedBuffer { ids: part(layout.ids).cast(), count: 0, visited };
+        let mut unvisited = UnvisitedBuffer { slots: part(layout.slots).cast(), count: 0, visited };
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut started = 0;
         loop {
@@ -109,21 +93,21 @@ unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
 }
 
-/// A buffer of the ids of vertices to be scored.
+/// A buffer of the slots of vertices to be scored.
 struct UnvisitedBuffer {
-    ids: Shared<u32>,
+    slots: Shared<u32>,
     count: u32,
     visited: VisitedCache,
 }
 
 impl UnvisitedBuffer {
-    /// Adds the id of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
+    /// Adds the slot of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
     #[inline(always)]
-    unsafe fn push_unvisited(&mut self, id: u32) {
+    unsafe fn push_unvisited(&mut self, slot: u32) {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
         unsafe {
-            let is_new = id != NO_SLOT && self.visited.insert(id);
-            self.count += compact(self.ids.add(self.count), id, is_new);
+            let is_new = slot != NO_SLOT && self.visited.insert(slot);
+            self.count += compact(self.slots.add(self.count), slot, is_new);
         }
     }
 
@@ -146,7 +130,7 @@ impl UnvisitedBuffer {
                     break;
                 }
                 results::log_expanded(args, query, hops + expanded, nearest);
-                self.push_neighbors(args, id(nearest));
+                self.push_neighbors(args, neighbor::slot(nearest));
             }
             expanded += 1;
         }
@@ -178,26 +162,26 @@ impl UnvisitedBuffer {
     /// by the whole warp.
     #[inline(always)]
     unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
-        // SAFETY: candidates are ids of vertices, which all lanes see after the barrier.
+        // SAFETY: candidates are slots of vertices, which all lanes see after the barrier.
         unsafe {
-            warp::sync_warp(warp::FULL_MASK);
-            let batch = |first: u32| (self.ids.add(first), WARP_SIZE.min(self.count - first));
+            warp::sync_warp();
+            let batch = |first: u32| (self.slots.add(first), WARP_SIZE.min(self.count - first));
             let mut first = 0;
             if self.count > 0 {
-                let (ids, count) = batch(0);
-                let mut fetched = scorer.fetch(ids, count);
+                let (slots, count) = batch(0);
+                let mut fetched = scorer.fetch(slots, count);
                 while first < self.count {
-                    let (ids, count) = batch(first);
+                    let (slots, count) = batch(first);
                     let now = fetched;
                     first += WARP_SIZE;
                     if first < self.count {
-                        let (ids, count) = batch(first);
-                        fetched = scorer.fetch(ids, count);
+                        let (slots, count) = batch(first);
+                        fetched = scorer.fetch(slots, count);
                     }
-                    frontier.offer(scorer.entries(now, ids, count));
+                    frontier.offer(scorer.entries(now, slots, count));
                 }
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
         }
         core::mem::take(&mut self.count)
     }

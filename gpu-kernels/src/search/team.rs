@@ -1,22 +1,22 @@
 //! Beam search by a team of warps per query, for batches too small to fill the device.
 //!
 //! The first warp, the *leader*, owns the frontier and expands vertices in the order of a search by one warp. The other
-//! warps are *workers*. A team has a few *work slots*, each served by the same number of workers: a slot takes one
+//! warps are *workers*. A team has a few *mailboxes*, each served by the same number of workers: a mailbox takes one
 //! vertex at a time, and each of its workers gathers and scores a part of the vertex's neighbors. A team of 8 warps
-//! with 3 work slots, for example, has 2 workers per slot, and one worker is left over.
+//! with 3 mailboxes, for example, has 2 workers per mailbox, and one worker is left over.
 //!
 //! ```text
-//! leader:                                             workers of a slot:
+//! leader:                                             workers of a mailbox:
 //!     while the frontier has an unexpanded vertex:        loop:
-//!         slot = the one with the nearest vertex,             wait for a request
+//!         mailbox = the one with the nearest vertex,          wait for a request
 //!                or a free one, requested now                 load the edges of its vertex
 //!         request the next unexpanded vertices                drop what the visited cache knows
-//!             for idle slots                 (look_ahead)     score the others
+//!             for idle mailboxes             (look_ahead)     score the others
 //!         mark the vertex expanded                            keep entries below the frontier's bound
-//!         wait until the slot is done                         mark the part as done
+//!         wait until the mailbox is done                      mark the part as done
 //!         if a new entry is the next vertex: request it
 //!         insert the new entries into the frontier
-//!     dismiss the workers
+//!     shut the workers down
 //! ```
 //!
 //! What differs from the search by one warp, for latency, and why the results are the same:
@@ -26,19 +26,19 @@
 //!    not counted.
 //! 2. *Workers drop entries that are not below the bound of the frontier.* The bound that they read may be out of date.
 //!    It only falls, so such an entry could not enter the current frontier either.
-//! 3. *Neighbors enter the visited cache after the leader has merged them,* not when they are scored: another slot may
-//!    need them first. The worker that scored them inserts them at the next request of its slot. Two slots may score
-//!    one id; the frontier drops the copy.
+//! 3. *Neighbors enter the visited cache after the leader has merged them,* not when they are scored: another mailbox
+//!    may need them first. The worker that scored them inserts them at the next request of its mailbox. Two mailboxes
+//!    may score one slot; the frontier drops the copy.
 //! 4. *The nearest new entry is requested before it is inserted,* if it is nearer than every unexpanded entry. The
 //!    request is wasted if the frontier holds that vertex as expanded.
-//! 5. *There are no barriers after the start.* One word per slot holds the request, another counts the parts done, and
+//! 5. *There are no barriers after the start.* One word per mailbox holds the request, another counts the parts done, and
 //!    a waiting warp polls one word. A block fence separates the accesses to each of these words from those to the data
 //!    it announces.
 //!
 //! Expanding a vertex that was requested ahead costs only the leader's work; any other costs two memory round trips.
 
 mod leader;
-mod slots;
+mod mailboxes;
 mod worker;
 
 use cuda_std::prelude::*;
@@ -48,7 +48,7 @@ use super::shared_layout::{Layout, LayoutParams};
 use super::visited::VisitedCache;
 use crate::WARP_SIZE;
 use leader::Leader;
-use slots::WorkSlots;
+use mailboxes::Mailboxes;
 use worker::Worker;
 
 /// The search for one query, by the block of this thread.
@@ -60,19 +60,19 @@ pub(super) unsafe fn search<S: Scorer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
     let query_bytes = S::query_bytes(&kernel_args);
     let layout = Layout::new(args, LayoutParams { query_bytes, has_list: true, is_team: true });
-    let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
+    let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     // SAFETY: the plan gave the block the memory of its layout; each warp takes one of the branches as a whole.
     unsafe {
         let scorer = S::new(&kernel_args, query, part(layout.query), thread, threads);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, thread, threads);
-        let slots = WorkSlots::new(args, &layout, threads / WARP_SIZE - 1);
-        slots.clear(thread);
+        let mailboxes = Mailboxes::new(args, &layout, threads / WARP_SIZE - 1);
+        mailboxes.clear(thread);
         thread::sync_threads();
         if thread < WARP_SIZE {
-            Leader::new(args, &layout, slots).search(args, query);
+            Leader::new(args, &layout, mailboxes).search(args, query);
         } else {
-            Worker::new(&layout, slots, visited, thread / WARP_SIZE - 1).serve(args, query, &scorer);
+            Worker::new(&layout, mailboxes, visited, thread / WARP_SIZE - 1).serve(args, query, &scorer);
         }
     }
 }

@@ -30,24 +30,25 @@
 //! | `pass` | the kernel that sorts by one digit |
 //! | `pairs` | [`Pairs`], [`SortScratch`] and [`sort_pairs`]: the sequence of launches |
 
-#[cfg(feature = "kernels")]
-mod begins;
 mod bits;
-#[cfg(feature = "kernels")]
-mod count;
-#[cfg(not(target_arch = "nvptx64"))]
-mod pairs;
-#[cfg(feature = "kernels")]
-mod pass;
+
+cfg_if! { if #[cfg(feature = "kernels")] {
+    mod begins;
+    mod count;
+    mod pass;
+} }
+
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod pairs;
+
+    pub use pairs::{Pairs, SortScratch, sort_pairs};
+    use crate::{LaunchConfig, launch::kernels};
+} }
 
 pub use bits::Bits;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use pairs::{Pairs, SortScratch, sort_pairs};
 
 use crate::scan::LookBack;
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::{LaunchConfig, launch::kernels};
 
 /// Number of values of a digit. One thread of a block owns each value.
 pub(crate) const RADIX: u32 = 1 << bits::DIGIT_BITS;

@@ -7,7 +7,7 @@ use super::bits::DIGIT_BITS;
 use super::count::count_runs;
 use super::{PAIRS_PER_THREAD, PassArgs, RADIX, SharedLayout, TILE, WARPS};
 use crate::DevicePtr;
-use crate::collectives::{ballot, rank_in, shuffle};
+use crate::collectives::rank_in;
 use crate::scan::block::{block_sums, take_tile, warp_inclusive_sum};
 
 const PAIRS: usize = PAIRS_PER_THREAD as usize;
@@ -185,7 +185,7 @@ unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64
             if lane == last {
                 place = next.add(digit).atomic_add(peers.count_ones());
             }
-            let place = shuffle(place, last);
+            let place = warp::shuffle(place, last);
             places[k] = place + rank_in(peers);
             memory.keys.add(places[k]).store(keys[k]);
         }
@@ -211,11 +211,11 @@ unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &P
 /// All 32 lanes of the warp call this together.
 #[inline(always)]
 unsafe fn find_peers(digit: u32) -> u32 {
-    let mut peers = warp::FULL_MASK;
+    let mut peers = u32::MAX;
     for bit in 0..DIGIT_BITS {
         let set = digit >> bit & 1 == 1;
         // SAFETY: the warp is converged here.
-        let lanes = unsafe { ballot(set) };
+        let lanes = unsafe { warp::ballot(set) };
         peers &= if set { lanes } else { !lanes };
     }
     peers

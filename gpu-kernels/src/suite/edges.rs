@@ -121,7 +121,7 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
             work.extend([found as u32, rng.random()]);
             duplicate_of.push(if rng.random_range(0..8) == 0 { 0 } else { NO_SLOT });
             let has_room = |key: &&u64| {
-                let id = neighbor::id(**key);
+                let id = neighbor::slot(**key);
                 reached.contains(&id) && edges.rows[id as usize].len() < max_degree as usize
             };
             let nearest = list[..found].iter().filter(has_room).min().map(|key| key | neighbor::UNEXPANDED);

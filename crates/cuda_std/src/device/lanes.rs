@@ -37,39 +37,36 @@ unsafe extern "unadjusted" {
     fn reduce_or(value: u32, mask: u32) -> u32;
 }
 
+/// The mask of all lanes.
+const ALL: u32 = u32::MAX;
+
 /// # Safety
-/// The lanes of `mask` call this together, with the same mask and width.
+/// The lanes of the warp call this together.
 #[inline(always)]
-pub unsafe fn collective<T: Word>(
-    op: Collective,
-    mask: u32,
-    value: T,
-    argument: u32,
-    width: u32,
-) -> (T, bool) {
+pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
     let word = value.bits() as u32;
     // SAFETY: the caller's promise.
     let (result, flag) = unsafe {
         match op {
-            Collective::ShuffleUp | Collective::ShuffleIdx | Collective::ShuffleXor => {
-                return shuffle(op, mask, value, argument, width);
+            Collective::ShuffleUp | Collective::Shuffle | Collective::ShuffleXor => {
+                return shuffle(op, value, argument);
             }
             Collective::Sync => {
-                warp_sync(mask);
+                warp_sync(ALL);
                 (word, false)
             }
-            Collective::VoteAll => (word, vote_all(mask, word != 0)),
-            Collective::VoteAny => (word, vote_any(mask, word != 0)),
-            Collective::Ballot => (ballot(mask, word != 0), false),
-            Collective::MatchAny => (match_any(mask, word), false),
-            Collective::ReduceAdd => (reduce_add(word, mask), false),
-            Collective::ReduceMin => (reduce_min(word, mask), false),
-            Collective::ReduceMax => (reduce_max(word, mask), false),
-            Collective::ReduceOr => (reduce_or(word, mask), false),
-            Collective::ButterflyAddU32 => (butterfly(mask, word, width, u32::wrapping_add), false),
-            Collective::ButterflyAddF32 => {
+            Collective::VoteAll => (word, vote_all(ALL, word != 0)),
+            Collective::VoteAny => (word, vote_any(ALL, word != 0)),
+            Collective::Ballot => (ballot(ALL, word != 0), false),
+            Collective::MatchAny => (match_any(ALL, word), false),
+            Collective::ReduceAdd => (reduce_add(word, ALL), false),
+            Collective::ReduceMin => (reduce_min(word, ALL), false),
+            Collective::ReduceMax => (reduce_max(word, ALL), false),
+            Collective::ReduceOr => (reduce_or(word, ALL), false),
+            Collective::SumU32(width) => (butterfly(word, width, u32::wrapping_add), false),
+            Collective::SumF32(width) => {
                 let add = |a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits();
-                (butterfly(mask, word, width, add), false)
+                (butterfly(word, width, add), false)
             }
         }
     };
@@ -78,43 +75,28 @@ pub unsafe fn collective<T: Word>(
 
 /// Shuffles a value, with one instruction per register.
 #[inline(always)]
-unsafe fn shuffle<T: Word>(op: Collective, mask: u32, value: T, argument: u32, width: u32) -> (T, bool) {
-    let bits = value.bits();
-    // SAFETY: the caller's promise.
-    let (low, inside) = unsafe { shuffle_word(op, mask, bits as u32, argument, width) };
-    let high = if size_of::<T>() == 8 {
-        // SAFETY: the caller's promise.
-        unsafe { shuffle_word(op, mask, (bits >> 32) as u32, argument, width) }.0
-    } else {
-        0
-    };
-    (T::from_bits(u64::from(low) | u64::from(high) << 32), inside)
-}
-
-#[inline(always)]
-unsafe fn shuffle_word(op: Collective, mask: u32, value: u32, argument: u32, width: u32) -> (u32, bool) {
-    // The operand of the instruction: the segment mask, and the last lane of a segment.
-    let segment = (32 - width) << 8;
-    // SAFETY: the caller's promise.
-    let Flagged { value, flag } = unsafe {
+unsafe fn shuffle<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
+    // SAFETY: the caller's promise. The bounds of a shuffle are the last lane that it may read.
+    let word = |value| unsafe {
         match op {
-            Collective::ShuffleUp => shuffle_up(mask, value, argument, segment),
-            Collective::ShuffleIdx => shuffle_idx(mask, value, argument, segment | 31),
-            _ => shuffle_xor(mask, value, argument, segment | 31),
+            Collective::ShuffleUp => shuffle_up(ALL, value, argument, 0),
+            Collective::Shuffle => shuffle_idx(ALL, value, argument, 31),
+            _ => shuffle_xor(ALL, value, argument, 31),
         }
     };
-    (value, flag)
+    let bits = value.bits();
+    let Flagged { value: low, flag } = word(bits as u32);
+    let high = if size_of::<T>() == 8 { word((bits >> 32) as u32).value } else { 0 };
+    (T::from_bits(u64::from(low) | u64::from(high) << 32), flag)
 }
 
-/// The sum over each segment by a butterfly.
+/// The sum over each segment of `width` lanes by a butterfly.
 #[inline(always)]
-unsafe fn butterfly(mask: u32, value: u32, width: u32, add: impl Fn(u32, u32) -> u32) -> u32 {
-    let mut sum = value;
-    let mut distance = width / 2;
+unsafe fn butterfly(value: u32, width: u32, add: impl Fn(u32, u32) -> u32) -> u32 {
+    let (mut sum, mut distance) = (value, width / 2);
     while distance > 0 {
         // SAFETY: the caller's promise.
-        let (other, _) = unsafe { shuffle_word(Collective::ShuffleXor, mask, sum, distance, width) };
-        sum = add(sum, other);
+        sum = add(sum, unsafe { shuffle_xor(ALL, sum, distance, (32 - width) << 8 | 31) }.value);
         distance /= 2;
     }
     sum

@@ -54,7 +54,7 @@ pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         asm!("// {} {} {} {}", inout(reg32) d0, inout(reg32) d1, inout(reg32) d2, inout(reg32) d3, options(nomem, nostack));
-        collective(Collective::VoteAny, u32::MAX, 0_u32, 0, 32);
+        collective(Collective::VoteAny, 0_u32, 0);
     }
     [d0, d1, d2, d3]
 }

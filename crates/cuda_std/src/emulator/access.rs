@@ -1,8 +1,8 @@
 //! The checks of every access: bounds, alignment, initialization and races.
 
 use super::block::{Block, Checked};
-use super::fault::{Access, AccessKind, EarlierAccess, Fault, Site};
-use super::shadow::{Accessor, Conflicting, PAGE_BYTES, Page};
+use super::fault::{Access, AccessKind, Fault, Site};
+use super::shadow::{Accessor, PAGE_BYTES, Page};
 use super::trace::{Mark, TracePage};
 
 /// An access by a running thread.
@@ -37,27 +37,23 @@ impl Block {
     }
 
     fn race_shared(&mut self, by: By, kind: AccessKind, offset: u32, bytes: usize) -> Checked<()> {
-        let tag = self.tag();
-        let accessor = Accessor { kind, thread: by.thread, site: by.site, tag, clocks: &self.clocks };
+        let accessor = Accessor { mark: self.mark(by, kind), tag: self.tag(), clocks: &self.clocks };
         let page = &mut self.shadows.shared[offset as usize / PAGE_BYTES];
         let raced = page.touch(offset as usize % PAGE_BYTES, bytes, &accessor);
-        raced.map_err(|conflicting| self.race(by, self.shared_access(kind, offset, bytes), conflicting))
+        raced.map_err(|other| self.conflict(by, self.shared_access(kind, offset, bytes), other, false))
     }
 
     /// Checks and records an access of `bytes` bytes of global memory.
     pub fn check_global(&mut self, by: By, kind: AccessKind, address: usize, bytes: usize) -> Checked<()> {
         self.check_buffer(by, kind, address, bytes)?;
         let page = self.page(address);
-        let offset = address % PAGE_BYTES;
-        let accessor =
-            Accessor { kind, thread: by.thread, site: by.site, tag: self.tag(), clocks: &self.clocks };
-        if let Err(conflicting) = self.shadows.global[page].touch(offset, bytes, &accessor) {
-            return Err(self.race(by, self.global_access(kind, address, bytes), conflicting));
-        }
-        let mark = self.mark(by, kind);
-        let read_only = self.trace[page].1.touch(offset, bytes, mark);
-        read_only
-            .map_or(Ok(()), |other| Err(self.read_only(by, self.global_access(kind, address, bytes), other)))
+        let (offset, mark) = (address % PAGE_BYTES, self.mark(by, kind));
+        let accessor = Accessor { mark, tag: self.tag(), clocks: &self.clocks };
+        let access = |block: &Self| block.global_access(kind, address, bytes);
+        let raced = self.shadows.global[page].touch(offset, bytes, &accessor);
+        raced.map_err(|other| self.conflict(by, access(self), other, false))?;
+        let read = self.trace[page].1.touch(offset, bytes, mark);
+        read.map_err(|other| self.conflict(by, access(self), other, true))
     }
 
     /// Checks and records a read-only load of `bytes` bytes of global memory.
@@ -66,9 +62,8 @@ impl Block {
         let page = self.page(address);
         let mark = self.mark(by, AccessKind::Load);
         let written = self.trace[page].1.read_only(address % PAGE_BYTES, bytes, mark);
-        written.map_or(Ok(()), |other| {
-            Err(self.read_only(by, self.global_access(AccessKind::Load, address, bytes), other))
-        })
+        let access = |block: &Self| block.global_access(AccessKind::Load, address, bytes);
+        written.map_err(|other| self.conflict(by, access(self), other, true))
     }
 
     /// Checks bounds, alignment and initialization.
@@ -104,16 +99,8 @@ impl Block {
         Mark { kind, site: by.site, block: self.number, thread: by.thread }
     }
 
-    fn race(&self, by: By, access: Access, conflicting: Conflicting) -> Box<Fault> {
-        let Conflicting { kind, thread, site } = conflicting;
-        let other = Box::new(EarlierAccess { kind, block: self.index(), thread, site });
-        Box::new(Fault::Race { at: self.place(by.thread, Some(by.site)), access, other })
-    }
-
-    fn read_only(&self, by: By, access: Access, other: Mark) -> Box<Fault> {
-        let Mark { kind, site, thread, .. } = other;
-        let other = Box::new(EarlierAccess { kind, block: self.index(), thread, site });
-        Box::new(Fault::ReadOnly { at: self.place(by.thread, Some(by.site)), access, other })
+    fn conflict(&self, by: By, access: Access, other: Mark, read_only: bool) -> Box<Fault> {
+        self.launch.conflict(self.place(by.thread, Some(by.site)), access, other, read_only)
     }
 
     /// An atomic store of `thread` to shared memory releases all that the thread knew at its last fence.

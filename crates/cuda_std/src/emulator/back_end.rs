@@ -12,9 +12,6 @@ use super::memory;
 use crate::primitive::{Barrier, Collective, Load, Mma, Special, Update};
 use crate::{Value, Word};
 
-/// The address of shared memory.
-const SHARED_BASE: u32 = 0;
-
 /// Polls after which a thread yields: another thread may have to run for the poll to succeed.
 const POLLS: u32 = 64;
 
@@ -50,17 +47,12 @@ pub fn fence() {
 
 #[track_caller]
 pub fn nanosleep(_: u32) {
-    yield_now();
-}
-
-#[track_caller]
-pub fn pause() {
-    yield_now();
+    pause();
 }
 
 /// Yields to other threads.
 #[track_caller]
-fn yield_now() {
+pub fn pause() {
     check(|block, thread| {
         let max_polls = block.launch.max_polls;
         let lane = &mut block.lanes[thread as usize];
@@ -83,35 +75,25 @@ fn poll() {
         lane.polls
     });
     if polls.is_multiple_of(POLLS) {
-        yield_now();
+        pause();
     }
 }
 
 /// # Safety
 /// None needed: the emulator checks.
 #[track_caller]
-pub unsafe fn collective<T: Word>(
-    op: Collective,
-    mask: u32,
-    value: T,
-    argument: u32,
-    width: u32,
-) -> (T, bool) {
+pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
     let site = Location::caller();
-    check(|block, thread| {
-        let wrong = if mask >> (thread % 32) & 1 == 0 {
-            format!("lane {} is not in the mask {mask:#010x} that it gives", thread % 32)
-        } else if !width.is_power_of_two() || width > 32 {
-            format!("width ({width}) must be 1, 2, 4, 8, 16 or 32")
-        } else {
-            return Ok(());
-        };
-        Err(block.misuse(thread, Some(site), wrong))
-    });
+    if let Collective::SumU32(width) | Collective::SumF32(width) = op
+        && !matches!(width, 1 | 2 | 4 | 8 | 16 | 32)
+    {
+        let wrong = format!("width ({width}) must be 1, 2, 4, 8, 16 or 32");
+        check(|block, thread| Err(block.misuse(thread, Some(site), wrong)))
+    }
     if op == Collective::Sync && with(|block, _| block.notes_and_skips(site)) {
         return (value, false);
     }
-    wait(Wait::Collective { op, mask, width }, |lane| (lane.value, lane.argument) = (value.bits(), argument));
+    wait(Wait::Collective(op), |lane| (lane.value, lane.argument) = (value.bits(), argument));
     with(|block, thread| {
         let lane = &block.lanes[thread as usize];
         (T::from_bits(lane.value), lane.flag)
@@ -154,8 +136,7 @@ fn access_shared<T, R>(
 ) -> R {
     let site = Location::caller();
     check(|block, thread| {
-        let offset = address.wrapping_sub(SHARED_BASE);
-        let start = block.check_shared(By { thread, site }, kind, offset, size_of::<T>())?;
+        let start = block.check_shared(By { thread, site }, kind, address, size_of::<T>())?;
         let value = block.shared[start..].as_mut_ptr().cast();
         Ok(access(block, thread, start, value))
     })
@@ -205,9 +186,9 @@ pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
     old
 }
 
-#[track_caller]
+/// The address of shared memory: addresses are offsets.
 pub fn shared_base() -> u32 {
-    SHARED_BASE
+    0
 }
 
 /// # Safety

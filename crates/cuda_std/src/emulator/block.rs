@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{Location, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use corosensei::Yielder;
@@ -21,17 +22,14 @@ use crate::primitive::{Barrier, Collective, Mma};
 pub type Checked<T> = Result<T, Box<Fault>>;
 
 /// What a thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Wait {
     /// The thread waits to be scheduled.
+    #[default]
     Turn,
     /// The thread polls, and waits for the next round of the block.
     Poll,
-    Collective {
-        op: Collective,
-        mask: u32,
-        width: u32,
-    },
+    Collective(Collective),
     Mma(Mma),
     Barrier(Barrier),
     /// The thread has returned.
@@ -39,6 +37,7 @@ pub enum Wait {
 }
 
 /// The state of a thread that every switch needs, in one cache line.
+#[derive(Default)]
 #[repr(align(64))]
 pub struct Lane {
     pub wait: Wait,
@@ -49,7 +48,7 @@ pub struct Lane {
     pub argument: u32,
     pub flag: bool,
     /// The handle for yielding, set when the thread starts.
-    pub yielder: *const Yielder<(), ()>,
+    pub yielder: Option<NonNull<Yielder<(), ()>>>,
     /// How often the thread yielded because it may be spinning.
     pub yields: u32,
     /// Number of relaxed and atomic accesses.
@@ -199,21 +198,6 @@ impl Block {
     }
 }
 
-impl Default for Lane {
-    fn default() -> Self {
-        Self {
-            wait: Wait::Turn,
-            site: None,
-            value: 0,
-            argument: 0,
-            flag: false,
-            yielder: std::ptr::null(),
-            yields: 0,
-            polls: 0,
-        }
-    }
-}
-
 thread_local! {
     /// The block and thread that run now on this OS thread.
     static CURRENT: Cell<(*mut Block, u32)> = const { Cell::new((std::ptr::null_mut(), 0)) };
@@ -270,13 +254,13 @@ pub fn wait(wait: Wait, set_input: impl FnOnce(&mut Lane)) {
         let place = match wait {
             Wait::Turn => &mut warp.ready,
             Wait::Poll => &mut warp.polling,
-            Wait::Collective { .. } | Wait::Mma(_) => &mut warp.at_collective,
+            Wait::Collective(_) | Wait::Mma(_) => &mut warp.at_collective,
             Wait::Barrier(_) => &mut warp.at_barrier,
             Wait::Done => &mut warp.done,
         };
         *place |= 1 << (thread % 32);
-        block.lanes[thread as usize].yielder
+        block.lanes[thread as usize].yielder.expect("a thread that runs has set it")
     });
     // SAFETY: the thread set it at its start, and lives on the stack that holds it.
-    unsafe { (*yielder).suspend(()) }
+    unsafe { yielder.as_ref() }.suspend(());
 }

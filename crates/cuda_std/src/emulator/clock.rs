@@ -5,7 +5,7 @@
 //! 1024 numbers for each of 1024 threads, so knowledge is stored by the synchronization that caused it:
 //!
 //! - a block barrier orders all threads: one number, the epoch;
-//! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of some lanes: a 32 x 32 table;
+//! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of those that have not returned: a 32 x 32 table;
 //! - fences around relaxed accesses, which are rare: a sparse [`VectorClock`] per thread.
 
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl Clocks {
         self.vector_clocks[self.current[me] as usize].covers(other, clock)
     }
 
-    /// `sync_warp` of `mask`.
+    /// `sync_warp` of the lanes of `mask`.
     pub fn sync_warp(&mut self, warp: usize, mask: u32) {
         if self.vector_clocks.len() > 1 {
             let threads: Vec<u32> = lanes(mask).map(|lane| (warp * 32 + lane) as u32).collect();

@@ -19,17 +19,15 @@ pub fn try_complete(block: &mut Block, warp: usize) -> Checked<bool> {
         let wait = warp_lanes[first].wait;
         let group =
             lanes(left).filter(|&lane| warp_lanes[lane].wait == wait).fold(0, |all, lane| all | 1 << lane);
-        let complete = match wait {
-            Wait::Collective { mask, .. } => group == mask & !warps[warp].done,
-            _ => group == u32::MAX,
-        };
         left &= !group;
-        if !complete {
+        // Lanes that have returned take no part, except that a matrix product needs all.
+        let absent = if matches!(wait, Wait::Mma(_)) { 0 } else { warps[warp].done };
+        if group | absent != u32::MAX {
             continue;
         }
         match wait {
-            Wait::Collective { op: Collective::Sync, .. } => block.clocks.sync_warp(warp, group),
-            Wait::Collective { op, width, .. } => compute(block, warp, op, group, width)?,
+            Wait::Collective(Collective::Sync) => block.clocks.sync_warp(warp, group),
+            Wait::Collective(op) => compute(block, warp, op, group)?,
             Wait::Mma(op) => matrix::multiply(op, &mut block.extras[warp * 32..warp * 32 + 32]),
             _ => {}
         }
@@ -43,7 +41,7 @@ pub fn try_complete(block: &mut Block, warp: usize) -> Checked<bool> {
 }
 
 /// The collective `op` of the lanes of `mask`.
-fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32) -> Checked<()> {
+fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32) -> Checked<()> {
     let threads = &mut block.lanes[warp * 32..];
     let mut values = [0_u64; 32];
     lanes(mask).for_each(|lane| values[lane] = threads[lane].value);
@@ -72,17 +70,22 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32
         Collective::ReduceMax => shared(reduce(u32::max), true),
         Collective::ReduceOr => shared(reduce(|a, b| a | b), true),
         Collective::Sync => {}
-        Collective::ShuffleUp | Collective::ShuffleIdx | Collective::ShuffleXor => {
+        Collective::ShuffleUp | Collective::Shuffle | Collective::ShuffleXor => {
             for lane in lanes(mask) {
                 let argument = threads[lane].argument;
-                let (from, inside) = source(op, lane as u32, argument, width);
+                let source = match op {
+                    Collective::ShuffleUp => (lane as u32).checked_sub(argument),
+                    Collective::ShuffleXor => Some(lane as u32 ^ (argument & 31)),
+                    _ => Some(argument & 31),
+                };
+                let from = source.unwrap_or(lane as u32);
                 if mask >> from & 1 == 0 {
                     return Err(inactive(block, warp, lane, from, mask));
                 }
-                (threads[lane].value, threads[lane].flag) = (values[from as usize], inside);
+                (threads[lane].value, threads[lane].flag) = (values[from as usize], source.is_some());
             }
         }
-        Collective::ButterflyAddU32 | Collective::ButterflyAddF32 => {
+        Collective::SumU32(width) | Collective::SumF32(width) => {
             let mut distance = width as usize / 2;
             while distance > 0 {
                 let before = values;
@@ -92,7 +95,7 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32
                         return Err(inactive(block, warp, lane, other as u32, mask));
                     }
                     let (mine, its) = (before[lane] as u32, before[other] as u32);
-                    values[lane] = u64::from(if op == Collective::ButterflyAddU32 {
+                    values[lane] = u64::from(if matches!(op, Collective::SumU32(_)) {
                         mine.wrapping_add(its)
                     } else {
                         (f32::from_bits(mine) + f32::from_bits(its)).to_bits()
@@ -106,39 +109,8 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32, width: u32
     Ok(())
 }
 
-/// The source lane of a shuffle, and whether it is inside the segment; `lane` itself if not.
-fn source(op: Collective, lane: u32, argument: u32, width: u32) -> (u32, bool) {
-    let first = lane & !(width - 1);
-    let last = first + width - 1;
-    let from = match op {
-        Collective::ShuffleUp => lane.checked_sub(argument).filter(|&from| from >= first),
-        Collective::ShuffleXor => Some(lane ^ (argument & 31)).filter(|&from| from <= last),
-        _ => Some(first | (argument & (width - 1))),
-    };
-    (from.unwrap_or(lane), from.is_some())
-}
-
 fn inactive(block: &Block, warp: usize, lane: usize, asked: u32, mask: u32) -> Box<Fault> {
     let thread = warp * 32 + lane;
     let at = block.place(thread as u32, block.lanes[thread].site);
     Box::new(Fault::InactiveLane { at, lane: asked, mask })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shuffles_stay_in_their_segment() {
-        assert_eq!(source(Collective::ShuffleUp, 9, 1, 8), (8, true));
-        assert_eq!(source(Collective::ShuffleUp, 8, 1, 8), (8, false));
-        assert_eq!(source(Collective::ShuffleIdx, 13, 10, 8), (10, true));
-        assert_eq!(source(Collective::ShuffleXor, 13, 7, 8), (10, true));
-        assert_eq!(source(Collective::ShuffleXor, 3, 8, 8), (3, false));
-        assert_eq!(
-            source(Collective::ShuffleXor, 11, 8, 8),
-            (3, true),
-            "an earlier segment counts as inside"
-        );
-    }
 }

@@ -262,7 +262,7 @@ pub enum Fault {
         what: String,
     },
     /// A shuffle reads a lane that does not participate.
-    #[error("{at}: the shuffle of mask {mask:#010x} reads lane {lane}, which takes no part in it")]
+    #[error("{at}: the shuffle of lanes {mask:#010x} reads lane {lane}, which takes no part in it")]
     InactiveLane {
         /// The thread.
         at: Place,

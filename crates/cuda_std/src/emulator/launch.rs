@@ -54,6 +54,18 @@ impl Launch {
     pub fn index(&self, number: u32) -> (u32, u32) {
         (number % self.grid.0, number / self.grid.0)
     }
+
+    /// The fault of an access that conflicts with an earlier one; `read_only` says whether one of them is a read-only
+    /// load.
+    pub fn conflict(&self, at: Place, access: Access, earlier: Mark, read_only: bool) -> Box<Fault> {
+        let Mark { kind, site, block, thread } = earlier;
+        let other = Box::new(EarlierAccess { kind, block: self.index(block), thread, site });
+        Box::new(if read_only {
+            Fault::ReadOnly { at, access, other }
+        } else {
+            Fault::Race { at, access, other }
+        })
+    }
 }
 
 /// Counts of what a launch did.
@@ -333,17 +345,10 @@ impl GridRun<'_> {
     /// The fault of two conflicting accesses.
     fn fault(&self, conflict: Conflict) -> Box<Fault> {
         let Conflict { address, bytes, read_only, later, earlier } = conflict;
+        let Mark { kind, site, block, thread } = later;
         let Launch { kernel, regions, .. } = &*self.launch;
-        let place = |mark: &Mark| (self.launch.index(mark.block), mark.thread, mark.site);
-        let (block, thread, site) = place(&later);
-        let at = Place { kernel: kernel.clone(), block, thread, site: Some(site) };
-        let access = Access { kind: later.kind, bytes: bytes as u32, address: regions.describe(address) };
-        let (block, thread, site) = place(&earlier);
-        let other = Box::new(EarlierAccess { kind: earlier.kind, block, thread, site });
-        Box::new(if read_only {
-            Fault::ReadOnly { at, access, other }
-        } else {
-            Fault::Race { at, access, other }
-        })
+        let at = Place { kernel: kernel.clone(), block: self.launch.index(block), thread, site: Some(site) };
+        let access = Access { kind, bytes: bytes as u32, address: regions.describe(address) };
+        self.launch.conflict(at, access, earlier, read_only)
     }
 }

@@ -51,7 +51,7 @@ impl<'a> Runner<'a> {
             // SAFETY: `kernel` outlives this runner, and dropping a coroutine ends what runs on it.
             unsafe {
                 Coroutine::with_stack_unchecked(stack, move |yielder: &corosensei::Yielder<(), ()>, ()| {
-                    with(|block, thread| block.lanes[thread as usize].yielder = yielder);
+                    with(|block, thread| block.lanes[thread as usize].yielder = Some(yielder.into()));
                     catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(record_panic);
                 })
             }

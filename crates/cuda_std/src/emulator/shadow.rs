@@ -6,6 +6,7 @@
 
 use super::clock::{Clocks, lanes};
 use super::fault::{AccessKind, Site};
+use super::trace::Mark;
 
 /// Bytes per page; no access crosses a page boundary.
 pub const PAGE_BYTES: usize = 256;
@@ -13,9 +14,7 @@ pub const PAGE_BYTES: usize = 256;
 /// The current access.
 #[derive(Clone, Copy)]
 pub struct Accessor<'a> {
-    pub kind: AccessKind,
-    pub thread: u32,
-    pub site: Site,
+    pub mark: Mark,
     /// Identifies the block and its epoch.
     pub tag: u32,
     pub clocks: &'a Clocks,
@@ -32,24 +31,16 @@ struct Entry {
     kind: AccessKind,
 }
 
-/// An earlier access that races with the current one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conflicting {
-    pub kind: AccessKind,
-    pub thread: u32,
-    pub site: Site,
-}
-
 impl Entry {
-    /// The first thread of this entry that `accessor` races with.
-    fn conflicting(&self, accessor: &Accessor<'_>) -> Option<Conflicting> {
-        if !self.kind.races(accessor.kind) {
+    /// The access of the first thread of this entry that `accessor` races with.
+    fn conflicting(&self, accessor: &Accessor<'_>) -> Option<Mark> {
+        if !self.kind.races(accessor.mark.kind) {
             return None;
         }
         let thread = lanes(self.lanes)
             .map(|lane| u32::from(self.warp) * 32 + lane as u32)
-            .find(|&thread| !accessor.clocks.happened_before(accessor.thread, thread, self.clock))?;
-        Some(Conflicting { kind: self.kind, thread, site: self.site })
+            .find(|&thread| !accessor.clocks.happened_before(accessor.mark.thread, thread, self.clock))?;
+        Some(Mark { kind: self.kind, site: self.site, thread, ..accessor.mark })
     }
 }
 
@@ -66,7 +57,7 @@ impl Cell {
         self.first.iter_mut().chain(self.more.iter_mut().flat_map(|more| &mut **more))
     }
 
-    fn touch(&mut self, accessor: &Accessor<'_>, now: Entry) -> Result<(), Conflicting> {
+    fn touch(&mut self, accessor: &Accessor<'_>, now: Entry) -> Result<(), Mark> {
         if self.first.is_none_or(|first| first.tag != now.tag) {
             self.keep_only(now);
             return Ok(());
@@ -132,18 +123,19 @@ impl Default for Page {
 
 impl Page {
     /// Records an access of `bytes` bytes from `offset` on, unless it races with an earlier one.
-    pub fn touch(&mut self, offset: usize, bytes: usize, accessor: &Accessor<'_>) -> Result<(), Conflicting> {
+    pub fn touch(&mut self, offset: usize, bytes: usize, accessor: &Accessor<'_>) -> Result<(), Mark> {
         if bytes < 4 && !self.fine {
             self.cells = self.cells.iter().flat_map(|cell| vec![cell.clone(); 4]).collect();
             self.fine = true;
         }
+        let Mark { kind, site, thread, .. } = accessor.mark;
         let now = Entry {
-            site: accessor.site,
+            site,
             tag: accessor.tag,
-            clock: accessor.clocks.now(accessor.thread),
-            lanes: 1 << (accessor.thread % 32),
-            warp: (accessor.thread / 32) as u8,
-            kind: accessor.kind,
+            clock: accessor.clocks.now(thread),
+            lanes: 1 << (thread % 32),
+            warp: (thread / 32) as u8,
+            kind,
         };
         let range = if self.fine { offset..offset + bytes } else { offset / 4..(offset + bytes) / 4 };
         let cells = &mut self.cells[range];
@@ -164,7 +156,8 @@ mod tests {
         kind: AccessKind,
         (offset, bytes): (usize, usize),
     ) -> Option<u32> {
-        let accessor = Accessor { kind, thread, site: Location::caller(), tag: 1 + clocks.epoch(), clocks };
+        let mark = Mark { kind, site: Location::caller(), block: 0, thread };
+        let accessor = Accessor { mark, tag: 1 + clocks.epoch(), clocks };
         page.touch(offset, bytes, &accessor).err().map(|conflicting| conflicting.thread)
     }
 

@@ -54,19 +54,19 @@ fn first_write<'a>(cells: impl Iterator<Item = (usize, &'a Marks)>) -> Option<(u
 }
 
 impl TracePage {
-    /// Records a read-only load; returns a write by this block to the same bytes.
-    pub fn read_only(&mut self, offset: usize, bytes: usize, mark: Mark) -> Option<Mark> {
+    /// Records a read-only load, unless this block has written the same bytes.
+    pub fn read_only(&mut self, offset: usize, bytes: usize, mark: Mark) -> Result<(), Mark> {
         self.read_only |= words(offset, bytes);
         self.reader.get_or_insert(mark);
         if self.cells.is_empty() {
-            return None;
+            return Ok(());
         }
         let range = offset / self.grain..(offset + bytes).div_ceil(self.grain);
-        first_write(self.cells[range].iter().enumerate()).map(|(_, mark)| mark)
+        first_write(self.cells[range].iter().enumerate()).map_or(Ok(()), |(_, mark)| Err(mark))
     }
 
-    /// Records any other access; returns a read-only load by this block that it conflicts with.
-    pub fn touch(&mut self, offset: usize, bytes: usize, mark: Mark) -> Option<Mark> {
+    /// Records any other access, unless it conflicts with a read-only load by this block.
+    pub fn touch(&mut self, offset: usize, bytes: usize, mark: Mark) -> Result<(), Mark> {
         if self.cells.is_empty() {
             self.cells = vec![[None; 4]; PAGE_BYTES / self.grain];
         }
@@ -77,7 +77,7 @@ impl TracePage {
             marks[mark.kind as usize] = Some(mark);
         }
         let forbidden = mark.kind.writes() && self.read_only & words(offset, bytes) != 0;
-        self.reader.filter(|_| forbidden)
+        self.reader.filter(|_| forbidden).map_or(Ok(()), Err)
     }
 
     fn refine(&mut self) {

@@ -13,7 +13,7 @@ fn an_off_by_one_row_is_reported_with_its_place() {
     let sum_row = |row: u32| unsafe {
         let element = row * 32 + warp::lane_id();
         let value = global::load(at(&rows, element));
-        warp::warp_sum(warp::FULL_MASK, value, 32);
+        warp::sum(value, 32);
     };
     let launch = |rows: u32| emulator.launch("sum_rows", (rows, 1), 32, 0, || sum_row(thread::block_idx_x()));
     assert_eq!(launch(100).map(|report| report.blocks), Ok(100));

@@ -153,7 +153,7 @@ fn mixture(seed: u64, threads: usize) -> (Vec<u32>, Report) {
             thread::sync_threads();
             // In which order do the threads come by?
             let mine = order.atomic_add(1);
-            let sum = warp::warp_sum(warp::FULL_MASK, mine, 8);
+            let sum = warp::sum(mine, 8);
             let block = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
             global::store(at(&out, block * 96 + thread), sum);
         })

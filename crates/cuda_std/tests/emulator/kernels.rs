@@ -15,7 +15,7 @@ pub unsafe fn scan(from: &Buffer<u32>, to: &Buffer<u32>) {
         let mut sum = mine;
         let mut distance = 1;
         while distance < 32 {
-            let (below, inside) = warp::warp_shuffle_up(warp::FULL_MASK, sum, distance, 32);
+            let (below, inside) = warp::shuffle_up(sum, distance);
             sum += if inside { below } else { 0 };
             distance *= 2;
         }
@@ -58,7 +58,7 @@ pub unsafe fn bitonic_sort(values: &Buffer<u32>) {
         while size <= 64 {
             let mut distance = size / 2;
             while distance > 0 {
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 let low = 2 * lane - lane % distance;
                 let (a, b) = (words.add(low).load(), words.add(low + distance).load());
                 if (a > b) == (low & size == 0) {
@@ -69,7 +69,7 @@ pub unsafe fn bitonic_sort(values: &Buffer<u32>) {
             }
             size *= 2;
         }
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
         for index in [lane, lane + 32] {
             global::store(at(values, index), words.add(index).load());
         }
@@ -97,7 +97,7 @@ unsafe fn histogram(values: &Buffer<u32>, counts: &Buffer<u32>) {
         }
         thread::sync_threads();
         let value = global::load_readonly(at(values, thread::index_1d()));
-        let same = warp::warp_match_any(warp::FULL_MASK, value);
+        let same = warp::match_any(value);
         if same.trailing_zeros() == lane {
             mine.add(value).atomic_add(same.count_ones());
         }
@@ -126,20 +126,18 @@ fn a_histogram() {
 }
 
 #[test]
-fn collectives_of_a_part_of_a_warp_and_of_a_partial_warp() {
+fn collectives_of_a_partial_warp() {
     for seed in SEEDS {
         block(seed, 40, || unsafe {
             let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
             // The second warp has 8 lanes: those that are not there take no part.
             let all = if thread < 32 { u32::MAX } else { 0xff };
-            assert_eq!(warp::warp_vote_ballot(warp::FULL_MASK, true), all);
-            let half = if lane % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa };
-            let least = warp::warp_reduce_min(half & all, lane);
-            assert_eq!(least, lane % 2);
-            assert_eq!(warp::warp_reduce_or(half & all, 1 << lane), half & all);
-            let (value, inside) = warp::warp_shuffle_idx(all, u64::from(lane) << 40, lane ^ 3, 32);
-            assert_eq!((value, inside), (u64::from(lane ^ 3) << 40, true));
-            assert!(warp::warp_vote_all(all, lane < 32) && !warp::warp_vote_any(all, lane == 32));
+            assert_eq!(warp::ballot(true), all);
+            assert_eq!(warp::reduce_min(lane ^ 5), 0);
+            assert_eq!(warp::reduce_or(1 << lane), all);
+            let value = warp::shuffle(u64::from(lane) << 40, lane ^ 3);
+            assert_eq!(value, u64::from(lane ^ 3) << 40);
+            assert!(warp::all(lane < 32) && !warp::any(lane == 32));
         })
         .unwrap();
     }
@@ -157,7 +155,7 @@ fn sums_are_added_in_the_order_of_the_butterfly() {
         }
         block(1, 32, || unsafe {
             let lane = warp::lane_id();
-            let sum: f32 = warp::warp_sum(warp::FULL_MASK, value(lane), width);
+            let sum: f32 = warp::sum(value(lane), width);
             assert_eq!(sum.to_bits(), sums[lane as usize].to_bits());
         })
         .unwrap();

@@ -39,7 +39,7 @@ fn unneeded_synchronization_is_found() {
             words.add(thread).store(1);
             thread::sync_threads();
             words.add(63 - thread).load();
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             words.add(thread / 2).load();
             thread::sync_threads();
         };

@@ -23,7 +23,7 @@ fn lanes_of_a_warp_race_like_any_threads() {
             let lane = warp::lane_id();
             word().add(lane).store(lane);
             if sync {
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
             }
             word().add(lane ^ 1).load();
         }
@@ -96,19 +96,19 @@ fn shuffles_and_votes_order_nothing() {
     };
     let meetings: [fn(); 5] = [
         || unsafe {
-            warp::warp_shuffle_xor(warp::FULL_MASK, 0_u32, 1, 32);
+            warp::shuffle_xor(0_u32, 1);
         },
         || unsafe {
-            warp::warp_vote_ballot(warp::FULL_MASK, true);
+            warp::ballot(true);
         },
         || unsafe {
-            warp::warp_reduce_add(warp::FULL_MASK, 1);
+            warp::reduce_add(1);
         },
         || unsafe {
-            warp::warp_match_any(warp::FULL_MASK, 1);
+            warp::match_any(1);
         },
         || unsafe {
-            warp::warp_sum(warp::FULL_MASK, 1_u32, 32);
+            warp::sum(1_u32, 32);
         },
     ];
     for meet in meetings {
@@ -118,29 +118,30 @@ fn shuffles_and_votes_order_nothing() {
         }
     }
     for seed in SEEDS {
-        block(seed, 32, kernel(|| unsafe { warp::sync_warp(warp::FULL_MASK) })).unwrap();
+        block(seed, 32, kernel(|| unsafe { warp::sync_warp() })).unwrap();
     }
 }
 
 #[test]
-fn sync_warp_orders_the_lanes_of_its_mask_only() {
-    let kernel = |reader: u32| {
+fn sync_warp_orders_the_lanes_that_take_part_only() {
+    let kernel = |writer: u32| {
         move || unsafe {
             let lane = warp::lane_id();
-            if lane == 2 {
+            if lane == writer {
                 word().store(1);
             }
-            let mask = if lane < 8 { 0xff } else { !0xff };
-            warp::sync_warp(mask);
-            if lane == reader {
+            if lane < 8 {
+                warp::sync_warp();
+            }
+            if lane == 7 {
                 word().load();
             }
         }
     };
     for seed in SEEDS {
-        block(seed, 32, kernel(7)).unwrap();
+        block(seed, 32, kernel(2)).unwrap();
         let fault = block(seed, 32, kernel(8)).unwrap_err();
-        assert!(matches!(fault, Fault::Uninitialized { .. }) || threads(&fault) == (2, 8), "{fault}");
+        assert!(matches!(fault, Fault::Uninitialized { .. }) || threads(&fault) == (7, 8), "{fault}");
     }
 }
 
@@ -148,7 +149,7 @@ fn sync_warp_orders_the_lanes_of_its_mask_only() {
 fn sync_warp_does_not_order_warps() {
     for fault in faults(64, || unsafe {
         word().store(0);
-        warp::sync_warp(warp::FULL_MASK);
+        warp::sync_warp();
     }) {
         let (low, high) = threads(&fault);
         assert!(low < high);
@@ -158,7 +159,7 @@ fn sync_warp_does_not_order_warps() {
             if thread::thread_idx_x() == 5 {
                 word().store(0);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             if thread::thread_idx_x() == 37 {
                 word().store(1);
             }

@@ -31,9 +31,9 @@ fn a_barrier_reached_by_a_part_of_the_block() {
 fn a_deadlock_lists_what_threads_wait_for() {
     for fault in faults(64, || unsafe {
         match thread::thread_idx_x() {
-            0..16 => warp::sync_warp(warp::FULL_MASK),
+            0..16 => warp::sync_warp(),
             16..32 => {
-                warp::warp_shuffle_xor(warp::FULL_MASK, 1_u32, 1, 32);
+                warp::shuffle_xor(1_u32, 1);
             }
             63 => {}
             _ => thread::sync_threads(),
@@ -41,8 +41,8 @@ fn a_deadlock_lists_what_threads_wait_for() {
     }) {
         assert_eq!(
             message(&fault),
-            "kernel `kernel`, block (0, 0) is stuck:\n  threads 0..=15 wait at sync_warp of lanes 0xffffffff (at \
-             synchronization.rs)\n  threads 16..=31 wait at warp_shuffle_xor of lanes 0xffffffff (at synchronization.rs)\n  \
+            "kernel `kernel`, block (0, 0) is stuck:\n  threads 0..=15 wait at sync_warp of the whole warp (at \
+             synchronization.rs)\n  threads 16..=31 wait at shuffle_xor of the whole warp (at synchronization.rs)\n  \
              threads 32..=62 wait at sync_threads (at synchronization.rs)\n  thread 63 has returned"
         );
         assert_eq!(groups(&fault)[2].threads, (32..63).collect::<Vec<_>>());
@@ -50,53 +50,29 @@ fn a_deadlock_lists_what_threads_wait_for() {
 }
 
 #[test]
-fn lanes_that_name_each_other_with_different_masks_are_stuck() {
-    for fault in faults(32, || unsafe {
-        warp::sync_warp(if warp::lane_id().is_multiple_of(2) { u32::MAX } else { !1 })
-    }) {
-        let folded: Vec<String> = groups(&fault).iter().map(ToString::to_string).collect();
-        assert!(folded[0].starts_with("threads 0, 2, 4, 6, 8,"), "{fault}");
-        assert!(folded[1].contains("wait at sync_warp of lanes 0xfffffffe"), "{fault}");
-    }
-}
-
-#[test]
-fn a_lane_must_be_in_its_own_mask() {
-    for fault in faults(32, || unsafe {
-        warp::warp_vote_any(0x7fff_ffff, true);
-    }) {
-        assert_eq!(
-            message(&fault),
-            "kernel `kernel`, block (0, 0), thread 31, at synchronization.rs: lane 31 is not in the mask 0x7fffffff that it \
-             gives"
-        );
-    }
-}
-
-#[test]
 fn shuffles_read_lanes_that_take_part() {
     for fault in faults(32, || unsafe {
         if warp::lane_id() < 16 {
-            warp::warp_shuffle_xor(0xffff, 1_u32, 16, 32);
+            warp::shuffle_xor(1_u32, 16);
         }
     }) {
         let Fault::InactiveLane { at, lane, mask } = &fault else { panic!("{fault}") };
         assert_eq!((at.thread + 16, *mask), (*lane, 0xffff));
     }
-    // Lanes that have returned take no part, though the mask names them.
+    // A lane that has returned takes no part.
     for fault in faults(32, || unsafe {
         if warp::lane_id() != 9 {
-            warp::warp_shuffle_idx(warp::FULL_MASK, 1_u32, 9, 32);
+            warp::shuffle(1_u32, 9);
         }
     }) {
         assert!(
             message(&fault)
-                .ends_with("the shuffle of mask 0xfffffdff reads lane 9, which takes no part in it"),
+                .ends_with("the shuffle of lanes 0xfffffdff reads lane 9, which takes no part in it"),
             "{fault}"
         );
     }
     let sum = faults(16, || unsafe {
-        warp::warp_sum(0xffff, 1_u32, 32);
+        warp::sum(1_u32, 32);
     });
     assert!(sum.iter().all(|fault| matches!(fault, Fault::InactiveLane { .. })), "{sum:?}");
 }
@@ -104,7 +80,7 @@ fn shuffles_read_lanes_that_take_part() {
 #[test]
 fn widths_are_powers_of_two() {
     let fault = block(1, 32, || unsafe {
-        warp::warp_shuffle_up(u32::MAX, 1_u32, 1, 12);
+        warp::sum(1_u32, 12);
     })
     .unwrap_err();
     assert!(message(&fault).ends_with("width (12) must be 1, 2, 4, 8, 16 or 32"), "{fault}");

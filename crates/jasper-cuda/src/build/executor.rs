@@ -253,7 +253,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             vertices: rows.vertices.output(),
-            ids: rows.ids.output(),
+            neighbors: rows.ids.output(),
             distances: distances.output(),
             vertices_len,
             candidates_stride: candidates.max_candidates,
@@ -293,7 +293,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         for Edges { rows, distances, .. } in chunks {
             let args = ReverseEdgesArgs {
                 vertices: rows.vertices.input(),
-                ids: rows.ids.input(),
+                neighbors: rows.ids.input(),
                 distances: distances.input(),
                 sort_keys: edges.keys.output().add(first),
                 sources: edges.values.output().add(first),
@@ -332,7 +332,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             sources: edges.values.input(),
             begins: targets.begins.input().add(*merged as usize),
             vertices: rows.vertices.output(),
-            ids: rows.ids.output(),
+            neighbors: rows.ids.output(),
             targets: len,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
@@ -383,7 +383,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
             vertices: rows.vertices.input(),
-            ids: rows.ids.output(),
+            neighbors: rows.ids.output(),
             rows: rows.len(),
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for

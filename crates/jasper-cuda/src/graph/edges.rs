@@ -95,7 +95,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let args = PublishArgs {
             vertices: rows.vertices.input(),
-            ids: rows.ids.input(),
+            neighbors: rows.ids.input(),
             edges_stride: self.edges_stride as u32,
             edges: self.edges.output(),
             rows: rows.len(),

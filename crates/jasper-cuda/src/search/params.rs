@@ -5,7 +5,7 @@ use gpu_kernels::knn::MAX_K;
 use gpu_kernels::search::{MAX_BEAM_WIDTH, MIN_TEAM_WARPS};
 use jasper_vamana::{CostModel, DistanceCost, LaunchParams, MemorySpace, ProductCost, SearchError};
 
-/// Warps of a team on short rows: a leader, and two workers for each of three work slots. The seventh worker is left
+/// Warps of a team on short rows: a leader, and two workers for each of three mailboxes. The seventh worker is left
 /// over.
 const TEAM: u32 = 8;
 /// Warps of a team on long rows, if there are no more queries than multiprocessors: each team has a multiprocessor to
@@ -14,9 +14,9 @@ const LONG_TEAM: u32 = 16;
 /// Batches of up to this many queries per multiprocessor are searched by teams: one warp per query would leave most of
 /// the device idle.
 const TEAMS_PER_MULTIPROCESSOR: u32 = 2;
-/// Work slots of a team: the number of vertices whose neighbors are scored concurrently.
+/// Mailboxes of a team: the number of vertices whose neighbors are scored concurrently.
 const AHEAD: u32 = 3;
-/// Work slots of a team on long rows, where more workers share the neighbors of one vertex.
+/// Mailboxes of a team on long rows, where more workers share the neighbors of one vertex.
 const LONG_AHEAD: u32 = 2;
 /// Rows of at least this many bytes are long.
 const LONG_ROW: u32 = 1 << 10;

@@ -67,46 +67,46 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
 
     /// Prefetches the cache lines of all rows but those that are loaded first.
     #[inline(always)]
-    unsafe fn prefetch(&self, ids: Shared<u32>, count: u32) {
+    unsafe fn prefetch(&self, slots: Shared<u32>, count: u32) {
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
         let shape = &self.tile.shape;
         let first = if shape.is_one_round() { shape.rows } else { 0 };
         let begin = first * self.per_round() * lines + warp::lane_id();
-        // SAFETY: line / lines < count, and ids name rows; the address is that of a line of the row.
+        // SAFETY: line / lines < count, and slots name rows; the address is that of a line of the row.
         strided(begin, count * lines, WARP_SIZE, |line| unsafe {
-            let row = self.rows.add(ids.add(line / lines).load() as usize * row_bytes);
+            let row = self.rows.add(slots.add(line / lines).load() as usize * row_bytes);
             global::prefetch_l2(row.at((line % lines) as usize * LINE));
         });
     }
 
     #[inline(always)]
-    unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn entries(&self, (): (), slots: Shared<u32>, count: u32) -> u64 {
         let (tile, lane_in_tile) = self.tile.tile_and_lane();
         let (per_round, row_bytes) = (self.per_round(), self.tile.row_bytes());
-        // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
-        // i-th id.
+        // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
+        // i-th slot.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and ids name rows, which have squared norms if the form needs them;
+        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form needs them;
         // the warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * per_round < count {
                 let row = |r: u32| {
                     let place = (first + r) * per_round + tile;
-                    self.rows.add(ids.add(place.min(count - 1)).load() as usize * row_bytes)
+                    self.rows.add(slots.add(place.min(count - 1)).load() as usize * row_bytes)
                 };
                 sum = self.tile.sums(row, |step| self.unit(step), first, sum);
                 first += self.tile.shape.rows;
             }
             let place = lane_in_tile * per_round + tile;
-            let id = ids.add(place.min(count - 1)).load();
+            let slot = slots.add(place.min(count - 1)).load();
             let squared_norm = match self.form {
-                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(id as usize)),
+                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
                 DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
             let distance = self.form.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
-            if place < count { entry(distance, id) } else { NO_ENTRY }
+            if place < count { entry(distance, slot) } else { NO_ENTRY }
         }
     }
 }
@@ -146,5 +146,5 @@ unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f3
         sum = E::product(sum, word, word);
     });
     // SAFETY: the warp is converged here.
-    E::to_f32(unsafe { warp::warp_sum(warp::FULL_MASK, sum, WARP_SIZE) })
+    E::to_f32(unsafe { warp::sum(sum, WARP_SIZE) })
 }

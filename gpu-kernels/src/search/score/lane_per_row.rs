@@ -4,10 +4,6 @@
 //! Levels of the query are broadcast from shared memory. The bits of a code are multiplied without being shifted first:
 //! sums are kept per position of the bits in a word, and shifted once at the end. The planes of such a code have a
 //! [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
@@ -69,11 +65,11 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     }
 
     #[inline(always)]
-    unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched {
-        // SAFETY: ids name rows, which have the length of the shape.
+    unsafe fn fetch(&self, slots: Shared<u32>, count: u32) -> Self::Fetched {
+        // SAFETY: slots name rows, which have the length of the shape.
         unsafe {
-            let id = ids.add(warp::lane_id().min(count - 1)).load();
-            let row = self.rows.add(id as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
+            let slot = slots.add(warp::lane_id().min(count - 1)).load();
+            let row = self.rows.add(slot as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
             let mut chunks = [[0; 4]; CHUNKS];
             for c in 0..CHUNKS {
                 chunks[c] = global::load_readonly(row.at(c));
@@ -83,14 +79,14 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
     }
 
     #[inline(always)]
-    unsafe fn entries(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn entries(&self, fetched: Self::Fetched, slots: Shared<u32>, count: u32) -> u64 {
         let lane = warp::lane_id();
         // SAFETY: the caller's promise.
-        let (sum, id) = unsafe { (self.sum(fetched), ids.add(lane.min(count - 1)).load()) };
+        let (sum, slot) = unsafe { (self.sum(fetched), slots.add(lane.min(count - 1)).load()) };
         let last = fetched[CHUNKS - 1];
         let factors = Factors::from_words([last[2], last[3]], self.factors_len);
         let product = 0.0 + self.terms.product(0, sum);
-        if lane < count { entry(self.terms.estimate(factors, product), id) } else { NO_ENTRY }
+        if lane < count { entry(self.terms.estimate(factors, product), slot) } else { NO_ENTRY }
     }
 }
 

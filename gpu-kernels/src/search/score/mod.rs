@@ -19,7 +19,7 @@ pub(super) use exact::Exact;
 pub(super) use lane_per_row::LanePerRow;
 pub(super) use tile_per_row::TilePerRow;
 
-/// Computes the distances of one query to rows named by ids.
+/// Computes the distances of one query to rows named by slots.
 pub(super) trait Scorer: Sized {
     /// The arguments of the kernel.
     type Args: AsRef<SearchArgs>;
@@ -36,13 +36,13 @@ pub(super) trait Scorer: Sized {
     /// The arguments are valid, and the query is one of them; `thread` of `threads` is this one.
     unsafe fn new(args: &Self::Args, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
 
-    /// Starts to load the rows that [`Self::entries`] reads first for the same ids, without waiting.
+    /// Starts to load the rows that [`Self::entries`] reads first for the same slots, without waiting.
     ///
     /// # Safety
     /// The same as for [`Self::entries`].
-    unsafe fn fetch(&self, ids: Shared<u32>, count: u32) -> Self::Fetched;
+    unsafe fn fetch(&self, slots: Shared<u32>, count: u32) -> Self::Fetched;
 
-    /// Prefetches the rows that [`Self::entries`] reads last for the same ids, without waiting. Used by the workers of
+    /// Prefetches the rows that [`Self::entries`] reads last for the same slots, without waiting. Used by the workers of
     /// a team. Called by the whole warp.
     ///
     /// # Safety
@@ -50,13 +50,13 @@ pub(super) trait Scorer: Sized {
     #[inline(always)]
     unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 
-    /// The entries of up to 32 rows: `ids` holds `count` of them. Each lane has the entry of one,
+    /// The entries of up to 32 rows: `slots` holds `count` of them. Each lane has the entry of one,
     /// [`NO_ENTRY`](super::frontier::NO_ENTRY) if there are fewer.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The ids name rows,
+    /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The slots name rows,
     /// which are not written during the launch.
-    unsafe fn entries(&self, fetched: Self::Fetched, ids: Shared<u32>, count: u32) -> u64;
+    unsafe fn entries(&self, fetched: Self::Fetched, slots: Shared<u32>, count: u32) -> u64;
 }
 
 /// The row of query `number` in the arrays of queries: the same for all its parts.

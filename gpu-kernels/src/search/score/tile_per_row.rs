@@ -1,12 +1,8 @@
 //! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by slot, and within
-//! a slot by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes
+//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and within
+//! a position by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes
 //! is read for both; levels that a plane does not have are zero.
-//!
-//! Arrays stand for registers: loops over them use indices, and are fully unrolled.
-
-#![expect(clippy::needless_range_loop, reason = "an iterator over an array keeps it in memory on the device")]
 
 use cuda_std::prelude::*;
 
@@ -74,22 +70,22 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
 
     #[inline(always)]
-    unsafe fn entries(&self, (): (), ids: Shared<u32>, count: u32) -> u64 {
+    unsafe fn entries(&self, (): (), slots: Shared<u32>, count: u32) -> u64 {
         let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
-        // With T tiles, tile t scores ids t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
-        // i-th id.
+        // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
+        // i-th slot.
         let place = lane_in_tile * Self::PER_ROUND + tile;
-        // SAFETY: ids name rows; the warp is converged at every sum.
+        // SAFETY: slots name rows; the warp is converged at every sum.
         unsafe {
-            let id = ids.add(place.min(count - 1)).load();
-            let last = self.rows.add((id as usize + 1) * self.shape.words as usize - 2);
+            let slot = slots.add(place.min(count - 1)).load();
+            let last = self.rows.add((slot as usize + 1) * self.shape.words as usize - 2);
             let last: [u32; 2] = global::load_readonly(last.cast().at(0));
             let mut product = 0.0;
             for byte in 0..self.level_bytes {
-                product += self.terms.product(byte, self.sum(byte, ids, count));
+                product += self.terms.product(byte, self.sum(byte, slots, count));
             }
             let factors = Factors::from_words(last, self.shape.factors_len);
-            if place < count { entry(self.terms.estimate(factors, product), id) } else { NO_ENTRY }
+            if place < count { entry(self.terms.estimate(factors, product), slot) } else { NO_ENTRY }
         }
     }
 }
@@ -103,17 +99,17 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     /// # Safety
     /// The same as for [`Scorer::entries`]; a barrier has passed since the query was read.
     #[inline(always)]
-    unsafe fn sum(&self, byte: u32, ids: Shared<u32>, count: u32) -> i32 {
+    unsafe fn sum(&self, byte: u32, slots: Shared<u32>, count: u32) -> i32 {
         let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let (mut sum, mut first) = (0, 0);
         while first * Self::PER_ROUND < count {
-            // SAFETY: ids name rows; the query has levels of that byte; the warp is converged at every sum.
+            // SAFETY: slots name rows; the query has levels of that byte; the warp is converged at every sum.
             unsafe {
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
                     let place = (first + r as u32) * Self::PER_ROUND + tile;
-                    let id = ids.add(place.min(count - 1)).load();
-                    rows[r] = self.rows.add(id as usize * self.shape.words as usize);
+                    let slot = slots.add(place.min(count - 1)).load();
+                    rows[r] = self.rows.add(slot as usize * self.shape.words as usize);
                 }
                 let CodeShape { eight, four, two, one, .. } = &self.shape;
                 let mut sums = [0; ROWS];
@@ -126,7 +122,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
                 let levels = levels.add(two.levels_words(2));
                 add_plane::<WIDTH, 1>(&mut sums, one, levels, rows);
                 for r in 0..ROWS {
-                    let all = warp::warp_sum(warp::FULL_MASK, sums[r], WIDTH);
+                    let all = warp::sum(sums[r], WIDTH);
                     if lane_in_tile == first + r as u32 {
                         sum = all;
                     }
@@ -151,17 +147,17 @@ unsafe fn place(
     thread: u32,
     threads: u32,
 ) -> Shared<u32> {
-    let slots = 8 / bits;
+    let positions = 8 / bits;
     let levels = levels.add(plane.first_dimension as usize / 4);
     let chunks = plane.chunks(bits);
     strided(thread, plane.levels_words(bits), threads, |at| {
-        let (slot, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
+        let (position, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
         // The word within the plane. The subtraction wraps for words before the first, so they count as past the last.
         let word = (plane.first_chunk() * CHUNK + inside).wrapping_sub(plane.first_word);
         // SAFETY: the levels are those of a word of the plane.
         unsafe {
             let four = if word < plane.words(bits) {
-                global::load_readonly(levels.at((word * slots + slot) as usize))
+                global::load_readonly(levels.at((word * positions + position) as usize))
             } else {
                 0
             };
@@ -183,7 +179,7 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     levels: Shared<u32>,
     rows: [DevicePtr<u32>; ROWS],
 ) {
-    let slots = 8 / BITS as usize;
+    let positions = 8 / BITS as usize;
     let chunks = plane.chunks(BITS);
     let mut sums = [[0; 8]; ROWS];
     let mut chunk = warp::lane_id() % WIDTH;
@@ -196,44 +192,44 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
                 read[r] = global::load_readonly(rows[r].add(at).cast().at(0));
             }
             let wanted = |j: u32| levels.add((j * chunks + chunk) * CHUNK).cast().load();
-            add_slot::<BITS, 0>(&mut sums, &read, wanted(0));
-            if slots > 1 {
-                add_slot::<BITS, 1>(&mut sums, &read, wanted(1));
+            add_position::<BITS, 0>(&mut sums, &read, wanted(0));
+            if positions > 1 {
+                add_position::<BITS, 1>(&mut sums, &read, wanted(1));
             }
-            if slots > 2 {
-                add_slot::<BITS, 2>(&mut sums, &read, wanted(2));
-                add_slot::<BITS, 3>(&mut sums, &read, wanted(3));
+            if positions > 2 {
+                add_position::<BITS, 2>(&mut sums, &read, wanted(2));
+                add_position::<BITS, 3>(&mut sums, &read, wanted(3));
             }
-            if slots > 4 {
-                add_slot::<BITS, 4>(&mut sums, &read, wanted(4));
-                add_slot::<BITS, 5>(&mut sums, &read, wanted(5));
-                add_slot::<BITS, 6>(&mut sums, &read, wanted(6));
-                add_slot::<BITS, 7>(&mut sums, &read, wanted(7));
+            if positions > 4 {
+                add_position::<BITS, 4>(&mut sums, &read, wanted(4));
+                add_position::<BITS, 5>(&mut sums, &read, wanted(5));
+                add_position::<BITS, 6>(&mut sums, &read, wanted(6));
+                add_position::<BITS, 7>(&mut sums, &read, wanted(7));
             }
         }
         chunk += WIDTH;
     }
     for r in 0..ROWS {
-        for j in 0..slots {
+        for j in 0..positions {
             // The shift is exact, because the sum is a multiple of that power of two.
             totals[r] += (sums[r][j] >> (BITS * j as u32)) << plane.shift;
         }
     }
 }
 
-/// Adds the products of slot `SLOT` of the words with its levels. There is one call per slot, because a loop over slots
+/// Adds the products of position `POSITION` of the words with its levels. There is one call per position, because a loop over positions
 /// would be too long to be unrolled.
 #[inline(always)]
-fn add_slot<const BITS: u32, const SLOT: usize>(
+fn add_position<const BITS: u32, const POSITION: usize>(
     sums: &mut [[i32; 8]; ROWS],
     read: &[[u32; 4]; ROWS],
     wanted: [u32; 4],
 ) {
     // An ordinary shift would not compile in instances that are never called.
-    let mask = mask(BITS).wrapping_shl(BITS * SLOT as u32);
+    let mask = mask(BITS).wrapping_shl(BITS * POSITION as u32);
     for r in 0..ROWS {
         for w in 0..4 {
-            sums[r][SLOT] = add(sums[r][SLOT], read[r][w], mask, wanted[w]);
+            sums[r][POSITION] = add(sums[r][POSITION], read[r][w], mask, wanted[w]);
         }
     }
 }

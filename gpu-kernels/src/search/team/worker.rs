@@ -1,4 +1,4 @@
-//! A worker: a warp that gathers and scores its part of the neighbors of the vertices of one slot.
+//! A worker: a warp that gathers and scores its part of the neighbors of the vertices of one mailbox.
 
 use cuda_std::prelude::*;
 
@@ -7,32 +7,32 @@ use super::super::frontier::NO_ENTRY;
 use super::super::score::Scorer;
 use super::super::shared_layout::Layout;
 use super::super::visited::VisitedCache;
-use super::slots::{DISMISSAL, Request, WorkSlots};
+use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
-use crate::collectives::{compact, shuffle, strided, warp_stride};
+use crate::collectives::{compact, strided, warp_stride};
 use crate::graph::NO_SLOT;
-use crate::neighbor::id;
+use crate::neighbor;
 
 /// Edges in a cache line of 128 bytes.
 const EDGES_PER_LINE: u32 = 32;
 
-/// A worker of a slot.
+/// A worker of a mailbox.
 pub(super) struct Worker {
-    slots: WorkSlots,
+    mailboxes: Mailboxes,
     visited: VisitedCache,
-    slot: u32,
-    /// The number of this worker within the slot.
+    mailbox: u32,
+    /// The number of this worker within the mailbox.
     number: u32,
     /// The number of edges in this worker's part.
     len: u32,
     /// `[len]`: neighbors to score.
-    ids: Shared<u32>,
+    slots: Shared<u32>,
     /// `[len]`: the entries that are below the bound.
     entries: Shared<u64>,
 }
 
-/// The ids to score for a request. Each of n workers takes every n-th id, because rows are padded at the end.
+/// The slots to score for a request. Each of n workers takes every n-th slot, because rows are padded at the end.
 #[derive(Clone, Copy)]
 struct Targets {
     first: DevicePtr<u32>,
@@ -40,35 +40,35 @@ struct Targets {
 }
 
 impl Worker {
-    /// Worker `number` of the team. Workers beyond a multiple of the slots get a slot past the last, and do nothing.
+    /// Worker `number` of the team. Workers beyond a multiple of the mailboxes get a mailbox past the last, and do nothing.
     #[inline(always)]
-    pub(super) fn new(layout: &Layout, slots: WorkSlots, visited: VisitedCache, number: u32) -> Self {
-        let ids = shared::dynamic_shared_mem::<u8>().byte_add(layout.ids).cast::<u32>();
-        let (slot, number) = (number / slots.workers, number % slots.workers);
-        let (share, extra) = (slots.stride / slots.workers, slots.stride % slots.workers);
+    pub(super) fn new(layout: &Layout, mailboxes: Mailboxes, visited: VisitedCache, number: u32) -> Self {
+        let slots = shared::dynamic_shared_mem::<u8>().byte_add(layout.slots).cast::<u32>();
+        let (mailbox, number) = (number / mailboxes.workers, number % mailboxes.workers);
+        let (share, extra) = (mailboxes.stride / mailboxes.workers, mailboxes.stride % mailboxes.workers);
         let first = number * share + number.min(extra);
         Self {
-            slots,
+            mailboxes,
             visited,
-            slot,
+            mailbox,
             number,
             len: share + u32::from(number < extra),
-            ids: ids.add(slot * slots.stride + first),
-            entries: slots.entries_of(slot).add(first),
+            slots: slots.add(mailbox * mailboxes.stride + first),
+            entries: mailboxes.entries_of(mailbox).add(first),
         }
     }
 
-    /// Serves requests until it is dismissed.
+    /// Serves requests until it is shut down.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; a barrier has passed since the slots were cleared, the query was
+    /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared, the query was
     /// read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
     #[inline(always)]
     pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
-        if self.slot >= self.slots.len {
+        if self.mailbox >= self.mailboxes.len {
             return;
         }
-        let batches = self.slots.start_batches(args, query);
+        let batches = self.mailboxes.start_batches(args, query);
         let (mut last, mut scored) = (0, 0);
         // SAFETY: the warp is converged, since conditions are the same in all lanes; the memory is this worker's from a
         // request until it is done.
@@ -76,27 +76,27 @@ impl Worker {
             loop {
                 last = self.wait_for_request(last);
                 let request = Request::from_bits(last);
-                if request.number == DISMISSAL {
+                if request.number == SHUTDOWN {
                     return;
                 }
-                // Batches of start points are assigned to the slots in turn.
-                let is_start = self.slot + (request.count - 1) * self.slots.len < batches;
+                // Batches of start points are assigned to the mailboxes in turn.
+                let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < batches;
                 let targets = self.targets(args, query, request.number, is_start);
                 scored = self.gather(targets, if request.is_merged { scored } else { 0 });
                 self.score(args, scorer, scored);
                 if warp::lane_id() == 0 {
-                    self.slots.scored(self.slot, self.number).store(scored);
+                    self.mailboxes.scored(self.mailbox, self.number).store(scored);
                 }
-                warp::sync_warp(warp::FULL_MASK);
+                warp::sync_warp();
                 if warp::lane_id() == 0 {
                     thread::block_fence();
-                    self.slots.done(self.slot).atomic_add(1);
+                    self.mailboxes.done(self.mailbox).atomic_add(1);
                 }
             }
         }
     }
 
-    /// Waits for a request other than `last`. One lane reads it for all lanes, because a dismissal may overwrite it at
+    /// Waits for a request other than `last`. One lane reads it for all lanes, because a shutdown may overwrite it at
     /// any time.
     ///
     /// # Safety
@@ -107,23 +107,23 @@ impl Worker {
         // SAFETY: the warp is converged, here and afterwards.
         unsafe {
             // Only one lane polls, because polling takes bandwidth of shared memory from the warps at work.
-            while !warp::warp_vote_any(warp::FULL_MASK, word != last) {
+            while !warp::any(word != last) {
                 thread::pause();
                 if warp::lane_id() == 0 {
-                    word = self.slots.request(self.slot).load_relaxed();
+                    word = self.mailboxes.request(self.mailbox).load_relaxed();
                 }
             }
             // The leader has read the entries that this worker will overwrite; the lanes of this warp must synchronize
             // first.
             thread::block_fence();
-            shuffle(word, 0)
+            warp::shuffle(word, 0)
         }
     }
 
     /// The targets of the edges of a vertex, or a batch of start points.
     #[inline(always)]
     fn targets(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Targets {
-        let stride = self.slots.stride;
+        let stride = self.mailboxes.stride;
         if is_start {
             let (list, before) = (args.start_points(query), number * stride);
             Targets { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// Collects the neighbors that are not in the visited cache, and returns their number. While edges are loaded,
-    /// inserts the first `merged` ids of the previous request into the cache, before they are overwritten.
+    /// inserts the first `merged` slots of the previous request into the cache, before they are overwritten.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. The targets are vertices of this search, and there is room for all
@@ -144,7 +144,7 @@ impl Worker {
         // SAFETY: the warp is converged here; indices of targets are below their number.
         unsafe {
             let load = |at: u32| {
-                let index = at * self.slots.workers + self.number;
+                let index = at * self.mailboxes.workers + self.number;
                 if index < targets.len {
                     global::load_readonly(targets.first.at(index as usize))
                 } else {
@@ -153,14 +153,14 @@ impl Worker {
             };
             let mut next = (load(lane), load(lane + WARP_SIZE));
             warp_stride(merged, |at| {
-                self.visited.insert(self.ids.add(at).load());
+                self.visited.insert(self.slots.add(at).load());
             });
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
 
             let mut gathered = 0;
-            let mut push_unvisited = |id| {
-                let is_new = id != NO_SLOT && self.visited.misses(id);
-                gathered += compact(self.ids.add(gathered), id, is_new);
+            let mut push_unvisited = |slot| {
+                let is_new = slot != NO_SLOT && self.visited.misses(slot);
+                gathered += compact(self.slots.add(gathered), slot, is_new);
             };
             let mut first = 0;
             while first < self.len {
@@ -172,35 +172,35 @@ impl Worker {
                 push_unvisited(one);
                 push_unvisited(two);
             }
-            warp::sync_warp(warp::FULL_MASK);
+            warp::sync_warp();
             gathered
         }
     }
 
-    /// Scores the first `count` ids, keeps the entries below the bound, and prefetches the edges of these vertices: the
+    /// Scores the first `count` slots, keeps the entries below the bound, and prefetches the edges of these vertices: the
     /// leader may expand one of them next.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together. The ids name rows.
+    /// All 32 lanes of the warp call this together. The slots name rows.
     #[inline(always)]
     unsafe fn score<S: Scorer>(&self, args: &SearchArgs, scorer: &S, count: u32) {
         // SAFETY: the warp is converged here; there are at most `count` entries.
         unsafe {
-            let bound = self.slots.bound().load_relaxed();
-            let (mut near, mut first) = (0, 0);
-            while first < count {
-                let (ids, batch) = (self.ids.add(first), WARP_SIZE.min(count - first));
-                scorer.prefetch(ids, batch);
-                let entry = scorer.entries(scorer.fetch(ids, batch), ids, batch);
+            let bound = self.mailboxes.bound().load_relaxed();
+            let mut near = 0;
+            strided(0, count, WARP_SIZE, |first| {
+                let (slots, batch) = (self.slots.add(first), WARP_SIZE.min(count - first));
+                scorer.prefetch(slots, batch);
+                let entry = scorer.entries(scorer.fetch(slots, batch), slots, batch);
                 near += compact(self.entries.add(near), entry, entry < bound);
                 if entry < bound {
-                    let edges = args.graph.edges.add(id(entry) as usize * self.slots.stride as usize);
-                    strided(0, self.slots.stride, EDGES_PER_LINE, |line| {
+                    let edges =
+                        args.graph.edges.add(neighbor::slot(entry) as usize * self.mailboxes.stride as usize);
+                    strided(0, self.mailboxes.stride, EDGES_PER_LINE, |line| {
                         global::prefetch_l2(edges.at(line as usize));
                     });
                 }
-                first += WARP_SIZE;
-            }
+            });
             strided(near + warp::lane_id(), self.len, WARP_SIZE, |i| self.entries.add(i).store(NO_ENTRY));
         }
     }

@@ -42,7 +42,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         let place = list / group * group;
         let places = place..vertices_len.min(place + group);
         let found = vertices.some(&mut rng, stride);
-        let found: Vec<Neighbor> = found.into_iter().map(|id| vertices.neighbor(vertex, id)).collect();
+        let found: Vec<Neighbor> = found.into_iter().map(|slot| vertices.neighbor(vertex, slot)).collect();
         let mut known: Vec<Neighbor> =
             found.iter().copied().filter(|key| key.slot().get() != vertex).collect();
         known.sort_unstable();
@@ -85,7 +85,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         [&batch, &work, &duplicate_of].map(|values| stream.upload(values).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
     let mut keys = stream.allocate(batch_candidates.len()).unwrap();
-    let [mut ids, mut distances] =
+    let [mut neighbors, mut distances] =
         [(); 2].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
     let mut linked = stream.allocate(vertices_len).unwrap();
     let args = BatchCandidatesArgs {
@@ -110,7 +110,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
         vertices: linked.output(),
-        ids: ids.output(),
+        neighbors: neighbors.output(),
         distances: distances.output(),
         vertices_len: vertices_len as u32,
         candidates_stride: stride as u32,
@@ -125,6 +125,6 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
 
     let what = format!("{} {metric}, {row_bytes} bytes, {peers:?}", T::KIND);
     assert_eq!(stream.download(&keys).unwrap(), batch_candidates, "{what}");
-    assert_eq!(stream.download(&ids).unwrap(), edges, "{what}");
+    assert_eq!(stream.download(&neighbors).unwrap(), edges, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");
 }

@@ -55,9 +55,9 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let (on_device, work) = (stream.upload(&batch).unwrap(), stream.upload(&work).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
     let [mut linked, mut duplicate_of] = [(); 2].map(|()| stream.allocate(vertices_len).unwrap());
-    let [mut ids, mut distances, mut sources] =
+    let [mut neighbors, mut distances, mut sources] =
         [(); 3].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
-    let mut keys = stream.allocate(ids.len()).unwrap();
+    let mut keys = stream.allocate(neighbors.len()).unwrap();
     let find_duplicates = FindDuplicatesArgs {
         rows: vertices.args(&mut device).graph.rows,
         batch: on_device.input(),
@@ -76,14 +76,14 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
         vertices: linked.output(),
-        ids: ids.output(),
+        neighbors: neighbors.output(),
         distances: distances.output(),
         vertices_len: vertices_len as u32,
         candidates_stride: stride as u32,
     };
     let turn = ReverseEdgesArgs {
         vertices: linked.input(),
-        ids: ids.input(),
+        neighbors: neighbors.input(),
         distances: distances.input(),
         sort_keys: keys.output(),
         sources: sources.output(),
@@ -92,7 +92,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     };
     let publish = PublishArgs {
         vertices: linked.input(),
-        ids: ids.input(),
+        neighbors: neighbors.input(),
         edges: device.edges.output(),
         rows: vertices_len as u32,
         edges_stride: vertices.edges_stride as u32,
@@ -108,13 +108,13 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
     let (linked, duplicate_of) = (stream.download(&linked).unwrap(), stream.download(&duplicate_of).unwrap());
-    let (ids, edges) = (stream.download(&ids).unwrap(), stream.download(&device.edges).unwrap());
+    let (neighbors, edges) = (stream.download(&neighbors).unwrap(), stream.download(&device.edges).unwrap());
     let (keys, sources) = (stream.download(&keys).unwrap(), stream.download(&sources).unwrap());
     let mut rows = vertices.edges.clone();
     for (list, (vertex, kept, same)) in expected.into_iter().enumerate() {
         let row = vertices.padded(kept.iter().map(|key| key.slot().get()).collect());
         let places = list * vertices.edges_stride..(list + 1) * vertices.edges_stride;
-        assert_eq!(ids[places.clone()], row, "the edges of {vertex}: {what}");
+        assert_eq!(neighbors[places.clone()], row, "the edges of {vertex}: {what}");
         assert_eq!(duplicate_of[list], same.unwrap_or(NO_SLOT), "{what}");
         assert_eq!(linked[list], if same.is_some() { NO_SLOT } else { vertex }, "{what}");
         for (place, link) in places.zip(kept.iter().map(Some).chain(std::iter::repeat(None))) {

@@ -25,11 +25,11 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     let mut edges: Vec<(u32, Neighbor)> = Vec::new();
     for &target in &targets {
         let mut old = vertices.some(&mut rng, vertices.max_degree);
-        old.retain(|&id| id != target);
+        old.retain(|&slot| slot != target);
         let (first, already_pruned) = (rng.random_range(0..=old.len()), rng.random_range(0..=old.len()));
         let (first, already_pruned) = (first.min(already_pruned), first.max(already_pruned));
-        old[..first].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
-        old[first..already_pruned].sort_unstable_by_key(|&id| vertices.neighbor(target, id));
+        old[..first].sort_unstable_by_key(|&slot| vertices.neighbor(target, slot));
+        old[first..already_pruned].sort_unstable_by_key(|&slot| vertices.neighbor(target, slot));
         vertices.edges[target as usize * vertices.edges_stride..][..old.len()].copy_from_slice(&old);
         let sources = vertices.some(&mut rng, if target % 2 == 0 { 4 } else { vertices.len() });
         let sources = sources.into_iter().filter(|&source| source != target);
@@ -43,14 +43,15 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         .map(|group| {
             let target = group[0].0;
             let row = &vertices.edges[target as usize * vertices.edges_stride..][..vertices.edges_stride];
-            let old: Vec<u32> = row.iter().copied().take_while(|&id| id != NO_SLOT).collect();
+            let old: Vec<u32> = row.iter().copied().take_while(|&slot| slot != NO_SLOT).collect();
             let new = group.iter().map(|edge| edge.1).filter(|source| !old.contains(&source.slot().get()));
             let new: Vec<Neighbor> = new.collect();
             if old.len() + new.len() <= vertices.max_degree {
                 let new = new.iter().map(|source| source.slot().get());
                 return (target, old.into_iter().chain(new).collect());
             }
-            let mut old: Vec<Neighbor> = old.into_iter().map(|id| vertices.neighbor(target, id)).collect();
+            let mut old: Vec<Neighbor> =
+                old.into_iter().map(|slot| vertices.neighbor(target, slot)).collect();
             let [first, already_pruned] = vertices.pruned_ends(&old);
             old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
             distances += old.len() as u64;
@@ -75,25 +76,25 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     let mut device = vertices.upload(stream);
     let targets = groups.len() + 1;
     let mut changed = stream.allocate(targets).unwrap();
-    let mut ids = stream.allocate(targets * vertices.edges_stride).unwrap();
-    stream.fill(&mut ids, 0).unwrap();
+    let mut neighbors = stream.allocate(targets * vertices.edges_stride).unwrap();
+    stream.fill(&mut neighbors, 0).unwrap();
     let args = MergeArgs {
         prune: vertices.args(&mut device),
         sort_keys: keys.input(),
         sources: sources.input(),
         begins: begins.input(),
         vertices: changed.output(),
-        ids: ids.output(),
+        neighbors: neighbors.output(),
         targets: targets as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
-    let (changed, ids) = (stream.download(&changed).unwrap(), stream.download(&ids).unwrap());
-    let rows = ids.chunks(vertices.edges_stride);
-    for ((found, row), (target, ids)) in changed.iter().zip(rows).zip(expected) {
-        assert_eq!((*found, row), (target, &*vertices.padded(ids)), "{what}");
+    let (changed, neighbors) = (stream.download(&changed).unwrap(), stream.download(&neighbors).unwrap());
+    let rows = neighbors.chunks(vertices.edges_stride);
+    for ((found, row), (target, neighbors)) in changed.iter().zip(rows).zip(expected) {
+        assert_eq!((*found, row), (target, &*vertices.padded(neighbors)), "{what}");
     }
     assert_eq!(changed[targets - 1], NO_SLOT, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), [0, 0, distances, 0], "{what}");

@@ -37,12 +37,12 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         if vertex == 0 {
             row = deleted.iter().copied().take(vertices.max_degree).collect();
         }
-        row.retain(|&id| id != vertex);
+        row.retain(|&slot| slot != vertex);
         let first = rng.random_range(0..=row.len());
         let (first, second) = row.split_at_mut(first);
         let already_pruned = rng.random_range(0..=second.len());
-        first.sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
-        second[..already_pruned].sort_unstable_by_key(|&id| vertices.neighbor(vertex, id));
+        first.sort_unstable_by_key(|&slot| vertices.neighbor(vertex, slot));
+        second[..already_pruned].sort_unstable_by_key(|&slot| vertices.neighbor(vertex, slot));
         vertices.edges[vertex as usize * vertices.edges_stride..][..row.len()].copy_from_slice(&row);
         rows.push(row);
     }
@@ -50,22 +50,23 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
     let to_repair: Vec<u32> = live
         .iter()
         .copied()
-        .filter(|&slot| rows[slot as usize].iter().any(|id| deleted.contains(id)))
+        .filter(|&slot| rows[slot as usize].iter().any(|slot| deleted.contains(slot)))
         .take(MAX_ROWS)
         .collect();
     let mut expected = Vec::new();
     for &vertex in &to_repair {
         let (deleted_ids, live_ids): (Vec<u32>, Vec<u32>) =
-            rows[vertex as usize].iter().copied().partition(|id| deleted.contains(id));
+            rows[vertex as usize].iter().copied().partition(|slot| deleted.contains(slot));
         let replacements: BTreeSet<u32> =
-            deleted_ids.into_iter().flat_map(|id| rows[id as usize].clone()).collect();
+            deleted_ids.into_iter().flat_map(|slot| rows[slot as usize].clone()).collect();
         let replacements = replacements
             .into_iter()
-            .filter(|id| live.contains(id) && *id != vertex && !live_ids.contains(id));
-        let mut replacements: Vec<Neighbor> = replacements.map(|id| vertices.neighbor(vertex, id)).collect();
+            .filter(|slot| live.contains(slot) && *slot != vertex && !live_ids.contains(slot));
+        let mut replacements: Vec<Neighbor> =
+            replacements.map(|slot| vertices.neighbor(vertex, slot)).collect();
         replacements.sort_unstable();
         let live_ids: Vec<Neighbor> =
-            live_ids.iter().map(|&id| vertices.neighbor(vertex, id).expanded()).collect();
+            live_ids.iter().map(|&slot| vertices.neighbor(vertex, slot).expanded()).collect();
         let [first, already_pruned] = vertices.pruned_ends(&live_ids);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
         let (rounds, _) = vertices.prune_in_order([&live_ids[..], &replacements].concat(), most, &[]);
@@ -81,12 +82,12 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
     let mut device = vertices.upload(stream);
     let live = stream.upload(&words(&live, slots)).unwrap();
     let on_device = stream.upload(&to_repair).unwrap();
-    let mut ids = stream.allocate(to_repair.len() * vertices.edges_stride).unwrap();
+    let mut neighbors = stream.allocate(to_repair.len() * vertices.edges_stride).unwrap();
     let args = RepairArgs {
         prune: vertices.args(&mut device),
         live: live.input(),
         vertices: on_device.input(),
-        ids: ids.output(),
+        neighbors: neighbors.output(),
         rows: to_repair.len() as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
@@ -95,8 +96,10 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {} deleted", T::KIND, deleted.len());
-    let ids = stream.download(&ids).unwrap();
-    for ((vertex, row), expected) in to_repair.iter().zip(ids.chunks(vertices.edges_stride)).zip(expected) {
+    let neighbors = stream.download(&neighbors).unwrap();
+    for ((vertex, row), expected) in
+        to_repair.iter().zip(neighbors.chunks(vertices.edges_stride)).zip(expected)
+    {
         assert_eq!(row, expected, "the row of {vertex}: {what}");
     }
 }

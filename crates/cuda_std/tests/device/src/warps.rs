@@ -5,11 +5,9 @@ use cuda_std::prelude::*;
 use crate::{Answers, Args};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, LaunchConfig};
-use warp::{FULL_MASK, WARP_SIZE};
+use warp::WARP_SIZE;
 
-const WORDS: u32 = 31;
-/// Lanes that take part where not all do.
-const SOME: u32 = 0x0ff0_f00f;
+const WORDS: u32 = 24;
 
 /// Every lane tells what it gets of the others.
 ///
@@ -17,8 +15,7 @@ const SOME: u32 = 0x0ff0_f00f;
 /// Launched as [`cases`](crate::cases) says.
 #[kernel(max_threads = 64, min_blocks = 2)]
 pub unsafe fn warps(args: Args) {
-    // SAFETY: the launch has room for all answers and a word of shared memory a thread; whole warps come here, but for
-    // the part which just the lanes of its mask enter.
+    // SAFETY: the launch has room for all answers and a word of shared memory a thread; whole warps come here.
     unsafe {
         let lane = warp::lane_id();
         let word = global::load(args.input.add(thread::thread_idx_x() as usize));
@@ -27,38 +24,31 @@ pub unsafe fn warps(args: Args) {
         let mut answers = Answers::of_this_thread(&args, WORDS);
         answers.put(lane);
 
-        answers.put_with_flag(warp::warp_shuffle_up(FULL_MASK, word, 3, WARP_SIZE));
-        answers.put_with_flag(warp::warp_shuffle_up(FULL_MASK, word as i32, 3, 8));
-        answers.put_with_flag(warp::warp_shuffle_idx(FULL_MASK, word, word, WARP_SIZE));
-        answers.put_with_flag(warp::warp_shuffle_idx(FULL_MASK, long, lane + 1, 4));
-        answers.put_with_flag(warp::warp_shuffle_xor(FULL_MASK, long, 21, WARP_SIZE));
-        answers.put_with_flag(warp::warp_shuffle_xor(FULL_MASK, word, 9, 8));
+        answers.put_with_flag(warp::shuffle_up(word, 3));
+        answers.put_with_flag(warp::shuffle_up(long, 9));
+        answers.put(warp::shuffle(word, word));
+        answers.put(warp::shuffle(long, lane + 1));
+        answers.put(warp::shuffle_xor(long, 21));
 
-        answers.put(u32::from(warp::warp_vote_all(FULL_MASK, !word.is_multiple_of(64))));
-        answers.put(u32::from(warp::warp_vote_any(FULL_MASK, word.is_multiple_of(64))));
-        answers.put(warp::warp_vote_ballot(FULL_MASK, word.is_multiple_of(3)));
-        answers.put(warp::warp_match_any(FULL_MASK, word % 4));
+        answers.put(u32::from(warp::all(!word.is_multiple_of(64))));
+        answers.put(u32::from(warp::any(word.is_multiple_of(64))));
+        answers.put(warp::ballot(word.is_multiple_of(3)));
+        answers.put(warp::match_any(word % 4));
 
-        answers.put(warp::warp_reduce_add(FULL_MASK, word));
-        answers.put(warp::warp_reduce_min(FULL_MASK, word));
-        answers.put(warp::warp_reduce_max(FULL_MASK, word));
-        answers.put(warp::warp_reduce_or(FULL_MASK, word & 0xff00));
+        answers.put(warp::reduce_add(word));
+        answers.put(warp::reduce_min(word));
+        answers.put(warp::reduce_max(word));
+        answers.put(warp::reduce_or(word & 0xff00));
 
-        answers.put(warp::warp_sum(FULL_MASK, small * 1.1, WARP_SIZE));
-        answers.put(warp::warp_sum(FULL_MASK, small * 1.1, 8));
-        answers.put(warp::warp_sum(FULL_MASK, word, 4));
-        answers.put(warp::warp_sum(FULL_MASK, word as i32, WARP_SIZE));
+        answers.put(warp::sum(small * 1.1, WARP_SIZE));
+        answers.put(warp::sum(small * 1.1, 8));
+        answers.put(warp::sum(word, 4));
+        answers.put(warp::sum(word as i32, WARP_SIZE));
 
         let slots = shared::dynamic_shared_mem::<u32>().add(thread::thread_idx_x() - lane);
         slots.add(lane).store(word);
-        warp::sync_warp(FULL_MASK);
+        warp::sync_warp();
         answers.put(slots.add(lane ^ 7).load());
-
-        if SOME >> lane & 1 == 1 {
-            answers.put(warp::warp_vote_ballot(SOME, word.is_multiple_of(2)));
-            answers.put(warp::warp_reduce_add(SOME, 1));
-            answers.put(warp::warp_sum(SOME, word, 4));
-        }
     }
 }
 
@@ -81,14 +71,14 @@ fn of_lane(words: &[u32], lane: usize) -> Vec<u32> {
     let bits = |holds: &dyn Fn(usize) -> bool| (0..32).map(|i| u32::from(holds(i)) << i).sum::<u32>();
     let mut answers = vec![lane as u32];
 
-    let up = |width: usize| if lane % width >= 3 { (lane - 3, 1) } else { (lane, 0) };
-    let ((up32, in_up32), (up8, in_up8)) = (up(32), up(8));
-    answers.extend([words[up32], in_up32, words[up8], in_up8]);
-    answers.extend([words[word as usize % 32], 1]);
-    answers.extend([long(lane / 4 * 4 + (lane + 1) % 4)[0], long(lane / 4 * 4 + (lane + 1) % 4)[1], 1]);
-    answers.extend([long(lane ^ 21)[0], long(lane ^ 21)[1], 1]);
-    // Nine lanes across leads out of a segment of eight: upwards it is refused, downwards another segment is read.
-    answers.extend(if (lane ^ 9) > lane / 8 * 8 + 7 { [word, 0] } else { [words[lane ^ 9], 1] });
+    let up = |delta: usize| lane.checked_sub(delta).map_or((lane, 0), |from| (from, 1));
+    let ((up_3, is_inside_3), (up_9, is_inside_9)) = (up(3), up(9));
+    answers.extend([words[up_3], is_inside_3]);
+    answers.extend(long(up_9));
+    answers.push(is_inside_9);
+    answers.push(words[word as usize % 32]);
+    answers.extend(long((lane + 1) % 32));
+    answers.extend(long(lane ^ 21));
 
     answers.push(u32::from(words.iter().all(|word| word % 64 != 0)));
     answers.push(u32::from(words.iter().any(|word| word % 64 == 0)));
@@ -112,12 +102,6 @@ fn of_lane(words: &[u32], lane: usize) -> Vec<u32> {
     answers.extend([butterfly(32), butterfly(8), of_four]);
     answers.push(words.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)));
     answers.push(words[lane ^ 7]);
-    let some = |answer| if SOME >> lane & 1 == 1 { answer } else { 0 };
-    answers.extend([
-        some(bits(&|i| words[i].is_multiple_of(2)) & SOME),
-        some(SOME.count_ones()),
-        some(of_four),
-    ]);
     assert_eq!(answers.len(), WORDS as usize);
     answers
 }

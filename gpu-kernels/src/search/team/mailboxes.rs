@@ -1,4 +1,4 @@
-//! Work slots, through which the leader requests work and the workers return entries.
+//! Mailboxes, through which the leader requests work and the workers return entries.
 
 use cuda_std::prelude::*;
 
@@ -6,18 +6,18 @@ use super::super::SearchArgs;
 use super::super::frontier::NO_ENTRY;
 use super::super::shared_layout::Layout;
 
-/// The last request of a slot: its workers return. No vertex has this number.
-pub(super) const DISMISSAL: u32 = u32::MAX;
+/// The last request of a mailbox: its workers return. No vertex has this number.
+pub(super) const SHUTDOWN: u32 = u32::MAX;
 
-/// A request to the workers of a slot. Consecutive requests differ.
+/// A request to the workers of a mailbox. Consecutive requests differ.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     /// The vertex whose neighbors are wanted; in the first requests, the number of a batch of start points, which is as
     /// long as a row.
     pub(super) number: u32,
-    /// The number of requests of this slot so far, including this one.
+    /// The number of requests of this mailbox so far, including this one.
     pub(super) count: u32,
-    /// Whether the entries of the previous request were merged. If so, its ids enter the visited cache.
+    /// Whether the entries of the previous request were merged. If so, its slots enter the visited cache.
     pub(super) is_merged: bool,
 }
 
@@ -34,32 +34,32 @@ impl Request {
     }
 }
 
-/// The work slots of a team, in shared memory. For 8 warps, 3 slots and rows of 64 neighbors, `len` is 3, `workers` is
-/// 2, and `stride` is 64; each worker scores the neighbors in its half of a slot.
+/// The mailboxes of a team, in shared memory. For 8 warps, 3 mailboxes and rows of 64 neighbors, `len` is 3, `workers` is
+/// 2, and `stride` is 64; each worker scores the neighbors in its half of a mailbox.
 #[derive(Clone, Copy)]
-pub(super) struct WorkSlots {
-    /// Number of slots.
+pub(super) struct Mailboxes {
+    /// Number of mailboxes.
     pub(super) len: u32,
-    /// Workers per slot.
+    /// Workers per mailbox.
     pub(super) workers: u32,
-    /// Entries per slot: the neighbors of a vertex.
+    /// Entries per mailbox: the neighbors of a vertex.
     pub(super) stride: u32,
-    /// `[slots][stride]`: entries below the bound. Each worker stores its entries in its part of a slot, then
+    /// `[mailboxes][stride]`: entries below the bound. Each worker stores its entries in its part of a mailbox, then
     /// [`NO_ENTRY`].
     entries: Shared<u64>,
-    /// `[slots + 1]`: the request of each slot, then the bound of the frontier.
+    /// `[mailboxes + 1]`: the request of each mailbox, then the bound of the frontier.
     requests: Shared<u64>,
-    /// `[slots]`: the number of parts done, over all requests so far.
+    /// `[mailboxes]`: the number of parts done, over all requests so far.
     done: Shared<u32>,
-    /// `[slots][workers]`: the number of neighbors scored for the last request.
+    /// `[mailboxes][workers]`: the number of neighbors scored for the last request.
     scored: Shared<u32>,
 }
 
-impl WorkSlots {
-    /// As many slots as the arguments ask for, but not more than workers. Each slot gets the same number of workers.
+impl Mailboxes {
+    /// As many mailboxes as the arguments ask for, but not more than workers. Each mailbox gets the same number of workers.
     #[inline(always)]
     pub(super) fn new(args: &SearchArgs, layout: &Layout, workers: u32) -> Self {
-        let part = |at: u32| shared::dynamic_shared_mem::<u8>().byte_add(at);
+        let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
         let len = args.expansions.min(workers);
         Self {
             len,
@@ -75,7 +75,7 @@ impl WorkSlots {
     /// Sets everything to "nothing requested, nothing done". A barrier of the block must follow.
     ///
     /// # Safety
-    /// All threads of the block call this together; the slots are not in use yet.
+    /// All threads of the block call this together; the mailboxes are not in use yet.
     #[inline(always)]
     pub(super) unsafe fn clear(&self, thread: u32) {
         // SAFETY: each thread writes words of its own.
@@ -91,13 +91,13 @@ impl WorkSlots {
     }
 
     #[inline(always)]
-    pub(super) fn entries_of(&self, slot: u32) -> Shared<u64> {
-        self.entries.add(slot * self.stride)
+    pub(super) fn entries_of(&self, mailbox: u32) -> Shared<u64> {
+        self.entries.add(mailbox * self.stride)
     }
 
     #[inline(always)]
-    pub(super) fn request(&self, slot: u32) -> Shared<u64> {
-        self.requests.add(slot)
+    pub(super) fn request(&self, mailbox: u32) -> Shared<u64> {
+        self.requests.add(mailbox)
     }
 
     /// The bound of the frontier. It only falls, so an entry that is not below it can never enter the frontier.
@@ -107,13 +107,13 @@ impl WorkSlots {
     }
 
     #[inline(always)]
-    pub(super) fn done(&self, slot: u32) -> Shared<u32> {
-        self.done.add(slot)
+    pub(super) fn done(&self, mailbox: u32) -> Shared<u32> {
+        self.done.add(mailbox)
     }
 
     #[inline(always)]
-    pub(super) fn scored(&self, slot: u32, worker: u32) -> Shared<u32> {
-        self.scored.add(slot * self.workers + worker)
+    pub(super) fn scored(&self, mailbox: u32, worker: u32) -> Shared<u32> {
+        self.scored.add(mailbox * self.workers + worker)
     }
 
     /// Batches of start points of the search for `query`.
