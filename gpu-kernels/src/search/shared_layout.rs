@@ -53,7 +53,6 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    #[inline(always)]
     pub(super) const fn new(args: &SearchArgs, params: LayoutParams) -> Self {
         let neighbors = args.expansions * args.graph.edges_stride;
         let neighbors = if neighbors < BATCH { BATCH } else { neighbors };
