@@ -82,19 +82,16 @@ pub struct PlaneShape {
 // By reference: a copy of four words stays in memory on the device.
 impl PlaneShape {
     /// Words of the plane, at `bits` bits per dimension.
-    #[inline(always)]
     pub(crate) const fn words(&self, bits: u32) -> u32 {
         self.dimensions * bits / 32
     }
 
     /// The first chunk of the plane. A chunk is four words, 16 bytes.
-    #[inline(always)]
     pub(crate) const fn first_chunk(&self) -> u32 {
         self.first_word / 4
     }
 
     /// Number of chunks with words of the plane.
-    #[inline(always)]
     pub(crate) const fn chunks(&self, bits: u32) -> u32 {
         if self.dimensions == 0 {
             return 0;
@@ -103,7 +100,6 @@ impl PlaneShape {
     }
 
     /// Words of a query's levels for these chunks.
-    #[inline(always)]
     pub(crate) const fn levels_words(&self, bits: u32) -> u32 {
         self.chunks(bits) * 4 * (8 / bits)
     }
@@ -111,7 +107,6 @@ impl PlaneShape {
 
 impl CodeShape {
     /// Words of a query per byte of a level, in whole chunks of every plane.
-    #[inline(always)]
     pub(crate) const fn levels_words(&self) -> u32 {
         self.eight.levels_words(8)
             + self.four.levels_words(4)

@@ -3,20 +3,17 @@
 use cuda_std::prelude::*;
 
 /// The number of this warp in the launch, which is the number of its row.
-#[inline(always)]
 pub(crate) fn row_of_warp() -> usize {
     let warps = thread::block_dim_x() / warp::WARP_SIZE;
     thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
 }
 
 /// The mask of the lanes below this one.
-#[inline(always)]
 pub(crate) fn lanes_below() -> u32 {
     (1 << warp::lane_id()) - 1
 }
 
 /// The number of `lanes` below this one, which is the index of its value when the values of these lanes are packed.
-#[inline(always)]
 pub(crate) fn rank_in(lanes: u32) -> u32 {
     (lanes & lanes_below()).count_ones()
 }
@@ -25,7 +22,6 @@ pub(crate) fn rank_in(lanes: u32) -> u32 {
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together. `to` has room for the values, and nothing else uses it.
-#[inline(always)]
 pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
     // SAFETY: the caller's promise.
     unsafe {
@@ -42,7 +38,6 @@ pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kep
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together, with the same `lanes`.
-#[inline(always)]
 pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u32 {
     let mut begin = 0;
     if warp::lane_id() == 0 && lanes != 0 {
@@ -52,14 +47,13 @@ pub(crate) unsafe fn warp_reserve(lanes: u32, add: impl FnOnce(u32) -> u32) -> u
     unsafe { warp::shuffle(begin, 0) + rank_in(lanes) }
 }
 
-/// The minimum of the 64-bit keys of all lanes: the minimum of the upper halves, then of the lower halves of the keys
+/// The minimum of the 64-bit values of all lanes: the minimum of the upper halves, then of the lower halves of those
 /// with that upper half.
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together.
-#[inline(always)]
-pub(crate) unsafe fn warp_min(key: u64) -> u64 {
-    let (high, low) = ((key >> 32) as u32, key as u32);
+pub(crate) unsafe fn warp_min(value: u64) -> u64 {
+    let (high, low) = ((value >> 32) as u32, value as u32);
     // SAFETY: the warp is converged here.
     unsafe {
         let least = warp::reduce_min(high);
@@ -69,7 +63,6 @@ pub(crate) unsafe fn warp_min(key: u64) -> u64 {
 }
 
 /// Calls `body` with `first`, `first + step`, `first + 2 * step` and so on, below `end`.
-#[inline(always)]
 pub(crate) fn strided(first: u32, end: u32, step: u32, mut body: impl FnMut(u32)) {
     let mut i = first;
     while i < end {
@@ -79,13 +72,11 @@ pub(crate) fn strided(first: u32, end: u32, step: u32, mut body: impl FnMut(u32)
 }
 
 /// Calls `body` with every 32nd index below `len`, from this lane's number on.
-#[inline(always)]
 pub(crate) fn warp_stride(len: u32, body: impl FnMut(u32)) {
     strided(warp::lane_id(), len, warp::WARP_SIZE, body);
 }
 
 /// Calls `body` with this thread's indices below `len`: thread t of a block of 256 gets t, t + 256, t + 512, and so on.
-#[inline(always)]
 pub(crate) fn block_stride(len: u32, body: impl FnMut(u32)) {
     strided(thread::thread_idx_x(), len, thread::block_dim_x(), body);
 }

@@ -51,29 +51,24 @@ impl Coordinates for F32 {
     type Unpacked = Self;
     type Number = f32;
 
-    #[inline(always)]
     unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
         // SAFETY: the caller's promise.
         unsafe { global::load_readonly(vector.cast().at(i as usize)) }
     }
 
-    #[inline(always)]
     fn product(sum: f32, a: u32, b: u32) -> f32 {
         math::fma(f32::from_bits(a), f32::from_bits(b), sum)
     }
 
-    #[inline(always)]
     fn squared_difference(sum: f32, a: u32, b: u32) -> f32 {
         let difference = f32::from_bits(a) - f32::from_bits(b);
         math::fma(difference, difference, sum)
     }
 
-    #[inline(always)]
     fn to_f32(sum: f32) -> f32 {
         sum
     }
 
-    #[inline(always)]
     fn unpack(chunk: [u32; 4]) -> [u32; 8] {
         let [a, b, c, d] = chunk;
         [a, b, c, d, 0, 0, 0, 0]
@@ -87,31 +82,26 @@ impl Coordinates for F16 {
     type Unpacked = F32;
     type Number = f32;
 
-    #[inline(always)]
     unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
         // SAFETY: the caller's promise.
         math::half_to_f32(unsafe { global::load_readonly(vector.cast().at(i as usize)) })
     }
 
-    #[inline(always)]
     fn product(sum: f32, a: u32, b: u32) -> f32 {
         let ((a0, a1), (b0, b1)) = (math::half2_to_f32(a), math::half2_to_f32(b));
         math::fma(a1, b1, math::fma(a0, b0, sum))
     }
 
-    #[inline(always)]
     fn squared_difference(sum: f32, a: u32, b: u32) -> f32 {
         let ((a0, a1), (b0, b1)) = (math::half2_to_f32(a), math::half2_to_f32(b));
         let (low, high) = (a0 - b0, a1 - b1);
         math::fma(high, high, math::fma(low, low, sum))
     }
 
-    #[inline(always)]
     fn to_f32(sum: f32) -> f32 {
         sum
     }
 
-    #[inline(always)]
     fn unpack(chunk: [u32; 4]) -> [u32; 8] {
         let mut words = [0; 8];
         for i in 0..4 {
@@ -133,7 +123,6 @@ pub(crate) trait MatrixElement: Coordinates {
 }
 
 impl MatrixElement for F16 {
-    #[inline(always)]
     unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
         // SAFETY: the caller's promise.
         unsafe { mma::m16n8k16_f16(a, b, c) }
@@ -149,29 +138,24 @@ macro_rules! bytes {
             type Unpacked = Self;
             type Number = $byte;
 
-            #[inline(always)]
             unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> $byte {
                 // SAFETY: the caller's promise.
                 unsafe { global::load_readonly(vector.cast().at(i as usize)) }
             }
 
-            #[inline(always)]
             fn product(sum: i32, a: u32, b: u32) -> i32 {
                 $dp4a(a, b, sum)
             }
 
-            #[inline(always)]
             fn squared_difference(sum: i32, a: u32, b: u32) -> i32 {
                 let apart = $absolute_difference(a, b);
                 math::dp4a_u32(apart, apart, sum as u32) as i32
             }
 
-            #[inline(always)]
             fn to_f32(sum: i32) -> f32 {
                 sum as f32
             }
 
-            #[inline(always)]
             fn unpack(chunk: [u32; 4]) -> [u32; 8] {
                 F32::unpack(chunk)
             }
@@ -179,7 +163,6 @@ macro_rules! bytes {
 
         /// Partial sums may wrap, but the total is exact, because the squared length of the longest vector fits an i32.
         impl MatrixElement for $type {
-            #[inline(always)]
             unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
                 // SAFETY: the caller's promise.
                 unsafe { $mma(a, b, c) }
@@ -197,8 +180,8 @@ bytes!(
 );
 bytes!(I8, i8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
-/// A term of a sum over two vectors: what each pair of coordinates contributes.
-pub(crate) trait Term: 'static {
+/// What is summed over the coordinates of two vectors: [`crate::graph::Measure`] as a type.
+pub(crate) trait Measure: 'static {
     /// `sum` plus the terms of the coordinates of `a` and `b`.
     fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
 }
@@ -208,15 +191,13 @@ pub(crate) struct SquaredL2;
 /// The product.
 pub(crate) struct Dot;
 
-impl Term for SquaredL2 {
-    #[inline(always)]
+impl Measure for SquaredL2 {
     fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
         E::squared_difference(sum, a, b)
     }
 }
 
-impl Term for Dot {
-    #[inline(always)]
+impl Measure for Dot {
     fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
         E::product(sum, a, b)
     }

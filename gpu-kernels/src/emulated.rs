@@ -1,13 +1,12 @@
 //! The emulator as a [`Stream`]: every launch runs at once, and every access is checked.
 
-use std::error::Error;
-use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::emulator::{self, Emulator, Fault};
 use jasper_core::DeviceError;
+use thiserror::Error;
 
 use crate::{Buffer, DevicePtr, DevicePtrMut, Kernel, Stream};
 
@@ -31,41 +30,15 @@ impl EmulatedStream {
 
 /// An array of an emulated device. Host and device share one memory: arrays on the host differ in name only.
 pub struct EmulatedBuffer<T> {
-    array: emulator::Buffer<T>,
+    /// The array, by which tests read it.
+    pub array: emulator::Buffer<T>,
     on_host: bool,
 }
 
-impl<T> Deref for EmulatedBuffer<T> {
-    type Target = emulator::Buffer<T>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.array
-    }
-}
-
-impl<T> DerefMut for EmulatedBuffer<T> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.array
-    }
-}
-
 /// A fault of an emulated device.
-#[derive(Clone, Debug)]
-pub struct EmulatedFault(Fault);
-
-impl fmt::Display for EmulatedFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for EmulatedFault {}
-
-impl From<Fault> for EmulatedFault {
-    fn from(fault: Fault) -> Self {
-        Self(fault)
-    }
-}
+#[derive(Clone, Debug, Error)]
+#[error(transparent)]
+pub struct EmulatedFault(#[from] Fault);
 
 impl From<EmulatedFault> for DeviceError {
     fn from(fault: EmulatedFault) -> Self {
@@ -110,7 +83,7 @@ impl Stream for EmulatedStream {
             let first = within.start + i * piece;
             fill(first..first + out.len(), out)?;
         }
-        buffer.write_from(within.start, &values);
+        buffer.array.write_from(within.start, &values);
         Ok(())
     }
 
@@ -120,7 +93,7 @@ impl Stream for EmulatedStream {
         to: &mut Self::Buffer<T>,
         len: usize,
     ) -> Result<(), EmulatedFault> {
-        to.copy(from, len);
+        to.array.copy(&from.array, len);
         Ok(())
     }
 
@@ -138,7 +111,7 @@ impl Stream for EmulatedStream {
     }
 
     fn fill<T: Pod>(&self, buffer: &mut Self::Buffer<T>, byte: u8) -> Result<(), EmulatedFault> {
-        buffer.fill(byte);
+        buffer.array.fill(byte);
         Ok(())
     }
 
@@ -147,7 +120,7 @@ impl Stream for EmulatedStream {
         buffer: &Self::Buffer<T>,
         within: Range<usize>,
     ) -> Result<Vec<T>, EmulatedFault> {
-        Ok(buffer.read_range(within)?)
+        Ok(buffer.array.read_range(within)?)
     }
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {

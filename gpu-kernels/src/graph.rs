@@ -68,7 +68,6 @@ impl DistanceForm {
 
     /// The distance of two vectors with this sum and these squared norms.
     #[cfg(feature = "kernels")]
-    #[inline(always)]
     pub(crate) fn distance(self, sum: f32, squared_norms: [f32; 2]) -> f32 {
         let [one, other] = squared_norms;
         match self {

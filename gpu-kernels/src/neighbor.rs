@@ -8,7 +8,6 @@
 pub(crate) const UNEXPANDED: u64 = 1;
 
 /// The entry of an unexpanded vertex.
-#[inline(always)]
 pub(crate) fn entry(distance: f32, slot: u32) -> u64 {
     let bits = (distance + 0.0).to_bits();
     let ordered_bits = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
@@ -16,25 +15,21 @@ pub(crate) fn entry(distance: f32, slot: u32) -> u64 {
 }
 
 /// The entry of an unexpanded vertex, from the [`ordered_bits`] of its distance.
-#[inline(always)]
 pub(crate) fn entry_of_bits(ordered_bits: u32, slot: u32) -> u64 {
     u64::from(ordered_bits) << 32 | u64::from(slot << 1) | UNEXPANDED
 }
 
 /// The upper half of an entry: the bits of its distance, changed so that they compare like distances.
-#[inline(always)]
 pub(crate) fn ordered_bits(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
 /// The slot of the vertex of an entry.
-#[inline(always)]
 pub(crate) fn slot(entry: u64) -> u32 {
     entry as u32 >> 1
 }
 
 /// The distance of an entry.
-#[inline(always)]
 pub(crate) fn distance(entry: u64) -> f32 {
     let bits = ordered_bits(entry);
     f32::from_bits(bits ^ ((!bits as i32 >> 31) as u32 | 1 << 31))

@@ -19,26 +19,22 @@ macro_rules! pointers {
             }
 
             /// Whether this is [`Self::null`].
-            #[inline(always)]
             pub const fn is_null(self) -> bool {
                 self.0.is_null()
             }
 
             /// The pointer to the array that begins at element `index` of this one.
             #[must_use]
-            #[inline(always)]
             pub const fn add(self, index: usize) -> Self {
                 Self(self.0.wrapping_add(index))
             }
 
             /// The address of element `index`.
-            #[inline(always)]
             pub const fn at(self, index: usize) -> *$mutability T {
                 self.0.wrapping_add(index)
             }
 
             /// The same address as a pointer to another type.
-            #[inline(always)]
             pub const fn cast<U>(self) -> $name<U> {
                 $name(self.0.cast())
             }
@@ -69,7 +65,6 @@ pointers! {
 
 impl<T> DevicePtrMut<T> {
     /// The same array, to be read only.
-    #[inline(always)]
     pub const fn cast_const(self) -> DevicePtr<T> {
         DevicePtr(self.0)
     }

@@ -21,9 +21,9 @@ pub struct RowShape {
     /// a float distance.
     pub(crate) log2_width: u32,
     /// Steps of a row whose loads are in flight together.
-    pub(crate) steps: u32,
+    pub(crate) steps_in_flight: u32,
     /// Rows per tile whose loads are in flight together: 1 if a row takes several rounds of `steps`.
-    pub(crate) rows: u32,
+    pub(crate) rows_in_flight: u32,
 }
 
 impl RowShape {
@@ -48,42 +48,36 @@ impl RowShape {
         while rows * steps > MAX_LOADS {
             rows /= 2;
         }
-        Self { units, log2_width, steps, rows }
+        Self { units, log2_width, steps_in_flight: steps, rows_in_flight: rows }
     }
 
     /// Lanes of a tile.
-    #[inline(always)]
     pub(crate) const fn width(&self) -> u32 {
         1 << self.log2_width
     }
 
     /// Steps of a whole row.
-    #[inline(always)]
     pub(crate) const fn total_steps(&self) -> u32 {
         (self.units + self.width() - 1) >> self.log2_width
     }
 
     /// Whether a row takes one round of steps.
-    #[inline(always)]
     pub(crate) const fn is_one_round(&self) -> bool {
-        self.total_steps() <= self.steps
+        self.total_steps() <= self.steps_in_flight
     }
 
     /// Whether the row that others are compared with (the query) stays in registers. A longer one would take the
     /// registers of loads.
-    #[inline(always)]
     pub(crate) const fn keeps_query(&self) -> bool {
         self.total_steps() <= QUERY_STEPS
     }
 
     /// Bytes of shared memory for the query; 0 if it stays in registers.
-    #[inline(always)]
     pub(crate) const fn query_bytes(&self) -> u32 {
         if self.keeps_query() { 0 } else { self.row_bytes() }
     }
 
     /// Bytes of a row.
-    #[inline(always)]
     pub const fn row_bytes(&self) -> u32 {
         self.units * 16
     }
@@ -91,7 +85,7 @@ impl RowShape {
     /// The values of a kernel's constants 0 to 3.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) const fn constants(&self) -> [u32; 4] {
-        [self.units, self.log2_width, self.steps, self.rows]
+        [self.units, self.log2_width, self.steps_in_flight, self.rows_in_flight]
     }
 }
 
@@ -103,12 +97,19 @@ mod tests {
     fn every_row_is_covered_by_its_steps() {
         for units in 1..2000 {
             let shape = RowShape::new(16 * units);
-            let rounds = shape.total_steps().div_ceil(shape.steps);
-            assert!(shape.width() * shape.steps * rounds >= units, "{shape:?}");
+            let rounds = shape.total_steps().div_ceil(shape.steps_in_flight);
+            assert!(shape.width() * shape.steps_in_flight * rounds >= units, "{shape:?}");
             assert!(shape.width() * (shape.total_steps() - 1) < units, "{shape:?}");
-            assert!(shape.steps <= MAX_STEPS && shape.steps * shape.rows <= MAX_LOADS, "{shape:?}");
-            assert!(shape.rows <= shape.width(), "each row of a tile has a lane that keeps its sum");
-            assert!(shape.rows == 1 || shape.is_one_round(), "{shape:?}");
+            assert!(
+                shape.steps_in_flight <= MAX_STEPS
+                    && shape.steps_in_flight * shape.rows_in_flight <= MAX_LOADS,
+                "{shape:?}"
+            );
+            assert!(
+                shape.rows_in_flight <= shape.width(),
+                "each row of a tile has a lane that keeps its sum"
+            );
+            assert!(shape.rows_in_flight == 1 || shape.is_one_round(), "{shape:?}");
         }
     }
 }

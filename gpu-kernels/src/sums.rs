@@ -17,7 +17,6 @@ impl Sum {
     pub(crate) const ZERO: Self = Self([0.0; 2]);
 
     /// Adds the product of a coordinate of the first or the second `half` of a block.
-    #[inline(always)]
     pub(crate) fn add(&mut self, half: usize, a: f32, b: f32) {
         self.0[half] = math::fma(a, b, self.0[half]);
     }
@@ -26,7 +25,6 @@ impl Sum {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    #[inline(always)]
     pub(crate) unsafe fn total(self) -> f32 {
         // SAFETY: the caller's promise.
         unsafe {
@@ -42,7 +40,6 @@ impl Sum {
 
 /// Calls `visit` with 0 or 1 and the index of this lane's first or second coordinate, in each block of the first `len`
 /// coordinates. In the last block, indices may be past `len`.
-#[inline(always)]
 pub(crate) fn for_coordinates(len: u32, mut visit: impl FnMut(usize, u32)) {
     strided(warp::lane_id(), len.next_multiple_of(BLOCK), BLOCK, |i| {
         visit(0, i);

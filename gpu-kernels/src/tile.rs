@@ -11,7 +11,7 @@ use cuda_std::constant::constant;
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::coordinates::{Coordinates, Term};
+use crate::coordinates::{Coordinates, Measure};
 use crate::row_shape::{QUERY_STEPS, RowShape};
 
 /// Bytes of a unit, which one lane reads with one load.
@@ -33,27 +33,30 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
 
 /// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane loads
 /// before it sums any.
-pub(crate) struct RowTiles<E, T, const LOADS: usize> {
+pub(crate) struct RowTiles<E, M, const LOADS: usize> {
     pub(crate) shape: RowShape,
-    measure: PhantomData<(E, T)>,
+    measure: PhantomData<(E, M)>,
 }
 
 /// A lane's units of a row that stays in registers.
 pub(crate) type QueryUnits = [Unit; QUERY_STEPS as usize];
 
-impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
+impl<E: Coordinates, M: Measure, const LOADS: usize> RowTiles<E, M, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {
         let shape = RowShape {
             units: constant::<0>(shape.units),
             log2_width: constant::<1>(shape.log2_width),
-            steps: constant::<2>(shape.steps),
-            rows: constant::<3>(shape.rows),
+            steps_in_flight: constant::<2>(shape.steps_in_flight),
+            rows_in_flight: constant::<3>(shape.rows_in_flight),
         };
-        let rows =
-            if shape.steps * shape.rows > LOADS as u32 { LOADS as u32 / shape.steps } else { shape.rows };
-        let shape = RowShape { rows, ..shape };
+        let rows_in_flight = if shape.steps_in_flight * shape.rows_in_flight > LOADS as u32 {
+            LOADS as u32 / shape.steps_in_flight
+        } else {
+            shape.rows_in_flight
+        };
+        let shape = RowShape { rows_in_flight, ..shape };
         Self { shape, measure: PhantomData }
     }
 
@@ -81,10 +84,10 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
     /// lane, so that it becomes an immediate offset of the load.
     #[inline(always)]
     fn bytes_ahead(&self, step: u32) -> isize {
-        let (own, first) = (self.tile_and_lane().1, step << self.shape.log2_width);
+        let (lane, first) = (self.tile_and_lane().1, step << self.shape.log2_width);
         let inside = first + self.shape.width() <= self.shape.units;
         let ahead =
-            if inside { first as i32 } else { (first + own).min(self.shape.units - 1) as i32 - own as i32 };
+            if inside { first as i32 } else { (first + lane).min(self.shape.units - 1) as i32 - lane as i32 };
         ahead as isize * UNIT_BYTES as isize
     }
 
@@ -103,33 +106,33 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
     /// launch.
     #[inline(always)]
     pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> QueryUnits {
-        let mut own = [ZERO; QUERY_STEPS as usize];
+        let mut units = [ZERO; QUERY_STEPS as usize];
         if self.shape.keeps_query() {
             for s in 0..QUERY_STEPS {
-                if s < self.shape.steps {
+                if s < self.shape.steps_in_flight {
                     // SAFETY: the address is within the row.
                     let unit = unsafe { load_unit(row.at(self.offset(s) as usize)) };
-                    own[s as usize] = self.zero_past_end(unit, s);
+                    units[s as usize] = self.zero_past_end(unit, s);
                 }
             }
         }
-        own
+        units
     }
 
     /// The unit of a step among those that stay in registers.
     #[inline(always)]
-    pub(crate) fn query_unit(own: &QueryUnits, step: u32) -> Unit {
+    pub(crate) fn query_unit(units: &QueryUnits, step: u32) -> Unit {
         // A variable index would put the array into local memory.
-        let mut unit = own[0];
+        let mut unit = units[0];
         for s in 1..QUERY_STEPS as usize {
             if step as usize == s {
-                unit = own[s];
+                unit = units[s];
             }
         }
         unit
     }
 
-    /// Sums over the query and `shape.rows` rows per tile. `row(r)` returns the address of row `r` of this lane's tile,
+    /// Sums over the query and `shape.rows_in_flight` rows per tile. `row(r)` returns the address of row `r` of this lane's tile,
     /// and `query(step)` this lane's unit of the query, zeros past the end. Called by the whole warp.
     ///
     /// Lane `first + r` of a tile gets the sum of row `r`; every other lane gets its `kept` back. With 4 rows per tile,
@@ -154,25 +157,25 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
         first: u32,
         mut kept: E::Sum,
     ) -> E::Sum {
-        let RowShape { steps, rows, .. } = self.shape;
-        let (loads, total) = (steps * rows, self.shape.total_steps());
-        let own = self.tile_and_lane().1;
+        let (steps, total) = (self.shape.steps_in_flight, self.shape.total_steps());
+        let loads = steps * self.shape.rows_in_flight;
+        let lane_in_tile = self.tile_and_lane().1;
         let mut sum = E::ZERO;
         let mut done = 0;
         loop {
             let mut read = [ZERO; LOADS];
             // The address of this lane's first unit.
-            let address = |r: u32| row(r).add((own * UNIT_BYTES) as usize);
-            let mut at = address(0);
+            let address = |r: u32| row(r).add((lane_in_tile * UNIT_BYTES) as usize);
+            let mut first_unit = address(0);
             let (mut r, mut s) = (0, 0);
             for load in 0..LOADS {
                 if (load as u32) < loads {
                     if s == steps {
                         (r, s) = (r + 1, 0);
-                        at = address(r);
+                        first_unit = address(r);
                     }
                     // SAFETY: the caller's promise; units end where the row does.
-                    read[load] = unsafe { load_unit(at.at(self.bytes_ahead(done + s) as usize)) };
+                    read[load] = unsafe { load_unit(first_unit.at(self.bytes_ahead(done + s) as usize)) };
                     s += 1;
                 }
             }
@@ -183,13 +186,13 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
                     // Lanes past the end have loaded the last unit again, which the zeros of the query do not cancel in
                     // differences.
                     let unit = self.zero_past_end(read[load], done + s);
-                    sum = add::<E, T>(sum, query(done + s), unit);
+                    sum = add::<E, M>(sum, query(done + s), unit);
                     s += 1;
                     if s == steps {
                         if is_last {
                             // SAFETY: the warp is converged here.
                             let all = unsafe { self.sum_of_tile(sum) };
-                            if own == first + r {
+                            if lane_in_tile == first + r {
                                 kept = all;
                             }
                             sum = E::ZERO;
@@ -225,9 +228,9 @@ impl<E: Coordinates, T: Term, const LOADS: usize> RowTiles<E, T, LOADS> {
 
 /// `sum` plus the terms of a unit of the query and a unit of a row.
 #[inline(always)]
-fn add<E: Coordinates, T: Term>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
+fn add<E: Coordinates, M: Measure>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
     for word in 0..4 {
-        sum = T::add::<E>(sum, query[word], row[word]);
+        sum = M::add::<E>(sum, query[word], row[word]);
     }
     sum
 }

@@ -38,8 +38,8 @@ pub enum Barrier {
 pub enum Collective {
     /// Orders memory among the lanes. No result.
     Sync,
-    /// The value of lane `argument`.
-    Shuffle,
+    /// The value of lane `argument` of a segment of this many lanes.
+    Shuffle(u32),
     /// The value of the lane whose index is this one's xor `argument`.
     ShuffleXor,
     /// The value of the lane `argument` below. The flag says whether there is one.

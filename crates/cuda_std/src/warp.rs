@@ -27,7 +27,7 @@ pub unsafe fn sync_warp() {
 }
 
 macro_rules! shuffles {
-    ($($(#[$doc:meta])* $name:ident($argument:ident) -> $R:ty = $op:ident, |$result:ident| $returned:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident($argument:ident) -> $R:ty = $op:expr, |$result:ident| $returned:expr;)*) => { $(
         $(#[$doc])*
         ///
         /// Values of 8 bytes take two instructions.
@@ -38,19 +38,30 @@ macro_rules! shuffles {
         #[track_caller]
         pub unsafe fn $name<T: Word>(value: T, $argument: u32) -> $R {
             // SAFETY: the caller's promise is the back end's.
-            let $result = unsafe { imp::collective(Collective::$op, value, $argument) };
+            let $result = unsafe { imp::collective($op, value, $argument) };
             $returned
         }
     )* };
 }
 shuffles! {
     /// The value of a lane (`shfl.sync.idx.b32`); `lane` counts modulo 32.
-    shuffle(lane) -> T = Shuffle, |result| result.0;
+    shuffle(lane) -> T = Collective::Shuffle(WARP_SIZE), |result| result.0;
     /// The value of the lane whose index is this one's xor `bits`, which is below 32 (`shfl.sync.bfly.b32`).
-    shuffle_xor(bits) -> T = ShuffleXor, |result| result.0;
+    shuffle_xor(bits) -> T = Collective::ShuffleXor, |result| result.0;
     /// The value of the lane `delta` below, and whether there is one (`shfl.sync.up.b32`). Without one, the value is this
     /// lane's own.
-    shuffle_up(delta) -> (T, bool) = ShuffleUp, |result| result;
+    shuffle_up(delta) -> (T, bool) = Collective::ShuffleUp, |result| result;
+}
+
+/// The value of a lane of this lane's segment of `width` lanes (`shfl.sync.idx.b32`); `lane` counts modulo `width`.
+///
+/// # Safety
+/// All lanes of the warp call this together, with the same `width`, a power of two up to 32.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn shuffle_in_segment<T: Word>(value: T, lane: u32, width: u32) -> T {
+    // SAFETY: the caller's promise is the back end's.
+    unsafe { imp::collective(Collective::Shuffle(width), value, lane).0 }
 }
 
 macro_rules! votes {

@@ -2,15 +2,8 @@
 
 use crate::token::{Misuse, Token};
 
-/// A function that can be a kernel.
-#[derive(Debug, PartialEq)]
-pub struct Function {
-    /// Which token is `fn`; its name comes next.
-    pub keyword: usize,
-}
-
-/// Reads attributes, visibility and qualifiers, `fn name(...) { ... }`.
-pub fn read(tokens: &[Token]) -> Result<Function, Misuse> {
+/// Reads attributes, visibility and qualifiers, `fn name(...) { ... }`; returns which token is `fn`.
+pub fn read(tokens: &[Token]) -> Result<usize, Misuse> {
     let Some(keyword) = tokens.iter().position(|token| token.is_word("fn")) else {
         return Err(Misuse::new(None, "`#[kernel]` goes before a function"));
     };
@@ -28,7 +21,7 @@ pub fn read(tokens: &[Token]) -> Result<Function, Misuse> {
     }
     let after_name = keyword + 2;
     match tokens.get(after_name..).unwrap_or_default() {
-        [Token::Parentheses, Token::Braces] => Ok(Function { keyword }),
+        [Token::Parentheses, Token::Braces] => Ok(keyword),
         [Token::Sign('<'), ..] => {
             let why = "a kernel is exported by its name and cannot be generic; write one for each instance, \
                        around a generic function";
@@ -48,7 +41,7 @@ mod tests {
 
     #[test]
     fn kernels_are_found_behind_attributes_and_visibility() {
-        let keyword = |text| read(&tokens(text)).unwrap().keyword;
+        let keyword = |text| read(&tokens(text)).unwrap();
         assert_eq!(keyword("unsafe fn k () {}"), 1);
         assert_eq!(keyword("# [] # [] pub () unsafe fn k () {}"), 7);
     }

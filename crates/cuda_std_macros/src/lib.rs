@@ -69,16 +69,16 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Ok(options) => options,
         Err(misuse) => return compile_error(&options, misuse),
     };
-    let function = match function::read(&describe(&item)) {
-        Ok(function) => function,
+    let keyword = match function::read(&describe(&item)) {
+        Ok(keyword) => keyword,
         Err(misuse) => return compile_error(&item, misuse),
     };
-    let (before, from_fn) = item.split_at(function.keyword);
+    let (before, from_fn) = item.split_at(keyword);
     let name = name.unwrap_or_else(|| from_fn[1].to_string());
     let comment = bounds.map_or_else(String::new, |bounds| {
         format!("#[cfg(target_arch = \"nvptx64\")] ::core::arch::global_asm!(\"//@kernel {name} {bounds}\");")
     });
-    [
+    TokenStream::from_iter([
         code(&comment),
         code(&format!("#[cfg(target_arch = \"nvptx64\")] #[unsafe(export_name = \"{name}\")]")),
         before.iter().cloned().collect(),
@@ -86,9 +86,7 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
         from_fn.iter().cloned().collect(),
         code("#[cfg(not(target_arch = \"nvptx64\"))]"),
         item.iter().cloned().collect(),
-    ]
-    .into_iter()
-    .collect()
+    ])
 }
 
 fn code(text: &str) -> TokenStream {
@@ -115,16 +113,11 @@ fn describe(trees: &[TokenTree]) -> Vec<Token> {
 fn compile_error(trees: &[TokenTree], misuse: Misuse) -> TokenStream {
     let span = misuse.at.and_then(|at| trees.get(at)).map_or_else(Span::call_site, TokenTree::span);
     let message = TokenTree::from(Literal::string(&misuse.message));
-    let trees: [TokenTree; 3] = [
+    let mut trees: [TokenTree; 3] = [
         Ident::new("compile_error", span).into(),
         Punct::new('!', Spacing::Alone).into(),
         Group::new(Delimiter::Brace, message.into()).into(),
     ];
-    trees
-        .into_iter()
-        .map(|mut tree| {
-            tree.set_span(span);
-            tree
-        })
-        .collect()
+    trees.iter_mut().for_each(|tree| tree.set_span(span));
+    trees.into_iter().collect()
 }

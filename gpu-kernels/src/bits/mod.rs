@@ -54,7 +54,6 @@ kernels! {
 /// # Safety
 /// The set has a bit for `slot`.
 #[cfg(feature = "kernels")]
-#[inline(always)]
 pub(crate) unsafe fn contains(bits: DevicePtr<u32>, slot: u32) -> bool {
     // SAFETY: the caller's promise.
     let word = unsafe { global::load_readonly(bits.at((slot / SLOTS_PER_WORD) as usize)) };

@@ -33,7 +33,6 @@ pub unsafe fn reach(args: ReachArgs) {
 ///
 /// # Safety
 /// The slot exists.
-#[inline(always)]
 unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
     let (word, bit) = (args.reached.at((slot / SLOTS_PER_WORD) as usize), 1 << (slot % SLOTS_PER_WORD));
     // SAFETY: the caller's promise; the words are only updated atomically.
@@ -44,7 +43,6 @@ unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
 ///
 /// # Safety
 /// There is room.
-#[inline(always)]
 unsafe fn append(args: &ReachArgs, slot: u32, is_new: bool) {
     // SAFETY: the warp is converged here; each place is reserved once.
     unsafe {

@@ -42,7 +42,6 @@ pub unsafe fn find_row_with_room(args: RowWithRoomArgs) {
 ///
 /// # Safety
 /// The vertex exists.
-#[inline(always)]
 unsafe fn has_free_place(args: &RowWithRoomArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.edges_stride as usize + args.max_degree as usize - 1;
     // SAFETY: the caller's promise; rows hold neighbors first, then padding.

@@ -38,7 +38,6 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
 ///
 /// # Safety
 /// The vertex exists.
-#[inline(always)]
 unsafe fn has_deleted_neighbor(args: &RowsToRepairArgs, vertex: usize) -> bool {
     let row = args.edges.add(vertex * args.edges_stride as usize);
     let (mut place, mut found) = (warp::lane_id(), false);

@@ -20,7 +20,6 @@ pub(super) struct Factors {
 }
 
 /// The levels of this warp's row, in shared memory.
-#[inline(always)]
 pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     shared::dynamic_shared_mem::<u8>().add(warp * shared_level_bytes(&args.shape))
@@ -30,7 +29,6 @@ pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
 ///
 /// # Safety
 /// All levels are stored.
-#[inline(always)]
 unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Shared<u8>) -> u32 {
     let number = at.wrapping_sub(plane.first_word);
     if number >= plane.dimensions * WIDTH / 32 {
@@ -48,7 +46,6 @@ unsafe fn plane_word<const WIDTH: u32>(plane: PlaneShape, at: u32, levels: Share
 }
 
 /// The words of the factors, as `jasper_quant` stores them.
-#[inline(always)]
 fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
     let bounded = |value: f32| value.clamp(-LARGEST, LARGEST);
     // Units are powers of two, so products with the inverses are exact quotients.
@@ -68,7 +65,6 @@ fn factor_words(args: &EncodeArgs, factors: Factors) -> [u32; 2] {
 ///
 /// # Safety
 /// The arguments are as the docs of their fields say; all levels of the row are stored.
-#[inline(always)]
 pub(super) unsafe fn store(args: &EncodeArgs, number: usize, levels: Shared<u8>, factors: Factors) {
     let shape = &args.shape;
     let [first, second] = factor_words(args, factors);

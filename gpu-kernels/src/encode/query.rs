@@ -11,13 +11,11 @@ const LARGEST: [f32; 2] = [127.0, 32639.0];
 
 impl MetricArgs {
     /// The row's part of a distance.
-    #[inline(always)]
     pub(super) fn row_part(&self, squared_norm: f32, dot_center: f32) -> f32 {
         if self.squared_weight == 0.0 { -dot_center } else { self.squared_weight * squared_norm }
     }
 
     /// The query's part of a distance.
-    #[inline(always)]
     fn query_part(&self, squared_norm: f32, dot_center: f32) -> f32 {
         if self.squared_weight == 0.0 {
             -dot_center - self.squared_center
@@ -32,7 +30,6 @@ impl EncodeQueriesArgs {
     ///
     /// # Safety
     /// The query and the coordinate exist.
-    #[inline(always)]
     unsafe fn weighted(&self, query: usize, i: u32) -> f32 {
         let at = query * self.rotated.stride as usize + i as usize;
         // SAFETY: the caller's promise.
@@ -50,7 +47,6 @@ impl EncodeQueriesArgs {
     ///
     /// # Safety
     /// The dimension exists.
-    #[inline(always)]
     unsafe fn twice_offset(&self, i: u32) -> i32 {
         let mut half = self.half;
         if !self.of_dimensions.is_null() {

@@ -64,7 +64,6 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
 ///
 /// # Safety
 /// The row exists. All 32 lanes of the warp call this together.
-#[inline(always)]
 unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
     // SAFETY: the caller's promise; the warp is converged here.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };

@@ -28,7 +28,6 @@ pub(super) struct UniformGrid {
 }
 
 impl Grid for UniformGrid {
-    #[inline(always)]
     unsafe fn get(self, _: u32) -> Step {
         // Magnitudes have half the levels, from 0.
         Step { step: 1.0, inverse: 1.0, limit: self.half - 1.0 + 0.5, half: self.half }
@@ -36,7 +35,6 @@ impl Grid for UniformGrid {
 }
 
 impl Grid for DevicePtr<[f32; 4]> {
-    #[inline(always)]
     unsafe fn get(self, i: u32) -> Step {
         // SAFETY: the caller's promise.
         let [step, inverse, limit, half] = unsafe { global::load_readonly(self.at(i as usize)) };
@@ -68,14 +66,12 @@ impl GridPoint {
     pub(super) const NONE: Self = Self { product: 0.0, square: 1.0 };
 
     /// Whether the cosine is greater than that of `best`, without division or roots, as on the CPU.
-    #[inline(always)]
     pub(super) fn is_nearer(self, best: Self) -> bool {
         self.product * self.product * best.square > best.product * best.product * self.square
     }
 }
 
 /// The minimum, and `b` if `a` is NaN, as on the CPU.
-#[inline(always)]
 fn min_not_nan(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
@@ -83,19 +79,16 @@ fn min_not_nan(a: f32, b: f32) -> f32 {
 impl<D: Grid> Row<D> {
     /// # Safety
     /// The row has coordinate `i`.
-    #[inline(always)]
     unsafe fn magnitude(&self, i: u32) -> f32 {
         // SAFETY: the caller's promise.
         unsafe { global::load_readonly(self.rotated.at(i as usize)).abs() * self.factor }
     }
 
     /// The level of a magnitude at a scale, counted from 0.
-    #[inline(always)]
     fn level(step: Step, magnitude: f32, scale: f32) -> f32 {
         math::floor(min_not_nan(magnitude * step.inverse * scale, step.limit))
     }
 
-    #[inline(always)]
     fn point(step: Step, magnitude: f32, scale: f32) -> f32 {
         (Self::level(step, magnitude, scale) + 0.5) * step.step
     }
@@ -104,7 +97,6 @@ impl<D: Grid> Row<D> {
     ///
     /// # Safety
     /// The row exists.
-    #[inline(always)]
     pub(super) unsafe fn products<const N: usize>(&self, scales: [f32; N]) -> [GridPoint; N] {
         let (mut product, mut square) = ([Sum::ZERO; N], [Sum::ZERO; N]);
         for_coordinates(self.dimensions, |half, i| {
@@ -130,7 +122,6 @@ impl<D: Grid> Row<D> {
     ///
     /// # Safety
     /// The row exists. All 32 lanes of the warp call this together.
-    #[inline(always)]
     pub(super) unsafe fn peak(&self) -> f32 {
         let mut peak = 0;
         for_coordinates(self.dimensions, |_, i| {
@@ -148,7 +139,6 @@ impl<D: Grid> Row<D> {
     ///
     /// # Safety
     /// The row exists, and a byte per level that no other warp accesses.
-    #[inline(always)]
     pub(super) unsafe fn store_levels(&self, scale: f32, along: f32, levels: Shared<u8>) -> f32 {
         let mut squared_error = Sum::ZERO;
         for_coordinates(self.dimensions, |half, i| {
@@ -173,7 +163,6 @@ impl<D: Grid> Row<D> {
     ///
     /// # Safety
     /// The same as for [`Self::store_levels`].
-    #[inline(always)]
     pub(super) unsafe fn store_zero(&self, levels: Shared<u8>) {
         for_coordinates(self.dimensions, |_, i| {
             if i < self.dimensions {

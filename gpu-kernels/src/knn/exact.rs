@@ -30,11 +30,10 @@ unsafe fn sum<E: Coordinates>(
         partial += term(i + warp::lane_id() % LANES);
         i += LANES;
     }
-    let first_lane = warp::lane_id() / LANES * LANES;
     let mut sum = 0.0;
     for lane in 0..LANES {
         // SAFETY: the whole warp comes here.
-        sum += f64::from_bits(unsafe { warp::shuffle(partial.to_bits(), first_lane + lane) });
+        sum += f64::from_bits(unsafe { warp::shuffle_in_segment(partial.to_bits(), lane, LANES) });
     }
     let mut tail = 0.0;
     while i < dimension {

@@ -26,7 +26,6 @@ use crate::neighbor;
 /// # Safety
 /// There are `degree` entries, in the order of the row, and both `memory.pruned_ends` hold `degree`. A barrier has
 /// passed since they were written.
-#[inline(always)]
 pub(super) unsafe fn pruned_ends(
     args: &PruneArgs,
     degree: u32,
@@ -56,7 +55,6 @@ pub(super) unsafe fn pruned_ends(
 ///
 /// # Safety
 /// The same as for [`pruned_ends`]; a barrier follows before the entries are read.
-#[inline(always)]
 pub(super) unsafe fn mark_already_pruned(
     args: &PruneArgs,
     degree: u32,

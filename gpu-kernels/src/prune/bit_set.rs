@@ -17,7 +17,6 @@ impl BitSet {
     ///
     /// # Safety
     /// The words are at a multiple of 16 bytes, and a barrier has passed since they were written.
-    #[inline(always)]
     pub(super) unsafe fn load(words: Shared<u32>) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { words.cast().load() })
@@ -27,34 +26,29 @@ impl BitSet {
     ///
     /// # Safety
     /// The words are at a multiple of 16 bytes, and no other thread accesses them.
-    #[inline(always)]
     pub(super) unsafe fn store(self, words: Shared<u32>) {
         // SAFETY: the caller's promise.
         unsafe { words.cast().store(self.0) }
     }
 
     /// The indices `32 * word + i` for the set bits `i` of `bits`.
-    #[inline(always)]
     pub(super) fn word(word: u32, bits: u32) -> Self {
         let half = u64::from(bits) << (word % 2 * 32);
         if word < 2 { Self([half, 0]) } else { Self([0, half]) }
     }
 
     /// The indices below `count`.
-    #[inline(always)]
     pub(super) fn below(count: u32) -> Self {
         let low = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
         Self([low(count), low(count.saturating_sub(64))])
     }
 
-    #[inline(always)]
     pub(super) fn only(index: u32) -> Self {
         let bit = 1 << (index % 64);
         if index < 64 { Self([bit, 0]) } else { Self([0, bit]) }
     }
 
     /// The least index.
-    #[inline(always)]
     pub(super) fn min(self) -> Option<u32> {
         let [low, high] = self.0;
         if low != 0 {
@@ -67,32 +61,26 @@ impl BitSet {
     }
 
     /// The number of indices below `index`.
-    #[inline(always)]
     pub(super) fn rank(self, index: u32) -> u32 {
         self.and(Self::below(index)).len()
     }
 
-    #[inline(always)]
     pub(super) fn len(self) -> u32 {
         self.0[0].count_ones() + self.0[1].count_ones()
     }
 
-    #[inline(always)]
     pub(super) fn and(self, other: Self) -> Self {
         Self([self.0[0] & other.0[0], self.0[1] & other.0[1]])
     }
 
-    #[inline(always)]
     pub(super) fn or(self, other: Self) -> Self {
         Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
-    #[inline(always)]
     pub(super) fn without(self, other: Self) -> Self {
         Self([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
     }
 
-    #[inline(always)]
     pub(super) fn contains(self, index: u32) -> bool {
         self.and(Self::only(index)).0 != [0; 2]
     }

@@ -36,11 +36,11 @@ macro_rules! body {
 }
 
 macro_rules! entries {
-    ($($element:ident $term:ident $rows:ident;)*) => {
+    ($($element:ident $measure:ident $rows:ident;)*) => {
         $(mod $rows {
             use super::*;
 
-            type Distances = Rows<$element, $term>;
+            type Distances = Rows<$element, $measure>;
             entry!($rows link(LinkArgs)
                 /// Prunes the candidates of new vertices.
             );
@@ -54,10 +54,10 @@ macro_rules! entries {
                 /// Repairs rows around deleted neighbors.
             );
         })*
-        body!(link(LinkArgs): $($element $term $rows;)*);
-        body!(merge(MergeArgs): $($element $term $rows;)*);
-        body!(batch_candidates(BatchCandidatesArgs): $($element $term $rows;)*);
-        body!(repair(RepairArgs): $($element $term $rows;)*);
+        body!(link(LinkArgs): $($element $measure $rows;)*);
+        body!(merge(MergeArgs): $($element $measure $rows;)*);
+        body!(batch_candidates(BatchCandidatesArgs): $($element $measure $rows;)*);
+        body!(repair(RepairArgs): $($element $measure $rows;)*);
     };
 }
 row_kinds!(entries);

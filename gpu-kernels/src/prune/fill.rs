@@ -41,7 +41,7 @@ pub(super) struct Kept {
 }
 
 /// A row, and the candidates to add to it.
-pub(super) struct Filling<'a, S> {
+pub(super) struct RowFiller<'a, S> {
     block: &'a PruneBlock<'a, S>,
     /// The neighbors that the row keeps, then the candidates.
     entries: Shared<u64>,
@@ -60,7 +60,7 @@ pub(super) struct Filling<'a, S> {
     heads: Shared<u32>,
 }
 
-impl<'a, S: PairDistances> Filling<'a, S> {
+impl<'a, S: PairDistances> RowFiller<'a, S> {
     /// The state for a block with the memory of a repair, which keeps the first `live` of `count` entries. The new row
     /// gets up to `limit` entries; `limit` > `live`.
     #[inline(always)]

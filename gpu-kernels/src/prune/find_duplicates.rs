@@ -58,7 +58,6 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
 ///
 /// # Safety
 /// The vertices exist.
-#[inline(always)]
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |slot: u32| args.rows.add(slot as usize * args.row_bytes as usize);
     let mut equal = true;

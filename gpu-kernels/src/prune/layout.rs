@@ -25,7 +25,6 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout for `capacity` candidates, a multiple of `warps`, and a block of `warps` warps.
-    #[inline(always)]
     pub(super) const fn new(capacity: u32, max_degree: u32, edges_stride: u32, warps: u32) -> Self {
         let new = capacity * size_of::<u64>() as u32;
         let already_pruned = new + capacity * size_of::<u16>() as u32;
@@ -48,14 +47,12 @@ impl Layout {
 pub(super) const DEFERRED: u32 = 1 << 15;
 
 /// Room for up to `found` candidates of a search, and `of_batch` of the same batch.
-#[inline(always)]
 pub(super) const fn link_capacity(found: u32, of_batch: u32) -> u32 {
     (found + of_batch).next_power_of_two()
 }
 
 /// Room for `chunk_len` peers beside the `max_degree` nearest so far; before that, for up to `found` candidates of a
 /// search.
-#[inline(always)]
 pub(super) const fn batch_capacity(chunk_len: u32, max_degree: u32, found: u32) -> u32 {
     let peers = chunk_len + max_degree;
     if peers > found { peers.next_power_of_two() } else { found.next_power_of_two() }
@@ -63,7 +60,6 @@ pub(super) const fn batch_capacity(chunk_len: u32, max_degree: u32, found: u32) 
 
 /// Room for the old row and new edges. Of these, `max_candidates + max_degree` are read: enough for `max_candidates`
 /// even if the row has `max_degree` of them already.
-#[inline(always)]
 pub(super) const fn merge_capacity(max_candidates: u32, max_degree: u32) -> u32 {
     let capacity = (max_candidates + 2 * max_degree).next_power_of_two();
     if capacity < ALL_PAIRS_CAPACITY { ALL_PAIRS_CAPACITY } else { capacity }
@@ -83,7 +79,6 @@ const ALL_PAIRS_CAPACITY: u32 = {
 
 /// Room for the replacement candidates that count, and those of one more row; later, for an index of 16 bits for each
 /// behind them, rounded up to a whole number per warp.
-#[inline(always)]
 pub(super) const fn replacements_capacity(args: &PruneArgs) -> u32 {
     let indices = args.max_candidates / 4 + 1;
     let more = if args.max_degree > indices { args.max_degree } else { indices };
@@ -92,7 +87,6 @@ pub(super) const fn replacements_capacity(args: &PruneArgs) -> u32 {
 
 /// Room for the live neighbors of a row and replacement candidates. The kept ones, at most a row, are stored behind the
 /// `max_candidates` that count, and indices of candidates behind these.
-#[inline(always)]
 pub(super) const fn repair_capacity(args: &PruneArgs) -> u32 {
     args.graph.edges_stride + replacements_capacity(args)
 }

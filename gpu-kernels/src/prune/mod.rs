@@ -1,9 +1,8 @@
 //! Robust prune, and the steps of a build or an update around it.
 //!
-//! A kernel here prunes the candidates of one vertex in one block. It is Algorithm 2 (RobustPrune) of the DiskANN paper
-//! on squared distances. For inner products it works on negated products, measured from their smallest possible value
-//! so that `alpha` scales a non-negative number. The rows equal those of the CPU executor; for floats, up to the
-//! rounding of sums:
+//! Each kernel prunes the candidates of one vertex in one block, by Algorithm 2 (RobustPrune) of the DiskANN paper on
+//! squared distances. For inner products, the largest squared norm is added to negated products, so that `alpha` scales
+//! a number that is not negative. Rows equal those of the CPU executor; for floats, up to the rounding of sums:
 //!
 //! ```text
 //! robust_prune(p, candidates, alpha, R):

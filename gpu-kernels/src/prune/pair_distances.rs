@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::coordinates::{Coordinates, Term};
+use crate::coordinates::{Coordinates, Measure};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
 use crate::tile::{QueryUnits, RowTiles, load_unit};
@@ -40,8 +40,8 @@ pub(super) trait PairDistances: Sized {
 const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
-pub(super) struct Rows<E, T> {
-    tile: RowTiles<E, T, LOADS>,
+pub(super) struct Rows<E, M> {
+    tile: RowTiles<E, M, LOADS>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
     squared_norms: DevicePtr<f32>,
@@ -51,11 +51,11 @@ pub(super) struct Rows<E, T> {
 pub(super) struct Row {
     row: DevicePtr<u8>,
     /// This lane's units, if they are few.
-    own: QueryUnits,
+    units: QueryUnits,
     squared_norm: f32,
 }
 
-impl<E: Coordinates, T: Term> Rows<E, T> {
+impl<E: Coordinates, M: Measure> Rows<E, M> {
     #[inline(always)]
     fn row(&self, slot: u32) -> DevicePtr<u8> {
         self.rows.add(slot as usize * self.tile.row_bytes())
@@ -75,12 +75,12 @@ impl<E: Coordinates, T: Term> Rows<E, T> {
     }
 }
 
-impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
+impl<E: Coordinates, M: Measure> PairDistances for Rows<E, M> {
     type Reference = Row;
 
     #[inline(always)]
     fn per_warp(&self) -> u32 {
-        (warp::WARP_SIZE >> self.tile.shape.log2_width) * self.tile.shape.rows
+        (warp::WARP_SIZE >> self.tile.shape.log2_width) * self.tile.shape.rows_in_flight
     }
 
     #[inline(always)]
@@ -91,7 +91,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
     /// Lane `r` of a tile has row `r` of the tile.
     #[inline(always)]
     fn lane_vertex(&self) -> u32 {
-        let ((tile, lane), rows) = (self.tile.tile_and_lane(), self.tile.shape.rows);
+        let ((tile, lane), rows) = (self.tile.tile_and_lane(), self.tile.shape.rows_in_flight);
         if lane < rows { tile * rows + lane } else { self.per_warp() }
     }
 
@@ -100,7 +100,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
         let row = self.row(slot);
         // SAFETY: the caller's promise.
         unsafe {
-            Row { row, own: self.tile.load_if_in_registers(row), squared_norm: self.squared_norm(slot) }
+            Row { row, units: self.tile.load_if_in_registers(row), squared_norm: self.squared_norm(slot) }
         }
     }
 
@@ -108,7 +108,7 @@ impl<E: Coordinates, T: Term> PairDistances for Rows<E, T> {
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
         let unit = |step: u32| {
             if self.tile.shape.keeps_query() {
-                return RowTiles::<E, T, LOADS>::query_unit(&reference.own, step);
+                return RowTiles::<E, M, LOADS>::query_unit(&reference.units, step);
             }
             // SAFETY: the address is within the row.
             self.tile

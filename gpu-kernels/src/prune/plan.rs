@@ -46,7 +46,8 @@ const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
         let fewer = shape.total_steps() / 8;
         return if fewer < blocks { blocks - fewer } else { 1 };
     }
-    let takes_more = matches!(rows.element, ElementKind::F16) && shape.steps * shape.rows > 8;
+    let takes_more =
+        matches!(rows.element, ElementKind::F16) && shape.steps_in_flight * shape.rows_in_flight > 8;
     if takes_more && blocks > 3 { 3 } else { blocks }
 }
 

@@ -39,7 +39,6 @@ impl SecondRound {
     ///
     /// # Safety
     /// A barrier has passed since the old row was written.
-    #[inline(always)]
     unsafe fn contains(&self, slot: u32) -> bool {
         let mut found = false;
         for place in self.begin..self.end {
@@ -55,13 +54,11 @@ impl IndexList {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together; a synchronization separates this from reads. There is room.
-    #[inline(always)]
     unsafe fn push(&mut self, item: u32, is_kept: bool) {
         // SAFETY: the caller's promise.
         self.end += unsafe { compact(self.indices.add(self.end), item as u16, is_kept) };
     }
 
-    #[inline(always)]
     fn len(&self) -> u32 {
         self.end - self.begin
     }
@@ -71,7 +68,6 @@ impl IndexList {
     ///
     /// # Safety
     /// The warp has synchronized since the list was changed.
-    #[inline(always)]
     unsafe fn head(&self, second_round: bool) -> u32 {
         let mut first = 0;
         while first < self.len() {
@@ -94,7 +90,6 @@ impl IndexList {
     ///
     /// # Safety
     /// The list has an item `at`, and the warp has synchronized since the list was changed.
-    #[inline(always)]
     unsafe fn item(&self, at: u32) -> u32 {
         // SAFETY: the index is within the list.
         unsafe { self.indices.add(self.begin + at).load() }.into()
@@ -104,7 +99,6 @@ impl IndexList {
     ///
     /// # Safety
     /// The same as for [`Self::item`]; the warp synchronizes before the list is read again.
-    #[inline(always)]
     unsafe fn remove(&mut self, index: u32) {
         // SAFETY: the list has the head.
         if unsafe { self.item(0) } & !DEFERRED == index {
@@ -133,7 +127,6 @@ impl Remaining {
     ///
     /// # Safety
     /// A barrier has passed since the entries were written, and there are no more than `memory` has room for.
-    #[inline(always)]
     pub(super) unsafe fn share(
         args: &PruneArgs,
         memory: &SharedMemory,
@@ -164,7 +157,6 @@ impl Remaining {
     ///
     /// # Safety
     /// The warp has synchronized since candidates were dropped.
-    #[inline(always)]
     pub(super) unsafe fn head(&self, second_round: bool) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { self.new.head(second_round).min(self.already_pruned.head(second_round)) }
@@ -174,7 +166,6 @@ impl Remaining {
     ///
     /// # Safety
     /// The same as for [`Self::head`].
-    #[inline(always)]
     pub(super) unsafe fn remove(&mut self, index: u32, second_round: bool) {
         // SAFETY: the caller's promise; all lanes agree on the heads.
         unsafe {

@@ -22,7 +22,7 @@
 use cuda_std::prelude::*;
 
 use super::already_pruned::pruned_ends;
-use super::fill::{Filling, Kept};
+use super::fill::{Kept, RowFiller};
 use super::layout::{repair_capacity, replacements_capacity};
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
@@ -48,23 +48,23 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let vertex = global::load_readonly(args.vertices.at(row));
         let Split { live, deleted } = split_row(&args, vertex, memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
-        let live_keys = memory.entries;
+        let live_entries = memory.entries;
         let store_entry = |place, slot, distance| {
-            live_keys.add(place).store(neighbor::entry(distance, slot) & !neighbor::UNEXPANDED);
+            live_entries.add(place).store(neighbor::entry(distance, slot) & !neighbor::UNEXPANDED);
         };
         block.score(vertex, live, |place| memory.old.add(place).load(), store_entry);
-        let ends = pruned_ends(prune, live, live_keys, memory);
+        let ends = pruned_ends(prune, live, live_entries, memory);
         let replacements = nearest_replacements(&block, &args, vertex, &Split { live, deleted });
         let count = (live + replacements).min(prune.max_candidates);
         let limit = (live + deleted).max(prune.max_degree / 2);
-        let filling = Filling::new(&block, live.min(count), count, limit);
-        let (kept_keys, kept) = (filling.kept, filling.fill());
+        let filler = RowFiller::new(&block, live.min(count), count, limit);
+        let (kept_entries, kept) = (filler.kept, filler.fill());
         let stride = prune.graph.edges_stride;
         let neighbors = args.neighbors.add(row * stride as usize);
         block_stride(stride, |place| {
             if place < kept.both_rounds {
-                let entry = kept_keys.add(place);
-                let to = place_in_row(kept_keys, place, live, ends, kept);
+                let entry = kept_entries.add(place);
+                let to = place_in_row(kept_entries, place, live, ends, kept);
                 global::store(neighbors.at(to as usize), neighbor::slot(entry.load()));
             } else {
                 global::store(neighbors.at(place as usize), NO_SLOT);

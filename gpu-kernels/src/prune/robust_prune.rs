@@ -21,7 +21,6 @@ pub(super) struct OcclusionRule {
 }
 
 impl OcclusionRule {
-    #[inline(always)]
     pub(super) fn new(args: &PruneArgs) -> Self {
         let origin =
             if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
@@ -30,7 +29,6 @@ impl OcclusionRule {
 
     /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The
     /// operations are those of the CPU.
-    #[inline(always)]
     pub(super) fn occludes(self, between: f32, distance: f32) -> bool {
         if self.alpha == FIRST_ALPHA {
             return between <= distance;
@@ -60,7 +58,6 @@ pub(super) struct SharedMemory {
 
 impl SharedMemory {
     /// The memory of a launch for `capacity` candidates.
-    #[inline(always)]
     pub(super) fn new(args: &PruneArgs, capacity: u32) -> Self {
         let layout = Layout::new(capacity, args.max_degree, args.graph.edges_stride, warps());
         let base = shared::dynamic_shared_mem::<u8>();
@@ -79,13 +76,11 @@ impl SharedMemory {
 }
 
 /// The index of this warp in its block.
-#[inline(always)]
 pub(super) fn warp_number() -> u32 {
     thread::thread_idx_x() / warp::WARP_SIZE
 }
 
 /// Warps per block.
-#[inline(always)]
 pub(super) fn warps() -> u32 {
     thread::block_dim_x() / warp::WARP_SIZE
 }
@@ -99,7 +94,6 @@ pub(super) struct PruneBlock<'a, S> {
 
 impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// The block of a launch for `capacity` candidates.
-    #[inline(always)]
     pub(super) fn new(args: &'a PruneArgs, capacity: u32) -> Self {
         let distances = S::new(&args.graph, args.form);
         Self { distances, args, memory: SharedMemory::new(args, capacity) }

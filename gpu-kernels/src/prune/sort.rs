@@ -13,7 +13,6 @@ pub(super) const NO_CANDIDATE: u64 = u64::MAX;
 ///
 /// # Safety
 /// There is room for the padding.
-#[inline(always)]
 pub(super) unsafe fn sort_padded(entries: Shared<u64>, len: u32) {
     let padded = len.next_power_of_two();
     // SAFETY: each place of the padding is written by one thread.
@@ -29,7 +28,6 @@ pub(super) unsafe fn sort_padded(entries: Shared<u64>, len: u32) {
 ///
 /// # Safety
 /// There are that many entries, and a barrier has passed since they were written.
-#[inline(always)]
 pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
     let mut run = 2;
     while run <= len {
@@ -60,7 +58,6 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
 ///
 /// # Safety
 /// There are that many entries; a barrier has passed since they were written and since `count` was read.
-#[inline(always)]
 pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
     // SAFETY: one converged warp goes through the entries, and reads each before it overwrites it.
     unsafe {

@@ -9,7 +9,6 @@ use crate::sums::{Sum, for_coordinates};
 
 /// # Safety
 /// The arguments are as the docs of their fields say.
-#[inline(always)]
 unsafe fn residuals<E: Coordinates>(args: ResidualArgs) {
     let number = row_of_warp();
     if number >= args.selection.len as usize {

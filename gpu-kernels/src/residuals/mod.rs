@@ -64,7 +64,6 @@ impl RowSelectionArgs {
     /// # Safety
     /// `number` is below `len`, and `slots` is null or has `len` elements.
     #[cfg(feature = "kernels")]
-    #[inline(always)]
     pub(crate) unsafe fn slot(&self, number: usize) -> usize {
         if self.slots.is_null() {
             self.first as usize + number

@@ -27,7 +27,6 @@ trait ToF32 {
 impl ToF32 for F32 {
     const BYTES: u32 = 4;
 
-    #[inline(always)]
     unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4] {
         // SAFETY: the caller's promise.
         unsafe { global::load_streaming(row.cast::<[f32; 4]>().at(word as usize)) }
@@ -37,7 +36,6 @@ impl ToF32 for F32 {
 impl ToF32 for F16 {
     const BYTES: u32 = 2;
 
-    #[inline(always)]
     unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4] {
         // SAFETY: the caller's promise.
         let [low, high] = unsafe { global::load_streaming(row.cast::<[u32; 2]>().at(word as usize)) };
@@ -49,7 +47,6 @@ impl ToF32 for F16 {
 /// # Safety
 /// As the fields of the arguments say.
 #[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
-#[inline(always)]
 unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
     let row = row_of_warp();
     if row >= args.rows as usize {

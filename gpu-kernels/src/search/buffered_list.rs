@@ -40,14 +40,12 @@ pub(super) struct BufferedList {
 impl Frontier for BufferedList {
     const IN_SHARED_MEMORY: bool = true;
 
-    #[inline(always)]
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
         // SAFETY: the caller's promise.
         let list = unsafe { SortedList::new(width, memory) };
         Self { list, buffer: memory.add(width), buffered: 0, expanded_count: 0 }
     }
 
-    #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; the buffer has room for the
         // entries.
@@ -68,15 +66,14 @@ impl Frontier for BufferedList {
         }
     }
 
-    #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; each lane marks an entry that it
         // alone reads.
         unsafe {
             loop {
                 let listed = self.list.nearest_unexpanded();
-                let own = self.buffered_entry();
-                let nearest_buffered = warp_min(if own & UNEXPANDED != 0 { own } else { NO_ENTRY });
+                let entry = self.buffered_entry();
+                let nearest_buffered = warp_min(if entry & UNEXPANDED != 0 { entry } else { NO_ENTRY });
                 let nearest = listed.min(nearest_buffered);
                 let is_certain = self.list.expanded_count() + self.expanded_count < self.list.width()
                     && nearest != NO_ENTRY;
@@ -91,8 +88,8 @@ impl Frontier for BufferedList {
                     self.list.mark_nearest();
                     return nearest;
                 }
-                let is_first = !warp::any(own == nearest & !UNEXPANDED);
-                self.mark_expanded(own, nearest_buffered);
+                let is_first = !warp::any(entry == nearest & !UNEXPANDED);
+                self.mark_expanded(entry, nearest_buffered);
                 if is_first {
                     self.expanded_count += 1;
                     return nearest;
@@ -101,7 +98,6 @@ impl Frontier for BufferedList {
         }
     }
 
-    #[inline(always)]
     unsafe fn flush(&mut self) {
         if self.buffered > 0 {
             // SAFETY: the warp is converged here, and the buffer has entries.
@@ -109,7 +105,6 @@ impl Frontier for BufferedList {
         }
     }
 
-    #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {
         // SAFETY: the caller's promise.
         unsafe { self.list.entry(index) }
@@ -121,7 +116,6 @@ impl BufferedList {
     ///
     /// # Safety
     /// The warp has synchronized since the buffer was written.
-    #[inline(always)]
     unsafe fn buffered_entry(&self) -> u64 {
         let lane = warp::lane_id();
         // SAFETY: lane < buffered.
@@ -131,10 +125,9 @@ impl BufferedList {
     /// Marks every copy of `entry` in the buffer.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; `own` is the result of [`Self::buffered_entry`].
-    #[inline(always)]
-    unsafe fn mark_expanded(&self, own: u64, entry: u64) {
-        if own == entry {
+    /// All 32 lanes of the warp call this together; `buffered` is the result of [`Self::buffered_entry`].
+    unsafe fn mark_expanded(&self, buffered: u64, entry: u64) {
+        if buffered == entry {
             // SAFETY: a lane writes where it has read, and no other lane does before a merge.
             unsafe { self.buffer.add(warp::lane_id()).store(entry & !UNEXPANDED) };
         }
@@ -144,16 +137,15 @@ impl BufferedList {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together; the buffer has entries.
-    #[inline(always)]
     unsafe fn merge(&mut self) {
         // SAFETY: the warp is converged here; buffered entries are not in the list.
         unsafe {
-            let own = sorted(self.buffered_entry());
-            let (before, _) = warp::shuffle_up(own, 1);
-            let is_new = own != NO_ENTRY && (warp::lane_id() == 0 || !is_same_vertex(own, before));
+            let entry = sorted(self.buffered_entry());
+            let (before, _) = warp::shuffle_up(entry, 1);
+            let is_new = entry != NO_ENTRY && (warp::lane_id() == 0 || !is_same_vertex(entry, before));
             let lanes = warp::ballot(is_new);
-            let place = self.list.rank(own) + rank_in(lanes);
-            self.list.insert_ranked(own, is_new, place);
+            let place = self.list.rank(entry) + rank_in(lanes);
+            self.list.insert_ranked(entry, is_new, place);
             (self.buffered, self.expanded_count) = (0, 0);
         }
     }

@@ -48,10 +48,10 @@ macro_rules! entries_of_rows {
             #[cfg(not(target_arch = "nvptx64"))]
             pub fn body(variant: Variant) -> unsafe fn($Args) {
                 match variant {
-                    Variant::R1 => r1,
-                    Variant::R2 => r2,
-                    Variant::R4 => r4,
-                    Variant::Wide => wide,
+                    Variant::OneRegister => r1,
+                    Variant::TwoRegisters => r2,
+                    Variant::FourRegisters => r4,
+                    Variant::SharedMemory => wide,
                     Variant::Team(_) => team,
                 }
             }
@@ -77,10 +77,10 @@ macro_rules! body {
 const TEAM_LOADS: usize = 8;
 
 macro_rules! exact_entries {
-    ($($element:ident $term:ident $rows:ident;)*) => {
+    ($($element:ident $measure:ident $rows:ident;)*) => {
         $(entries_of_rows!(
             $rows(SearchArgs): 16 16 16 16, team 512,
-            Exact<$element, $term, { MAX_LOADS as usize }>, Exact<$element, $term, TEAM_LOADS>
+            Exact<$element, $measure, { MAX_LOADS as usize }>, Exact<$element, $measure, TEAM_LOADS>
         );)*
         body!(exact_body(SearchArgs): $($rows)*);
     };

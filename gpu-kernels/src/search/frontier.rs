@@ -9,7 +9,6 @@ use crate::collectives::lanes_below;
 pub(super) const NO_ENTRY: u64 = u64::MAX - 1;
 
 /// Whether both entries name the same vertex, expanded or not.
-#[inline(always)]
 pub(super) fn is_same_vertex(a: u64, b: u64) -> bool {
     (a ^ b) >> 1 == 0
 }
@@ -57,7 +56,6 @@ pub(super) trait Frontier: Sized {
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together.
-#[inline(always)]
 pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
     let lane = warp::lane_id();
     let mut run = 2;
@@ -79,7 +77,6 @@ pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together.
-#[inline(always)]
 pub(super) unsafe fn is_duplicate_in_warp(entry: u64) -> bool {
     // SAFETY: the warp is converged here. The lower half of an entry identifies the vertex, and is the same in all
     // lanes without one.

@@ -24,13 +24,11 @@ pub(super) struct SortedList {
 impl Frontier for SortedList {
     const IN_SHARED_MEMORY: bool = true;
 
-    #[inline(always)]
     unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
         Self { entries: memory, width, len: 0, cursor: 0, bound: NO_ENTRY }
     }
 
     /// Inserts each new entry at its rank in the list plus its rank among the new entries.
-    #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
@@ -41,13 +39,12 @@ impl Frontier for SortedList {
             let is_copy = is_same_vertex(self.entry(below), entry) | is_duplicate_in_warp(entry);
             let is_new = entry < self.bound && !is_copy;
             let lanes = warp::ballot(is_new);
-            let own = if is_new { entry } else { NO_ENTRY };
-            let place = below + rank_among_lanes(own, WARP_SIZE - lanes.leading_zeros());
-            self.insert_ranked(own, is_new, place);
+            let new = if is_new { entry } else { NO_ENTRY };
+            let place = below + rank_among_lanes(new, WARP_SIZE - lanes.leading_zeros());
+            self.insert_ranked(new, is_new, place);
         }
     }
 
-    #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged here.
         unsafe {
@@ -59,10 +56,8 @@ impl Frontier for SortedList {
         }
     }
 
-    #[inline(always)]
     unsafe fn flush(&mut self) {}
 
-    #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {
         // SAFETY: index < len.
         if index < self.len { unsafe { self.entries.add(index).load() } } else { NO_ENTRY }
@@ -71,19 +66,16 @@ impl Frontier for SortedList {
 
 impl SortedList {
     /// The last entry of a full list. Entries that are not below it are dropped.
-    #[inline(always)]
     pub(super) fn bound(&self) -> u64 {
         self.bound
     }
 
     /// The maximum number of entries.
-    #[inline(always)]
     pub(super) fn width(&self) -> u32 {
         self.width
     }
 
     /// A lower bound on the number of expanded entries before the first unexpanded one.
-    #[inline(always)]
     pub(super) fn expanded_count(&self) -> u32 {
         self.cursor
     }
@@ -92,7 +84,6 @@ impl SortedList {
     ///
     /// # Safety
     /// The warp has synchronized since the list was written.
-    #[inline(always)]
     pub(super) unsafe fn rank(&self, entry: u64) -> u32 {
         let mut rank = 0;
         let mut step = (self.len + 1).next_power_of_two() / 2;
@@ -111,7 +102,6 @@ impl SortedList {
     ///
     /// # Safety
     /// The same as for [`Self::rank`].
-    #[inline(always)]
     pub(super) unsafe fn contains(&self, entry: u64) -> bool {
         // SAFETY: the caller's promise; a rank is at most the length of the list.
         unsafe { is_same_vertex(self.entry(self.rank(entry)), entry) }
@@ -121,7 +111,6 @@ impl SortedList {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    #[inline(always)]
     pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
         let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
         while chunk < self.len {
@@ -144,7 +133,6 @@ impl SortedList {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together; there is such an entry.
-    #[inline(always)]
     pub(super) unsafe fn mark_nearest(&mut self) {
         // SAFETY: the warp is converged here; cursor < len.
         unsafe {
@@ -162,7 +150,6 @@ impl SortedList {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together, and no other warp uses the places.
-    #[inline(always)]
     pub(super) unsafe fn copy_unexpanded(&self, count: u32, places: Shared<u64>) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; indices are below `count`.
         unsafe {
@@ -189,7 +176,6 @@ impl SortedList {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    #[inline(always)]
     unsafe fn unexpanded_in(&self, chunk: u32) -> (u64, u32) {
         let place = chunk + warp::lane_id();
         // SAFETY: the warp is converged here; lane p % 32 alone writes entry p, except during insertion, whose entries
@@ -206,8 +192,7 @@ impl SortedList {
     /// # Safety
     /// All 32 lanes of the warp call this together. New entries are not in the list, and each `place` is the rank of
     /// the entry in the union of the list and the new entries.
-    #[inline(always)]
-    pub(super) unsafe fn insert_ranked(&mut self, own: u64, is_new: bool, place: u32) {
+    pub(super) unsafe fn insert_ranked(&mut self, entry: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
         // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the width.
         // Entries come from at most 32 places before, which are written after a sync.
@@ -227,23 +212,23 @@ impl SortedList {
                 let to = chunk + lane;
                 let moves = to < len && taken >> lane & 1 == 0;
                 let from = to - new - rank_in(taken);
-                let entry = if moves { self.entries.add(from).load() } else { NO_ENTRY };
+                let moved = if moves { self.entries.add(from).load() } else { NO_ENTRY };
                 warp::sync_warp();
                 if moves {
-                    self.entries.add(to).store(entry);
+                    self.entries.add(to).store(moved);
                 }
                 chunk = chunk.wrapping_sub(WARP_SIZE);
             }
             if stays {
-                self.entries.add(place).store(own);
+                self.entries.add(place).store(entry);
             }
             warp::sync_warp();
             let nearest = warp::reduce_min(if stays { place } else { len });
             self.cursor = self.cursor.min(nearest);
             self.len = len;
             let last = self.width - 1;
-            let own = self.entry(last / WARP_SIZE * WARP_SIZE + lane);
-            self.bound = warp::shuffle(own, last % WARP_SIZE);
+            let end = self.entry(last / WARP_SIZE * WARP_SIZE + lane);
+            self.bound = warp::shuffle(end, last % WARP_SIZE);
         }
     }
 }
@@ -256,7 +241,6 @@ const COMPARED: u32 = 8;
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together; from `len` on all lanes have [`NO_ENTRY`].
-#[inline(always)]
 unsafe fn rank_among_lanes(entry: u64, len: u32) -> u32 {
     let (mut rank, mut first) = (0, 0);
     while first < len {

@@ -16,13 +16,14 @@ use crate::{Kernel, LaunchConfig, RowShape, Specialization};
 /// more where fewer loads are in flight. Halves take more registers than other elements, because they are converted;
 /// rounds also take more.
 fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
-    let (is_half, loads) = (matches!(element, ElementKind::F16), shape.steps * shape.rows);
+    let (is_half, loads) =
+        (matches!(element, ElementKind::F16), shape.steps_in_flight * shape.rows_in_flight);
     match shape.units {
         _ if variant.warps() > 1 => 1,
         ..=8 if !is_half => 24,
         ..=8 => 20,
         9..=12 if !is_half => 20,
-        _ if is_half && loads > 12 && variant != Variant::R1 => 12,
+        _ if is_half && loads > 12 && variant != Variant::OneRegister => 12,
         _ if !shape.is_one_round() && variant.has_wide_frontier() => 12,
         _ => 16,
     }

@@ -30,7 +30,6 @@ pub struct QuantizedSearchArgs {
 }
 
 impl AsRef<SearchArgs> for QuantizedSearchArgs {
-    #[inline(always)]
     fn as_ref(&self) -> &SearchArgs {
         &self.search
     }
@@ -41,13 +40,11 @@ impl AsRef<SearchArgs> for QuantizedSearchArgs {
 const ALIGN: u32 = 16;
 
 /// Bytes of shared memory for a query if each lane reads a row.
-#[inline(always)]
 pub(super) const fn lane_per_row_query_bytes(codes: &CodeArgs) -> u32 {
     (codes.shape.dimensions + ALIGN / 2).next_multiple_of(ALIGN)
 }
 
 /// Bytes of shared memory for a query if a tile of lanes reads a row.
-#[inline(always)]
 pub(super) const fn tile_per_row_query_bytes(codes: &CodeArgs) -> u32 {
     codes.level_bytes * codes.shape.levels_words() * 4
 }

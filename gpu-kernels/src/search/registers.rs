@@ -29,12 +29,10 @@ pub(super) struct Registers<const K: usize> {
 impl<const K: usize> Frontier for Registers<K> {
     const IN_SHARED_MEMORY: bool = false;
 
-    #[inline(always)]
     unsafe fn new(width: u32, _: Shared<u64>) -> Self {
         Self { entries: [NO_ENTRY; K], width, bound: NO_ENTRY }
     }
 
-    #[inline(always)]
     unsafe fn offer(&mut self, entry: u64) {
         // SAFETY: the warp is converged here; conditions are the same in all lanes.
         unsafe {
@@ -52,7 +50,6 @@ impl<const K: usize> Frontier for Registers<K> {
         }
     }
 
-    #[inline(always)]
     unsafe fn expand_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged here.
         unsafe {
@@ -76,10 +73,8 @@ impl<const K: usize> Frontier for Registers<K> {
         }
     }
 
-    #[inline(always)]
     unsafe fn flush(&mut self) {}
 
-    #[inline(always)]
     unsafe fn entry(&self, index: u32) -> u64 {
         let mut entry = NO_ENTRY;
         for r in 0..K {
@@ -95,20 +90,17 @@ impl<const K: usize> Frontier for Registers<K> {
 
 impl<const K: usize> Registers<K> {
     /// The position in the frontier of register `r` of this lane.
-    #[inline(always)]
     fn place(r: usize) -> u32 {
         warp::lane_id() * K as u32 + r as u32
     }
 
     /// Whether register `r` of this lane holds an unexpanded entry.
-    #[inline(always)]
     fn is_unexpanded(&self, r: usize) -> bool {
         self.entries[r] & UNEXPANDED != 0 && Self::place(r) < self.width
     }
 
     /// Entry `i`, the same in all lanes. Registers are selected by masks, because a chain of selects becomes an array
     /// in memory.
-    #[inline(always)]
     unsafe fn at(&self, i: u32) -> u64 {
         let mut entry = 0;
         for r in 0..K {
@@ -119,7 +111,6 @@ impl<const K: usize> Registers<K> {
     }
 
     /// Whether `entry`, the same in all lanes, is in the frontier.
-    #[inline(always)]
     unsafe fn holds(&self, entry: u64) -> bool {
         let mut held = false;
         for r in 0..K {
@@ -132,7 +123,6 @@ impl<const K: usize> Registers<K> {
     /// Whether `entry`, which is per lane, is in the frontier. A binary search finds the last lane whose first entry is
     /// at or before it. Only that lane can have the vertex, because an expanded copy sorts right before an unexpanded
     /// one.
-    #[inline(always)]
     unsafe fn holds_own(&self, entry: u64) -> bool {
         let mut lane = 0;
         let mut step = WARP_SIZE / 2;
@@ -153,7 +143,6 @@ impl<const K: usize> Registers<K> {
     }
 
     /// Inserts the entries of some lanes, except those already in the frontier.
-    #[inline(always)]
     unsafe fn insert_new(&mut self, entry: u64, mut lanes: u32) {
         while lanes != 0 {
             // SAFETY: the warp is converged here.
@@ -168,7 +157,6 @@ impl<const K: usize> Registers<K> {
     }
 
     /// Inserts `entry`, the same in all lanes. Moves every entry after it by one place; the last one is dropped.
-    #[inline(always)]
     unsafe fn insert(&mut self, entry: u64) {
         // SAFETY: the warp is converged here.
         let (before, _) = unsafe { warp::shuffle_up(self.entries[K - 1], 1) };
@@ -181,7 +169,6 @@ impl<const K: usize> Registers<K> {
     }
 
     /// Merges sorted entries, one per lane: takes the lesser half of both sequences, which is bitonic, and sorts it.
-    #[inline(always)]
     unsafe fn merge(&mut self, sorted: u64) {
         for r in 0..K {
             let from_end = WARP_SIZE * K as u32 - 1 - Self::place(r);

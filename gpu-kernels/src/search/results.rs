@@ -22,7 +22,6 @@ pub(super) struct SearchCost {
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
-#[inline(always)]
 pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
     if !args.expanded.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
@@ -36,7 +35,6 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
-#[inline(always)]
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
     let results = args.results.add(query as usize * args.k as usize);
@@ -90,7 +88,6 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
 ///
 /// # Safety
 /// The arguments are valid, and the vertex is one of the graph.
-#[inline(always)]
 unsafe fn is_allowed(args: &SearchArgs, vertex: u32) -> bool {
     if args.allowed.is_null() {
         return true;

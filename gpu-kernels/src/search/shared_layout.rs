@@ -49,11 +49,11 @@ pub(super) struct Layout {
     /// `[visited_capacity]` slots: the visited cache.
     pub(super) visited: u32,
     /// Bytes of all parts, a multiple of 16.
+    #[cfg_attr(target_arch = "nvptx64", expect(dead_code, reason = "only a launch needs the size"))]
     pub(super) end: u32,
 }
 
 impl Layout {
-    #[inline(always)]
     pub(super) const fn new(args: &SearchArgs, params: LayoutParams) -> Self {
         let neighbors = args.expansions * args.graph.edges_stride;
         let neighbors = if neighbors < BATCH { BATCH } else { neighbors };

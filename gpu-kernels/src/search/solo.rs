@@ -86,7 +86,6 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
 ///
 /// # Safety
 /// The arguments are valid, and `query` is below `queries_len`.
-#[inline(always)]
 unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     let (list, len) = args.start_points(query);
     // SAFETY: one of the start points, whose number the plan has checked.
@@ -102,7 +101,6 @@ struct UnvisitedBuffer {
 
 impl UnvisitedBuffer {
     /// Adds the slot of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
-    #[inline(always)]
     unsafe fn push_unvisited(&mut self, slot: u32) {
         // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
         unsafe {
@@ -113,7 +111,6 @@ impl UnvisitedBuffer {
 
     /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Called by the
     /// whole warp.
-    #[inline(always)]
     unsafe fn expand(
         &mut self,
         args: &SearchArgs,
@@ -138,7 +135,6 @@ impl UnvisitedBuffer {
     }
 
     /// Adds the neighbors of a vertex, with two loads in flight. Called by the whole warp.
-    #[inline(always)]
     unsafe fn push_neighbors(&mut self, args: &SearchArgs, vertex: u32) {
         let edges = args.graph.edges.add(vertex as usize * args.graph.edges_stride as usize);
         let mut first = warp::lane_id();

@@ -14,20 +14,20 @@ pub(super) const MAX_CODE_TEAM: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Variant {
     /// One warp, with the frontier in one register per lane.
-    R1,
+    OneRegister,
     /// One warp, two registers per lane.
-    R2,
+    TwoRegisters,
     /// One warp, four registers per lane.
-    R4,
+    FourRegisters,
     /// One warp, with the frontier in shared memory.
-    Wide,
+    SharedMemory,
     /// A team with this number of warps, and the frontier in shared memory.
     Team(u32),
 }
 
 impl Variant {
     /// The searches by one warp, in ascending order of their widest beam.
-    const SOLO: [Self; 4] = [Self::R1, Self::R2, Self::R4, Self::Wide];
+    const SOLO: [Self; 4] = [Self::OneRegister, Self::TwoRegisters, Self::FourRegisters, Self::SharedMemory];
 
     /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the narrowest frontier that
     /// holds `beam_width` entries.
@@ -48,10 +48,10 @@ impl Variant {
     /// The widest beam of this variant.
     pub(crate) const fn max_beam_width(self) -> u32 {
         match self {
-            Self::R1 => WARP_SIZE,
-            Self::R2 => 2 * WARP_SIZE,
-            Self::R4 => 4 * WARP_SIZE,
-            Self::Wide | Self::Team(_) => MAX_BEAM_WIDTH,
+            Self::OneRegister => WARP_SIZE,
+            Self::TwoRegisters => 2 * WARP_SIZE,
+            Self::FourRegisters => 4 * WARP_SIZE,
+            Self::SharedMemory | Self::Team(_) => MAX_BEAM_WIDTH,
         }
     }
 
@@ -62,16 +62,16 @@ impl Variant {
 
     /// Whether the frontier takes four registers or more per lane.
     pub(super) const fn has_wide_frontier(self) -> bool {
-        !matches!(self, Self::R1 | Self::R2)
+        !matches!(self, Self::OneRegister | Self::TwoRegisters)
     }
 
     /// The suffix of the kernel name.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::R1 => "r1",
-            Self::R2 => "r2",
-            Self::R4 => "r4",
-            Self::Wide => "wide",
+            Self::OneRegister => "r1",
+            Self::TwoRegisters => "r2",
+            Self::FourRegisters => "r4",
+            Self::SharedMemory => "wide",
             Self::Team(_) => "team",
         }
     }
@@ -109,7 +109,7 @@ impl Variant {
             "visited_capacity ({slots}) must be 0 or a power of two from 32 on"
         );
         let is_team = matches!(self, Self::Team(_));
-        let params = LayoutParams { query_bytes, has_list: is_team || self == Self::Wide, is_team };
+        let params = LayoutParams { query_bytes, has_list: is_team || self == Self::SharedMemory, is_team };
         let shared = Layout::new(args, params).end;
         LaunchConfig::linear(args.queries_len, self.warps() * WARP_SIZE).with_shared(shared)
     }

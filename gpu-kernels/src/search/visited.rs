@@ -18,7 +18,6 @@ impl VisitedCache {
     ///
     /// # Safety
     /// `table` has as many words; `thread` of `threads` is this one.
-    #[inline(always)]
     pub(super) unsafe fn new(table: Shared<u32>, entries: u32, thread: u32, threads: u32) -> Self {
         // SAFETY: entry < entries, and only this thread writes it.
         strided(thread, entries, threads, |entry| unsafe { table.add(entry).store(u32::MAX) });
@@ -26,7 +25,6 @@ impl VisitedCache {
     }
 
     /// The entry of an slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
-    #[inline(always)]
     fn entry(&self, slot: u32) -> Shared<u32> {
         let shift = self.entries.leading_zeros() + 1;
         self.table.add(slot.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))
@@ -37,7 +35,6 @@ impl VisitedCache {
     ///
     /// # Safety
     /// The table is live and used by this cache alone.
-    #[inline(always)]
     pub(super) unsafe fn insert(&self, slot: u32) -> bool {
         // SAFETY: the entry is below `entries`.
         self.entries == 0 || unsafe { self.entry(slot).atomic_exchange(slot) } != slot
@@ -47,7 +44,6 @@ impl VisitedCache {
     ///
     /// # Safety
     /// The same as for [`Self::insert`].
-    #[inline(always)]
     pub(super) unsafe fn misses(&self, slot: u32) -> bool {
         // SAFETY: the entry is below `entries`.
         self.entries == 0 || unsafe { self.entry(slot).load_relaxed() } != slot

@@ -27,14 +27,12 @@ impl Bits {
     }
 
     /// The number of digits, and so of passes.
-    #[inline(always)]
     pub const fn passes(self) -> u32 {
         (self.end - self.begin).div_ceil(DIGIT_BITS)
     }
 
     /// The bits of digit `pass`.
     #[must_use]
-    #[inline(always)]
     pub const fn digit(self, pass: u32) -> Self {
         let begin = self.begin + pass * DIGIT_BITS;
         let end = if begin + DIGIT_BITS < self.end { begin + DIGIT_BITS } else { self.end };
@@ -42,7 +40,6 @@ impl Bits {
     }
 
     /// These bits of `key`, shifted to bit 0: the value of a digit.
-    #[inline(always)]
     pub const fn extract(self, key: u64) -> u32 {
         (key >> self.begin) as u32 & ((1 << (self.end - self.begin)) - 1)
     }

@@ -60,7 +60,6 @@ pub unsafe fn sort_pass(args: PassArgs) {
 }
 
 impl SharedMemory {
-    #[inline(always)]
     fn new() -> Self {
         let base = shared::dynamic_shared_mem::<u8>();
         Self {
@@ -74,7 +73,6 @@ impl SharedMemory {
     }
 
     /// The counters of this warp, one for each value of the digit.
-    #[inline(always)]
     fn own_counters(self) -> Shared<u32> {
         self.counters.add(thread::thread_idx_x() / warp::WARP_SIZE * RADIX)
     }
@@ -83,7 +81,6 @@ impl SharedMemory {
     ///
     /// # Safety
     /// A barrier follows before the counters are used.
-    #[inline(always)]
     unsafe fn clear_counters(self) {
         let counters = self.own_counters().cast::<[u32; 4]>();
         for turn in 0..RADIX / (4 * warp::WARP_SIZE) {
@@ -97,7 +94,6 @@ impl SharedMemory {
 ///
 /// # Safety
 /// `array` has `len` elements.
-#[inline(always)]
 unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, padding: T) -> PerThread<T> {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
@@ -125,7 +121,6 @@ unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, paddi
 ///
 /// # Safety
 /// The arguments are as the docs of their fields say.
-#[inline(always)]
 unsafe fn prefetch_values(args: &PassArgs, first: usize) {
     let index = first + (thread::thread_idx_x() * VALUES_PER_LINE) as usize;
     if thread::thread_idx_x() < TILE / VALUES_PER_LINE && index < args.len as usize {
@@ -140,7 +135,6 @@ unsafe fn prefetch_values(args: &PassArgs, first: usize) {
 ///
 /// # Safety
 /// The counters are complete.
-#[inline(always)]
 unsafe fn place_digits(args: &PassArgs, tile: u32, memory: SharedMemory) -> (u32, u32) {
     let digit = thread::thread_idx_x();
     let mut counts = [0; WARPS as usize];
@@ -169,7 +163,6 @@ unsafe fn place_digits(args: &PassArgs, tile: u32, memory: SharedMemory) -> (u32
 ///
 /// # Safety
 /// The counters hold the place in the tile where the pairs of each warp and digit begin.
-#[inline(always)]
 unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64>) -> PerThread<u32> {
     let next = memory.own_counters();
     let lane = warp::lane_id();
@@ -197,7 +190,6 @@ unsafe fn stage_keys(args: &PassArgs, memory: SharedMemory, keys: &PerThread<u64
 ///
 /// # Safety
 /// The places are those of [`stage_keys`].
-#[inline(always)]
 unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &PerThread<u32>) {
     for k in 0..PAIRS {
         // SAFETY: places are within the tile.
@@ -209,7 +201,6 @@ unsafe fn stage_values(memory: SharedMemory, places: &PerThread<u32>, values: &P
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together.
-#[inline(always)]
 unsafe fn find_peers(digit: u32) -> u32 {
     let mut peers = u32::MAX;
     for bit in 0..DIGIT_BITS {
@@ -226,7 +217,6 @@ unsafe fn find_peers(digit: u32) -> u32 {
 ///
 /// # Safety
 /// The aggregate of this tile has been published.
-#[inline(always)]
 unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts: Shared<u32>) {
     let digit = thread::thread_idx_x();
     let column = args.look_back.column(digit, RADIX);
@@ -243,7 +233,6 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
 ///
 /// # Safety
 /// The tile is sorted and the shifts are stored.
-#[inline(always)]
 unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
     let pairs = (args.len as usize - first).min(TILE as usize) as u32;
     let places = (0..PAIRS_PER_THREAD).map(|k| k * RADIX + thread::thread_idx_x());
@@ -261,7 +250,6 @@ unsafe fn write(args: &PassArgs, memory: SharedMemory, first: usize) {
 ///
 /// # Safety
 /// `place` is below the number of pairs of the tile, and the shifts are stored.
-#[inline(always)]
 unsafe fn write_pair(args: &PassArgs, memory: SharedMemory, place: u32) {
     // SAFETY: shifted places are those of the sorted array, within `len`.
     unsafe {

@@ -48,7 +48,7 @@ pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T
     // SAFETY: the caller's promise.
     let (result, flag) = unsafe {
         match op {
-            Collective::ShuffleUp | Collective::Shuffle | Collective::ShuffleXor => {
+            Collective::ShuffleUp | Collective::Shuffle(_) | Collective::ShuffleXor => {
                 return shuffle(op, value, argument);
             }
             Collective::Sync => {
@@ -80,7 +80,7 @@ unsafe fn shuffle<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool)
     let word = |value| unsafe {
         match op {
             Collective::ShuffleUp => shuffle_up(ALL, value, argument, 0),
-            Collective::Shuffle => shuffle_idx(ALL, value, argument, 31),
+            Collective::Shuffle(width) => shuffle_idx(ALL, value, argument, (32 - width) << 8 | 31),
             _ => shuffle_xor(ALL, value, argument, 31),
         }
     };

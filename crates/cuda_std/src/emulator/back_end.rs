@@ -84,7 +84,7 @@ fn poll() {
 #[track_caller]
 pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
     let site = Location::caller();
-    if let Collective::SumU32(width) | Collective::SumF32(width) = op
+    if let Collective::Shuffle(width) | Collective::SumU32(width) | Collective::SumF32(width) = op
         && !matches!(width, 1 | 2 | 4 | 8 | 16 | 32)
     {
         let wrong = format!("width ({width}) must be 1, 2, 4, 8, 16 or 32");

@@ -113,7 +113,7 @@ fn describe(wait: Wait) -> String {
     let name = |op| match op {
         Collective::Sync => "sync_warp",
         Collective::ShuffleUp => "shuffle_up",
-        Collective::Shuffle => "shuffle",
+        Collective::Shuffle(_) => "shuffle",
         Collective::ShuffleXor => "shuffle_xor",
         Collective::VoteAll => "all",
         Collective::VoteAny => "any",

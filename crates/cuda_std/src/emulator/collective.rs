@@ -70,13 +70,13 @@ fn compute(block: &mut Block, warp: usize, op: Collective, mask: u32) -> Checked
         Collective::ReduceMax => shared(reduce(u32::max), true),
         Collective::ReduceOr => shared(reduce(|a, b| a | b), true),
         Collective::Sync => {}
-        Collective::ShuffleUp | Collective::Shuffle | Collective::ShuffleXor => {
+        Collective::ShuffleUp | Collective::Shuffle(_) | Collective::ShuffleXor => {
             for lane in lanes(mask) {
                 let argument = threads[lane].argument;
                 let source = match op {
                     Collective::ShuffleUp => (lane as u32).checked_sub(argument),
-                    Collective::ShuffleXor => Some(lane as u32 ^ (argument & 31)),
-                    _ => Some(argument & 31),
+                    Collective::Shuffle(width) => Some(lane as u32 & !(width - 1) | argument & (width - 1)),
+                    _ => Some(lane as u32 ^ (argument & 31)),
                 };
                 let from = source.unwrap_or(lane as u32);
                 if mask >> from & 1 == 0 {

@@ -80,7 +80,7 @@ fn shuffles_read_lanes_that_take_part() {
 #[test]
 fn widths_are_powers_of_two() {
     let fault = block(1, 32, || unsafe {
-        warp::sum(1_u32, 12);
+        warp::shuffle_in_segment(1_u32, 1, 12);
     })
     .unwrap_err();
     assert!(message(&fault).ends_with("width (12) must be 1, 2, 4, 8, 16 or 32"), "{fault}");

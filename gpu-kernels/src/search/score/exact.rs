@@ -8,7 +8,7 @@ use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
-use crate::coordinates::{Coordinates, Term};
+use crate::coordinates::{Coordinates, Measure};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::neighbor::entry;
 use crate::tile::{QueryUnits, RowTiles, Unit};
@@ -17,8 +17,8 @@ use crate::tile::{QueryUnits, RowTiles, Unit};
 const LINE: usize = 128;
 
 /// The scorer of exact distances. `LOADS` is that of [`RowTiles`].
-pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
-    tile: RowTiles<E, T, LOADS>,
+pub(in crate::search) struct Exact<E, M, const LOADS: usize> {
+    tile: RowTiles<E, M, LOADS>,
     /// This lane's units of the query, if it stays in registers.
     query_units: QueryUnits,
     /// The whole query, if it does not stay in registers.
@@ -29,7 +29,7 @@ pub(in crate::search) struct Exact<E, T, const LOADS: usize> {
     squared_norm: f32,
 }
 
-impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> {
+impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
@@ -71,7 +71,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
         let shape = &self.tile.shape;
-        let first = if shape.is_one_round() { shape.rows } else { 0 };
+        let first = if shape.is_one_round() { shape.rows_in_flight } else { 0 };
         let begin = first * self.per_round() * lines + warp::lane_id();
         // SAFETY: line / lines < count, and slots name rows; the address is that of a line of the row.
         strided(begin, count * lines, WARP_SIZE, |line| unsafe {
@@ -97,7 +97,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
                     self.rows.add(slots.add(place.min(count - 1)).load() as usize * row_bytes)
                 };
                 sum = self.tile.sums(row, |step| self.unit(step), first, sum);
-                first += self.tile.shape.rows;
+                first += self.tile.shape.rows_in_flight;
             }
             let place = lane_in_tile * per_round + tile;
             let slot = slots.add(place.min(count - 1)).load();
@@ -111,7 +111,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Scorer for Exact<E, T, LOADS> 
     }
 }
 
-impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
+impl<E: Coordinates, M: Measure, const LOADS: usize> Exact<E, M, LOADS> {
     /// Rows that a warp loads at once: the number of tiles.
     #[inline(always)]
     fn per_round(&self) -> u32 {
@@ -125,7 +125,7 @@ impl<E: Coordinates, T: Term, const LOADS: usize> Exact<E, T, LOADS> {
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
         if self.tile.shape.keeps_query() {
-            return RowTiles::<E, T, LOADS>::query_unit(&self.query_units, step);
+            return RowTiles::<E, M, LOADS>::query_unit(&self.query_units, step);
         }
         // SAFETY: the offset is within the query.
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)

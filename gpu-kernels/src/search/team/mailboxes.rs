@@ -22,12 +22,10 @@ pub(super) struct Request {
 }
 
 impl Request {
-    #[inline(always)]
     pub(super) fn to_bits(self) -> u64 {
         u64::from(self.count << 1 | u32::from(self.is_merged)) << 32 | u64::from(self.number)
     }
 
-    #[inline(always)]
     pub(super) fn from_bits(bits: u64) -> Self {
         let high = (bits >> 32) as u32;
         Self { number: bits as u32, count: high >> 1, is_merged: high & 1 != 0 }
@@ -57,7 +55,6 @@ pub(super) struct Mailboxes {
 
 impl Mailboxes {
     /// As many mailboxes as the arguments ask for, but not more than workers. Each mailbox gets the same number of workers.
-    #[inline(always)]
     pub(super) fn new(args: &SearchArgs, layout: &Layout, workers: u32) -> Self {
         let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
         let len = args.expansions.min(workers);
@@ -76,7 +73,6 @@ impl Mailboxes {
     ///
     /// # Safety
     /// All threads of the block call this together; the mailboxes are not in use yet.
-    #[inline(always)]
     pub(super) unsafe fn clear(&self, thread: u32) {
         // SAFETY: each thread writes words of its own.
         unsafe {
@@ -90,23 +86,19 @@ impl Mailboxes {
         }
     }
 
-    #[inline(always)]
     pub(super) fn entries_of(&self, mailbox: u32) -> Shared<u64> {
         self.entries.add(mailbox * self.stride)
     }
 
-    #[inline(always)]
     pub(super) fn request(&self, mailbox: u32) -> Shared<u64> {
         self.requests.add(mailbox)
     }
 
     /// The bound of the frontier. It only falls, so an entry that is not below it can never enter the frontier.
-    #[inline(always)]
     pub(super) fn bound(&self) -> Shared<u64> {
         self.requests.add(self.len)
     }
 
-    #[inline(always)]
     pub(super) fn done(&self, mailbox: u32) -> Shared<u32> {
         self.done.add(mailbox)
     }
@@ -117,7 +109,6 @@ impl Mailboxes {
     }
 
     /// Batches of start points of the search for `query`.
-    #[inline(always)]
     pub(super) fn start_batches(&self, args: &SearchArgs, query: u32) -> u32 {
         args.start_points(query).1.div_ceil(self.stride)
     }

@@ -41,7 +41,6 @@ struct Targets {
 
 impl Worker {
     /// Worker `number` of the team. Workers beyond a multiple of the mailboxes get a mailbox past the last, and do nothing.
-    #[inline(always)]
     pub(super) fn new(layout: &Layout, mailboxes: Mailboxes, visited: VisitedCache, number: u32) -> Self {
         let slots = shared::dynamic_shared_mem::<u8>().byte_add(layout.slots).cast::<u32>();
         let (mailbox, number) = (number / mailboxes.workers, number % mailboxes.workers);
@@ -63,7 +62,6 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared, the query was
     /// read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
-    #[inline(always)]
     pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
         if self.mailbox >= self.mailboxes.len {
             return;
@@ -101,7 +99,6 @@ impl Worker {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    #[inline(always)]
     unsafe fn wait_for_request(&self, last: u64) -> u64 {
         let mut word = last;
         // SAFETY: the warp is converged, here and afterwards.
@@ -121,7 +118,6 @@ impl Worker {
     }
 
     /// The targets of the edges of a vertex, or a batch of start points.
-    #[inline(always)]
     fn targets(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Targets {
         let stride = self.mailboxes.stride;
         if is_start {
@@ -138,7 +134,6 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together. The targets are vertices of this search, and there is room for all
     /// of them.
-    #[inline(always)]
     unsafe fn gather(&self, targets: Targets, merged: u32) -> u32 {
         let lane = warp::lane_id();
         // SAFETY: the warp is converged here; indices of targets are below their number.

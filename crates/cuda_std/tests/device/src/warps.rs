@@ -7,7 +7,7 @@ use crate::{Answers, Args};
 use crate::{Case, LaunchConfig};
 use warp::WARP_SIZE;
 
-const WORDS: u32 = 24;
+const WORDS: u32 = 26;
 
 /// Every lane tells what it gets of the others.
 ///
@@ -28,6 +28,7 @@ pub unsafe fn warps(args: Args) {
         answers.put_with_flag(warp::shuffle_up(long, 9));
         answers.put(warp::shuffle(word, word));
         answers.put(warp::shuffle(long, lane + 1));
+        answers.put(warp::shuffle_in_segment(long, lane + 1, 4));
         answers.put(warp::shuffle_xor(long, 21));
 
         answers.put(u32::from(warp::all(!word.is_multiple_of(64))));
@@ -78,6 +79,7 @@ fn of_lane(words: &[u32], lane: usize) -> Vec<u32> {
     answers.push(is_inside_9);
     answers.push(words[word as usize % 32]);
     answers.extend(long((lane + 1) % 32));
+    answers.extend(long(lane / 4 * 4 + (lane + 1) % 4));
     answers.extend(long(lane ^ 21));
 
     answers.push(u32::from(words.iter().all(|word| word % 64 != 0)));

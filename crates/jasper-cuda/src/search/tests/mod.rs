@@ -109,7 +109,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
 
     fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
         let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
-        self.results = (results.read()?, costs.read()?);
+        self.results = (results.array.read()?, costs.array.read()?);
         Ok(Results { results: &self.results.0, costs: &self.results.1 })
     }
 }
@@ -198,8 +198,8 @@ impl Both {
         unsafe {
             device_batch::launch(&plan, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
         }
-        let hits = results.read().unwrap().into_iter().map(hit_from_device);
-        Ok((hits.collect(), costs.read().unwrap()))
+        let hits = results.array.read().unwrap().into_iter().map(hit_from_device);
+        Ok((hits.collect(), costs.array.read().unwrap()))
     }
 
     /// Searches with both, compares, and returns the results.
