@@ -60,10 +60,12 @@ pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Resu
     check().map_err(at(path))
 }
 
-pub(crate) fn check_source(
-    source: impl ReadAt,
-    progress: &mut ProgressFn<'_>,
-) -> Result<FileReport, FileFault> {
+/// [`check_file`] of any source.
+///
+/// # Errors
+/// Returns the errors of [`check_file`], without a path.
+#[doc(hidden)]
+pub fn check_source(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileFault> {
     let sections = Sections::open(source)?;
     let info = IndexInfo::from_sections(&sections)?;
     let mut parts = Parts::default();

@@ -34,13 +34,11 @@
 //! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
 //! | `check` | verifying checksums |
 //! | `error` | errors |
-//! | `forge` | correcting checksums, for tests |
 
 mod append;
 mod check;
 mod checkpoint;
 mod error;
-mod forge;
 mod info;
 mod open;
 mod parts;
@@ -52,15 +50,13 @@ mod table;
 mod tests;
 mod tuned;
 
-pub(crate) use check::check_source;
-pub use check::{FileReport, SectionReport, check_file};
+pub use check::{FileReport, SectionReport, check_file, check_source};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub(crate) use error::at;
 pub use error::{FileError, FileFault};
-pub(crate) use forge::seal;
 pub use info::IndexInfo;
 pub use save::SaveStats;
-pub(crate) use save::{save_to_memory, state, write_file};
+pub(crate) use save::{state, write_file};
 pub use table::{FORMAT_VERSION, Section};
 pub use tuned::{LaunchParams, TunedSearch};
 

@@ -51,7 +51,11 @@ impl<T: Element> Graph<T> {
     }
 
     /// [`Self::open`] from any source.
-    pub(crate) fn read_from(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<Self, FileFault> {
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::open`], without a path.
+    #[doc(hidden)]
+    pub fn read_from(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<Self, FileFault> {
         let (sections, info) = read_header::<T, _>(source)?;
         let (element, claimed) = (info.element, info.edges);
         let mut graph = Self::with_tables(None, &sections, info)?;

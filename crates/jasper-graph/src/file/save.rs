@@ -55,6 +55,14 @@ impl<T: Element> Graph<T> {
         }
         write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
+
+    /// Returns the bytes of the file that [`Self::save`] writes.
+    #[doc(hidden)]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Cursor::new(Vec::new());
+        write(self, &mut out, &mut no_progress).expect("writing to memory does not fail");
+        out.into_inner()
+    }
 }
 
 /// Runs `write` on `file`, the replacement of `path`, and commits it. On an error the old file stays.
@@ -145,13 +153,6 @@ pub(super) fn write_sections<T: Element, W: Write>(
         file.rows(Section::Codes, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
     Ok(())
-}
-
-/// Returns the bytes of the file, for tests and fuzzers.
-pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
-    let mut out = Cursor::new(Vec::new());
-    write(graph, &mut out, &mut no_progress).expect("writing to memory does not fail");
-    out.into_inner()
 }
 
 /// Returns the checksum of the section `params` of the graph's file.
