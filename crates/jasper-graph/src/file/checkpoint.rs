@@ -9,8 +9,8 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, ReadAt};
 
-use super::info::Record;
-use super::parts::Meter;
+use super::info::ParamsRecord;
+use super::read::Meter;
 use super::rule::Rule;
 use super::save::{FileWriter, put, write_file};
 use super::table::{Section, Sections};
@@ -40,14 +40,14 @@ impl<T: Element> Graph<T> {
     /// Cost: one pass over the edges; disk space of 4 bytes per edge and 2 per slot, besides the old file.
     ///
     /// # Errors
-    /// Returns [`FileError`]; the old file is untouched.
+    /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
         let (path, slots) = (path.as_ref(), self.slots());
         write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
             let meter = Meter::new(Stage::Saving, slots, self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
-            file.items(Section::Params, &[Record::new(self)])?;
+            file.items(Section::Params, &[ParamsRecord::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
             let degree = |slot: Slot| self.adjacency.degrees.row(slot.index());
             file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, degree(slot)))?;

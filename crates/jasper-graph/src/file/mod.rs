@@ -30,8 +30,8 @@
 //! | `append` | writing only the sections that a file lacks |
 //! | `checkpoint` | the edges of an unfinished bulk build |
 //! | `tuned` | searches that were measured to reach a recall |
-//! | `open`, `small` | reading and mapping, and the sections that both read |
-//! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
+//! | `open`, `small_sections` | reading and mapping, and the sections that both read |
+//! | `read`, `rule` | reading in parallel; conditions on the items of a section |
 //! | `check` | verifying checksums |
 //! | `error` | errors |
 
@@ -41,10 +41,10 @@ mod checkpoint;
 mod error;
 mod info;
 mod open;
-mod parts;
+mod read;
 mod rule;
 mod save;
-mod small;
+mod small_sections;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -56,7 +56,7 @@ pub(crate) use error::at;
 pub use error::{FileError, FileFault};
 pub use info::IndexInfo;
 pub use save::SaveStats;
-pub(crate) use save::{state, write_file};
+pub(crate) use save::{fingerprint, write_file};
 pub use table::{FORMAT_VERSION, Section};
 pub use tuned::{LaunchParams, TunedSearch};
 

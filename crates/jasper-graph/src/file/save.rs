@@ -10,9 +10,9 @@ use jasper_core::{BitSet, Element, ElementKind, Key, ProgressFn, Slot, Stage, no
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
-use super::info::Record;
-use super::parts::Meter;
-use super::small::KeyAt;
+use super::info::ParamsRecord;
+use super::read::Meter;
+use super::small_sections::KeyRecord;
 use super::table::{Entry, Section, file_bytes, header_page};
 use super::{SECTION_ALIGN, append, at, padding};
 use crate::{Codes, Graph};
@@ -43,7 +43,7 @@ impl<T: Element> Graph<T> {
     /// buffers. If the file at `path` has an equal section `params`, another pass for checksums.
     ///
     /// # Errors
-    /// Returns [`FileError`].
+    /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].
     pub fn save(
         &self,
         path: impl AsRef<Path>,
@@ -65,7 +65,8 @@ impl<T: Element> Graph<T> {
     }
 }
 
-/// Runs `write` on `file`, the replacement of `path`, and commits it. On an error the old file stays.
+/// Runs `write` on `file`, the replacement of `path`, and commits it. The old file stays on any error but
+/// [`FileFault::NotSynced`].
 pub(crate) fn write_file<R>(
     path: &Path,
     file: io::Result<AtomicFile>,
@@ -118,7 +119,7 @@ pub(super) fn write_sections<T: Element, W: Write>(
 ) -> Result<(), FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
     let slots = graph.slots();
-    file.items(Section::Params, &[Record::new(graph)])?;
+    file.items(Section::Params, &[ParamsRecord::new(graph)])?;
     if graph.has_vectors() {
         let zeros = vec![T::default(); vectors.table.width()];
         let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
@@ -138,8 +139,8 @@ pub(super) fn write_sections<T: Element, W: Write>(
     file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
     let key = |slot: Slot| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
     file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
-    file.records(Section::FurtherKeys, keys.further().map(KeyAt::from))?;
-    file.records(Section::DeletedKeys, keys.deleted_slots().map(KeyAt::from))?;
+    file.records(Section::FurtherKeys, keys.further().map(KeyRecord::from))?;
+    file.records(Section::DeletedKeys, keys.deleted_slots().map(KeyRecord::from))?;
     file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
     file.items(Section::FreeSlots, &words(&keys.free, slots))?;
     file.items(Section::StartPoints, adjacency.start_points())?;
@@ -156,8 +157,8 @@ pub(super) fn write_sections<T: Element, W: Write>(
 }
 
 /// Returns the checksum of the section `params` of the graph's file.
-pub(crate) fn state<T: Element>(graph: &Graph<T>) -> u32 {
-    let mut bytes = bytemuck::bytes_of(&Record::new(graph)).to_vec();
+pub(crate) fn fingerprint<T: Element>(graph: &Graph<T>) -> u32 {
+    let mut bytes = bytemuck::bytes_of(&ParamsRecord::new(graph)).to_vec();
     bytes.resize(bytes.len() + padding(bytes.len() as u64) as usize, 0);
     crc32c::crc32c(&bytes)
 }
@@ -226,7 +227,11 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     }
 
     /// Writes a section of keys.
-    fn records(&mut self, section: Section, records: impl Iterator<Item = KeyAt>) -> Result<(), FileFault> {
+    fn records(
+        &mut self,
+        section: Section,
+        records: impl Iterator<Item = KeyRecord>,
+    ) -> Result<(), FileFault> {
         self.section(section, |file, checksum| {
             let mut bytes = Vec::new();
             for record in records {
