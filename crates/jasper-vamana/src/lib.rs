@@ -29,6 +29,7 @@
 //! | [`cpu`](CpuExecutor) | the CPU implementation: beam search, robust prune, exact search |
 //! | `ingest`, `dedup` | storing vectors; finding identical ones |
 //! | `start` | start points |
+//! | `top_k` | the nearest of many vertices |
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
@@ -65,6 +66,7 @@ mod quantized_linking;
 mod query;
 mod reconnect;
 mod start;
+mod top_k;
 
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use bulk_linker::{BulkLinker, largest_batch};

@@ -18,6 +18,8 @@ use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, VectorBlock, VectorError, Vectors};
 use rayon::prelude::*;
 
+use crate::top_k::TopK;
+
 /// Vectors that means and steps are computed from, evenly spaced. For inner products all vectors are read: the longest
 /// are the results of searches, and must not be clamped.
 const SAMPLE_VECTORS: usize = 4096;
@@ -194,7 +196,7 @@ impl ByteRounding {
     fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Neighbor>> {
         let width = padded_len::<i8>(self.centers.len());
         let (kernels, queries) = (i8::kernels(), self.round_slots(graph, sample));
-        let add_block = |mut nearest: Vec<Nearest>, block: &[Slot]| {
+        let add_block = |mut nearest: Vec<TopK>, block: &[Slot]| {
             let bytes = self.round_slots(graph, block);
             let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
             let mut distances = vec![0.0; block.len()];
@@ -212,40 +214,14 @@ impl ByteRounding {
             }
             nearest
         };
-        let none = || vec![Nearest::default(); sample.len()];
-        let merge = |mut a: Vec<Nearest>, b: Vec<Nearest>| {
+        let none = || vec![TopK::new(TRIAL_CANDIDATES); sample.len()];
+        let merge = |mut a: Vec<TopK>, b: Vec<TopK>| {
             let pairs = a.iter_mut().zip(b);
-            pairs.for_each(|(a, b)| b.found.into_iter().for_each(|neighbor| a.add(neighbor)));
+            pairs.for_each(|(a, b)| b.into_sorted().into_iter().for_each(|neighbor| a.add(neighbor)));
             a
         };
         let all = slots.par_chunks(TRIAL_BLOCK).fold(none, add_block).reduce(none, merge);
-        all.into_iter().map(Nearest::into_sorted).collect()
-    }
-}
-
-/// Collects the [`TRIAL_CANDIDATES`] nearest; twice as many are held before the farther ones are dropped.
-#[derive(Clone, Default)]
-struct Nearest {
-    found: Vec<Neighbor>,
-    /// The farthest that counts.
-    bound: Option<Neighbor>,
-}
-
-impl Nearest {
-    fn add(&mut self, neighbor: Neighbor) {
-        if self.bound.is_none_or(|bound| neighbor < bound) {
-            self.found.push(neighbor);
-            if self.found.len() == 2 * TRIAL_CANDIDATES {
-                self.bound = Some(*self.found.select_nth_unstable(TRIAL_CANDIDATES - 1).1);
-                self.found.truncate(TRIAL_CANDIDATES);
-            }
-        }
-    }
-
-    fn into_sorted(mut self) -> Vec<Neighbor> {
-        self.found.sort_unstable();
-        self.found.truncate(TRIAL_CANDIDATES);
-        self.found
+        all.into_iter().map(TopK::into_sorted).collect()
     }
 }
 
