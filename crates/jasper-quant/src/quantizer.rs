@@ -7,7 +7,6 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::parts::{CodeParts, RotationParts};
-use crate::query::QueryParts;
 use crate::section::{Kind, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
@@ -205,8 +204,7 @@ impl<C: Codec> Quantizer for C {
             self.scale_query(rotated);
             let squared_norm = dot(residual, residual);
             let add = space.query_part(residual, squared_norm);
-            let parts = QueryParts { add, norm: squared_norm.sqrt(), level_bytes: self.level_bytes() };
-            QueryCode::new(layout, units, rotated, &parts)
+            QueryCode::new(layout, units, rotated, self.level_bytes(), add, squared_norm.sqrt())
         };
         queries.chunks_exact(dimension).zip(rotated.chunks_exact_mut(coded)).map(code).collect()
     }

@@ -14,24 +14,6 @@ trait Floats: Copy + Default {
     unsafe fn load(from: *const Self) -> __m256;
 }
 
-impl Floats for f32 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256 {
-        // SAFETY: the caller says that eight values are readable.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-}
-
-impl Floats for half::f16 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256 {
-        // SAFETY: the caller says that eight values are readable.
-        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
-    }
-}
-
 /// Loads sixteen bytes, widened to i16.
 trait Bytes: Copy + Default {
     /// # Safety
@@ -39,22 +21,24 @@ trait Bytes: Copy + Default {
     unsafe fn load(from: *const Self) -> __m256i;
 }
 
-impl Bytes for u8 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256i {
-        // SAFETY: the caller says that sixteen values are readable.
-        unsafe { _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())) }
-    }
+macro_rules! loads {
+    ($($trait:ident for $type:ty: $from:ident => $load:expr, $register:ty;)*) => {$(
+        impl $trait for $type {
+            #[inline]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn load($from: *const Self) -> $register {
+                // SAFETY: the caller says that as many values are readable.
+                unsafe { $load }
+            }
+        }
+    )*};
 }
 
-impl Bytes for i8 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256i {
-        // SAFETY: the caller says that sixteen values are readable.
-        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) }
-    }
+loads! {
+    Floats for f32: from => _mm256_loadu_ps(from), __m256;
+    Floats for half::f16: from => _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), __m256;
+    Bytes for u8: from => _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+    Bytes for i8: from => _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())), __m256i;
 }
 
 /// Calls `step(register, a, b)` for each block of `LANES` elements of both vectors, with `register` cycling through

@@ -14,24 +14,6 @@ trait Floats: Copy {
     unsafe fn load(from: *const Self, mask: __mmask16) -> __m512;
 }
 
-impl Floats for f32 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512 {
-        // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
-        unsafe { _mm512_maskz_loadu_ps(mask, from) }
-    }
-}
-
-impl Floats for half::f16 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512 {
-        // SAFETY: as for f32.
-        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.cast())) }
-    }
-}
-
 /// Loads thirty-two bytes, widened to i16.
 trait Bytes: Copy {
     /// # Safety
@@ -39,22 +21,26 @@ trait Bytes: Copy {
     unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i;
 }
 
-impl Bytes for u8 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i {
-        // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
-        unsafe { _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, from.cast())) }
-    }
+macro_rules! loads {
+    ($($trait:ident for $type:ty: $from:ident, $mask:ident: $mask_type:ty => $load:expr, $register:ty;)*) => {$(
+        impl $trait for $type {
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+            unsafe fn load($from: *const Self, $mask: $mask_type) -> $register {
+                // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
+                unsafe { $load }
+            }
+        }
+    )*};
 }
 
-impl Bytes for i8 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i {
-        // SAFETY: as for u8.
-        unsafe { _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from)) }
-    }
+loads! {
+    Floats for f32: from, mask: __mmask16 => _mm512_maskz_loadu_ps(mask, from), __m512;
+    Floats for half::f16: from, mask: __mmask16 =>
+        _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.cast())), __m512;
+    Bytes for u8: from, mask: __mmask32 =>
+        _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, from.cast())), __m512i;
+    Bytes for i8: from, mask: __mmask32 => _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from)), __m512i;
 }
 
 #[inline]
