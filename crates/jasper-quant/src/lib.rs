@@ -72,7 +72,7 @@ pub use codes::Codes;
 pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};
 pub use mixed::{MAX_SECTORS, Mixed, MixedParams};
-pub use parts::Parts;
+pub use parts::Parameters;
 pub use projection::ENCODE_ROWS;
 pub use quantization::{ParseQuantizationError, Quantization};
 pub use quantizer::{Quantizer, Scratch, open};

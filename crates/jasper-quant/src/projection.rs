@@ -2,7 +2,7 @@
 
 use jasper_core::distance::Level;
 
-use crate::parts::MatrixParts;
+use crate::parts::MatrixParameters;
 use crate::simd::simd_fn;
 
 /// Rows per block for encoding: a block reads the matrix of a projection once.
@@ -16,7 +16,7 @@ pub const PANEL: usize = 32;
 /// advance side by side without any reduction across lanes, on a CPU as on a GPU, and all give the same bits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projection {
-    /// The panels, as in [`MatrixParts`].
+    /// The panels, as in [`MatrixParameters`].
     panels: Vec<f32>,
     directions: usize,
     dimension: usize,
@@ -53,8 +53,8 @@ impl Projection {
     }
 
     /// The panels, for kernels.
-    pub(crate) fn parts(&self) -> MatrixParts<'_> {
-        MatrixParts { panels: &self.panels, directions: self.directions }
+    pub(crate) fn parameters(&self) -> MatrixParameters<'_> {
+        MatrixParameters { panels: &self.panels, directions: self.directions }
     }
 
     /// Projects `rows` (`n x dimension`) onto the directions, into `out` (`n x stride`, zero-padded).

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
-use crate::parts::{CodeParts, RotationParts};
+use crate::parts::{CodeParameters, RotationParameters};
 use crate::section::{Kind, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
-use crate::{DecodeError, Layout, Mixed, Parts, Quantization, QueryCode, Rabitq};
+use crate::{DecodeError, Layout, Mixed, Parameters, Quantization, QueryCode, Rabitq};
 
 /// A trained quantizer: encodes vectors, and encodes queries that estimate distances from codes.
 ///
@@ -55,7 +55,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     }
 
     /// The trained parameters, for kernels that encode on a device.
-    fn parts(&self) -> Parts<'_>;
+    fn parameters(&self) -> Parameters<'_>;
 
     /// Serializes the quantizer; [`open`] reads it.
     fn to_bytes(&self) -> Vec<u8>;
@@ -120,10 +120,10 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     fn level_bytes(&self) -> usize;
 
     /// The parameters of [`Self::rotate`].
-    fn rotation_parts(&self) -> RotationParts<'_>;
+    fn rotation_parameters(&self) -> RotationParameters<'_>;
 
     /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
-    fn code_parts(&self) -> CodeParts;
+    fn code_parameters(&self) -> CodeParameters;
 
     /// Serializes the quantizer's own parameters, which are between center and units.
     fn write(&self, writer: &mut Writer);
@@ -203,24 +203,24 @@ impl<C: Codec> Quantizer for C {
         let code = |(residual, rotated): (&[f32], &mut [f32])| {
             self.scale_query(rotated);
             let squared_norm = dot(residual, residual);
-            let add = space.query_part(residual, squared_norm);
+            let add = space.query_term(residual, squared_norm);
             QueryCode::new(layout, units, rotated, self.level_bytes(), add, squared_norm.sqrt())
         };
         queries.chunks_exact(dimension).zip(rotated.chunks_exact_mut(coded)).map(code).collect()
     }
 
-    fn parts(&self) -> Parts<'_> {
+    fn parameters(&self) -> Parameters<'_> {
         let Common { space, units, .. } = self.common();
-        Parts {
+        Parameters {
             metric: space.metric,
             product_weight: space.product_weight(),
             squared_weight: space.squared_weight(),
             center: &space.center,
             squared_center: dot(&space.center, &space.center),
-            rotation: self.rotation_parts(),
+            rotation: self.rotation_parameters(),
             units: units.to_array(),
             level_bytes: self.level_bytes(),
-            code: self.code_parts(),
+            code: self.code_parameters(),
         }
     }
 

@@ -119,7 +119,7 @@ fn codes_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, rows
     let found = stream.download(&codes).unwrap();
     let expected = expected(quantizer, rows, 0..CODED);
     for (i, (found, expected)) in found.chunks(words).zip(expected.chunks(words)).enumerate() {
-        assert_eq!(found, expected, "row {i} of {}, {:?}", T::KIND, quantizer.parts());
+        assert_eq!(found, expected, "row {i} of {}, {:?}", T::KIND, quantizer.parameters());
     }
 }
 
@@ -163,9 +163,9 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
     for (i, (levels, terms)) in levels.chunks(levels.len() / CODED).zip(terms).enumerate() {
         let query: Vec<f32> = queries.row(i).iter().map(|x| x.to_f32()).collect();
         let expected = quantizer.query(&query);
-        assert_eq!(levels, expected.levels(), "query {i} of {}, {:?}", T::KIND, quantizer.parts());
+        assert_eq!(levels, expected.levels(), "query {i} of {}, {:?}", T::KIND, quantizer.parameters());
         let bits = bytemuck::cast::<_, [u32; 8]>;
-        assert_eq!(bits(terms), bits((*expected.terms()).into()), "query {i}, {:?}", quantizer.parts());
+        assert_eq!(bits(terms), bits((*expected.terms()).into()), "query {i}, {:?}", quantizer.parameters());
     }
 }
 

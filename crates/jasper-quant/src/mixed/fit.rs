@@ -141,12 +141,12 @@ fn equations(
     for i in chosen {
         let Row { point, reconstruction } = &coded[i];
         let along = dot(&rotated, point);
-        let parts = Vector3::new(along, reconstruction.squared_error, correction.k(reconstruction) * along)
+        let terms = Vector3::new(along, reconstruction.squared_error, correction.k(reconstruction) * along)
             .map(f64::from);
         let squared_distance: f64 = query.iter().zip(row(i)).map(|(p, r)| f64::from(p - r).powi(2)).sum();
         if squared_distance > 0.0 {
-            normal += parts * parts.transpose() / squared_distance;
-            right += parts * (f64::from(dot(query, row(i))) / squared_distance);
+            normal += terms * terms.transpose() / squared_distance;
+            right += terms * (f64::from(dot(query, row(i))) / squared_distance);
         }
     }
     (normal, right)

@@ -39,7 +39,7 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
-use crate::parts::{CodeParts, RotationParts};
+use crate::parts::{CodeParameters, RotationParameters};
 use crate::projection::{PANEL, Projection};
 use crate::quantizer::{Codec, Common};
 use crate::section::{Kind, Reader, Writer};
@@ -80,7 +80,7 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    fn from_parts(
+    fn new(
         space: Space,
         directions: Projection,
         steps: Vec<f32>,
@@ -125,7 +125,7 @@ impl Mixed {
         }
         let coded = layout.dimensions().min(space.dimension());
         let directions = reader.projection("directions", coded, space.dimension())?;
-        let mut mixed = Self::from_parts(space, directions, steps, sectors, plane_words);
+        let mut mixed = Self::new(space, directions, steps, sectors, plane_words);
         mixed.correction =
             Correction { b1: correction[0], b2: correction[1], b3: correction[2], max_k: correction[3] };
         mixed.common.units = reader.units()?;
@@ -161,7 +161,7 @@ impl Codec for Mixed {
         let space = &self.common.space;
         let weight = space.product_weight();
         Factors {
-            add: space.row_part(residual, squared_norm) + weight * b2 * reconstruction.squared_error,
+            add: space.row_term(residual, squared_norm) + weight * b2 * reconstruction.squared_error,
             rescale: weight * (b1 + b3 * self.correction.k(&reconstruction)) * reconstruction.scale,
             error: 0.0,
         }
@@ -175,14 +175,14 @@ impl Codec for Mixed {
         1
     }
 
-    fn rotation_parts(&self) -> RotationParts<'_> {
-        RotationParts::Matrix(self.directions.parts())
+    fn rotation_parameters(&self) -> RotationParameters<'_> {
+        RotationParameters::Matrix(self.directions.parameters())
     }
 
-    fn code_parts(&self) -> CodeParts {
+    fn code_parameters(&self) -> CodeParameters {
         let Correction { b1, b2, b3, max_k } = self.correction;
-        CodeParts::Mixed {
-            dimensions: self.steps.parts(),
+        CodeParameters::Mixed {
+            dimensions: self.steps.parameters(),
             trials: quantize::STEPS.map(f32::recip),
             fit: [b1, b2, b3, max_k],
         }

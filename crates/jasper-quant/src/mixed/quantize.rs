@@ -37,7 +37,7 @@ impl Steps {
     }
 
     /// The parameters of each dimension, for kernels.
-    pub(super) fn parts(&self) -> Vec<MixedDimension> {
+    pub(super) fn parameters(&self) -> Vec<MixedDimension> {
         let of = self.steps.iter().zip(&self.inverses).zip(self.limits.iter().zip(&self.halves));
         of.map(|((&step, &inverse), (&limit, &half))| MixedDimension { step, inverse, limit, half }).collect()
     }

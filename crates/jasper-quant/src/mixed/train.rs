@@ -62,7 +62,7 @@ impl Mixed {
         let directions = rotated(&layout, &directions, params.seed);
         let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
         let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
-        let mut mixed = Self::from_parts(space, directions, steps, params.sectors, plane_words);
+        let mut mixed = Self::new(space, directions, steps, params.sectors, plane_words);
         mixed.correction = fit::fit(&mixed, queries, sample);
         mixed.common.units = mixed.train_units(sample);
         mixed

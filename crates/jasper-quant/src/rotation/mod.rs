@@ -10,7 +10,7 @@
 mod haar;
 mod hadamard;
 
-use crate::parts::RotationParts;
+use crate::parts::RotationParameters;
 use crate::projection::Projection;
 
 pub(crate) use hadamard::{Hadamard, ROUNDS};
@@ -106,10 +106,10 @@ impl Rotation {
     }
 
     /// The parameters, for kernels.
-    pub(crate) fn parts(&self) -> RotationParts<'_> {
+    pub(crate) fn parameters(&self) -> RotationParameters<'_> {
         match &self.0 {
-            RotationForm::Haar(matrix) => RotationParts::Matrix(matrix.parts()),
-            RotationForm::Hadamard(hadamard) => RotationParts::Hadamard(&hadamard.factors),
+            RotationForm::Haar(matrix) => RotationParameters::Matrix(matrix.parameters()),
+            RotationForm::Hadamard(hadamard) => RotationParameters::Hadamard(&hadamard.factors),
         }
     }
 }
