@@ -3,7 +3,7 @@
 //! ```text
 //! transaction:
 //!     store the vectors as tombstones              searches do not return them yet
-//!     prepare                                      a device may round all vectors to bytes until the end
+//!     begin to link                                   a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                   see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points; reconnect what is unreachable, if enough vertices were not checked
@@ -134,7 +134,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         _ => &order,
     };
     let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
-    executor.prepare(graph, order, distances).map_err(UpdateError::device)?;
+    executor.begin_linking(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);

@@ -33,7 +33,7 @@
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`quantized_linking`](ByteRounding) | linking on vectors rounded to bytes |
+//! | [`scalar_quantizer`](ScalarQuantizer) | linking on vectors quantized to bytes (SQ8) |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
@@ -62,9 +62,10 @@ mod memory;
 mod mutable;
 pub mod pipeline;
 mod plan;
-mod quantized_linking;
+
 mod query;
 mod reconnect;
+mod scalar_quantizer;
 mod start;
 mod top_k;
 
@@ -92,5 +93,5 @@ pub use mutable::{
     Exclusive, GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges,
 };
 pub use plan::{SearchPlan, Strategy};
-pub use quantized_linking::{ByteRounding, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
+pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

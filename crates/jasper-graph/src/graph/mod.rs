@@ -76,7 +76,7 @@ impl<T: Element> Graph<T> {
         &self.vectors
     }
 
-    /// Returns the vectors mutably, to build or free sketches and rounded vectors.
+    /// Returns the vectors mutably, to build or free sketches and vectors of bytes.
     #[doc(hidden)]
     pub fn vectors_mut(&mut self) -> &mut Vectors<T> {
         &mut self.vectors

@@ -6,13 +6,13 @@
 //! | `scorer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
-//! | `rounded` | the vectors rounded to bytes, by which builds link them |
+//! | `sq8` | the vectors quantized to bytes, by which builds link them |
 
 pub(crate) mod codes;
 pub(crate) mod prepare;
-mod rounded;
 mod scorer;
 pub(crate) mod sketch;
+mod sq8;
 
 use std::io;
 
@@ -43,8 +43,8 @@ pub struct Vectors<T: 'static> {
     /// The sketches, which are never saved.
     pub(crate) sketches: Option<Sketches>,
     pub(crate) codes: Option<Codes>,
-    /// The vectors rounded to bytes, which are never saved.
-    pub(crate) rounded: Option<Box<Vectors<i8>>>,
+    /// The vectors quantized to bytes, which are never saved.
+    pub(crate) sq8: Option<Box<Vectors<i8>>>,
     /// Number of slots and largest squared norm when the transaction began.
     pub(crate) undo: Option<(usize, f32)>,
 }
@@ -63,7 +63,7 @@ impl<T: Element> Vectors<T> {
             largest_squared_norm: 0.0,
             sketches: None,
             codes: None,
-            rounded: None,
+            sq8: None,
             undo: None,
         })
     }
@@ -192,7 +192,7 @@ impl<T: Element> Vectors<T> {
     }
 
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
-        self.rounded = None;
+        self.sq8 = None;
         if self.is_stored {
             self.table.resize(slots)?;
         }
@@ -219,10 +219,10 @@ impl<T: Element> Vectors<T> {
         Ok(())
     }
 
-    /// Updates the largest norm and the sketches, and drops the rounded vectors, after the vectors of `slots` were
+    /// Updates the largest norm and the sketches, and drops those quantized to bytes, after the vectors of `slots` were
     /// written.
     pub(crate) fn note_written(&mut self, slots: &[Slot]) {
-        self.rounded = None;
+        self.sq8 = None;
         if let Some(norms) = &self.squared_norms {
             let largest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
             self.largest_squared_norm = self.largest_squared_norm.max(largest);
@@ -234,7 +234,7 @@ impl<T: Element> Vectors<T> {
 
     /// Copies everything about a vector to another slot.
     pub(crate) fn copy(&mut self, from: Slot, to: Slot) {
-        self.rounded = None;
+        self.sq8 = None;
         if self.is_stored {
             let vector = self.padded(from).to_vec();
             self.table.row_mut(to.index()).copy_from_slice(&vector);

@@ -153,10 +153,10 @@ impl CpuExecutor {
     }
 }
 
-/// Evaluates an expression with the vectors by which a graph is linked: its own, or [rounded](Vectors::rounded) ones.
+/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to bytes](Vectors::sq8).
 macro_rules! link_by {
     ($graph:ident, |$vectors:ident| $result:expr) => {
-        match $graph.vectors().rounded() {
+        match $graph.vectors().sq8() {
             Some($vectors) => $result,
             None => {
                 let $vectors = $graph.vectors();
