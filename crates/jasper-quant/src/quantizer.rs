@@ -31,11 +31,11 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// Encodes `rows` (`n x dimension`, finite, row-major) into `out` (`n x layout.words()`). Overwrites `rows`.
     ///
     /// Codes do not depend on `n`; blocks of [`ENCODE_ROWS`](crate::ENCODE_ROWS) are fastest.
-    /// [`Codes::from_vectors`](crate::Codes::from_vectors) encodes on many threads, with one scratch each.
+    /// [`CodeTable::from_vectors`](crate::CodeTable::from_vectors) encodes on many threads, with one scratch each.
     ///
     /// # Panics
     /// Panics if the slices hold different numbers of rows.
-    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]);
+    fn encode(&self, rows: &mut [f32], scratch: &mut EncodeBuffers, out: &mut [u32]);
 
     /// Encodes `queries` (`n x dimension`, finite, row-major). Overwrites `queries`.
     ///
@@ -63,7 +63,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
 
 /// Memory that [`Quantizer::encode`] reuses from call to call.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct EncodeBuffers {
     /// Rotated residuals, `n x coded dimensions`.
     rotated: Vec<f32>,
     /// Levels of one row.
@@ -132,12 +132,12 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     fn quantize_all(
         &self,
         residuals: &[f32],
-        scratch: &mut Scratch,
+        scratch: &mut EncodeBuffers,
         mut each: impl FnMut(usize, Factors, &[u8]),
     ) {
         let Common { space, layout, .. } = self.common();
         let (dimension, coded) = (space.dimension(), layout.dimensions());
-        let Scratch { rotated, levels, buffers } = scratch;
+        let EncodeBuffers { rotated, levels, buffers } = scratch;
         rotated.resize(residuals.len() / dimension * coded, 0.0);
         levels.resize(coded, 0);
         self.rotate(residuals, rotated);
@@ -150,7 +150,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The units of factors, from a sample of residuals.
     fn train_units(&self, residuals: &[f32]) -> Units {
         let dimension = self.common().space.dimension();
-        let (mut scratch, mut factors) = (Scratch::default(), Vec::new());
+        let (mut scratch, mut factors) = (EncodeBuffers::default(), Vec::new());
         for residual in residuals.chunks_exact(dimension).step_by(unit_stride(residuals.len() / dimension)) {
             self.quantize_all(residual, &mut scratch, |_, of_row, _| factors.push(of_row));
         }
@@ -180,7 +180,7 @@ impl<C: Codec> Quantizer for C {
         &self.common().layout
     }
 
-    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]) {
+    fn encode(&self, rows: &mut [f32], scratch: &mut EncodeBuffers, out: &mut [u32]) {
         let Common { space, layout, units } = self.common();
         let (dimension, words) = (space.dimension(), layout.words());
         assert_eq!(rows.len() / dimension * words, out.len());

@@ -24,7 +24,7 @@ use jasper_core::distance::Level;
 use crate::factors::Units;
 use crate::score::{self, QueryGroups};
 use crate::simd::{simd_fn, to_i16};
-use crate::{Codes, Layout};
+use crate::{CodeTable, Layout};
 
 /// Maximum int8 per coordinate of a query.
 pub const MAX_LEVEL_BYTES: usize = 2;
@@ -116,12 +116,12 @@ impl QueryCode {
     ///
     /// # Panics
     /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
-    pub fn estimate(&self, codes: &Codes, ids: &[Slot], out: &mut [f32]) {
+    pub fn estimate(&self, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
 
     /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[Slot], out: &mut [f32]) {
+    pub fn estimate_at(&self, level: Level, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);
@@ -144,7 +144,7 @@ impl QueryCode {
         Units::ONE.load(&self.layout, row).error * self.terms.error
     }
 
-    fn check(&self, codes: &Codes) {
+    fn check(&self, codes: &CodeTable) {
         assert!(
             Arc::ptr_eq(&self.layout, codes.layout()) || self.layout == *codes.layout(),
             "the query and the codes have different layouts"

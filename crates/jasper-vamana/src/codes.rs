@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Slot, Stage, no_progress};
 use jasper_graph::{CodeBlock, Codes, Graph};
-use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
+use jasper_quant::{EncodeBuffers, Quantization, Quantizer, TrainError};
 use rayon::prelude::*;
 
 use crate::{CpuExecutor, UpdateError};
@@ -114,7 +114,7 @@ fn estimates<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Sl
     let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
     let words = quantizer.layout().words();
     let mut codes = vec![0; neighbors.len() * words];
-    quantizer.encode(&mut rows, &mut Scratch::default(), &mut codes);
+    quantizer.encode(&mut rows, &mut EncodeBuffers::default(), &mut codes);
     let mut estimates = vec![0.0; neighbors.len()];
     let query = quantizer.query(&values(vertex).collect::<Vec<f32>>());
     query.estimate_rows(|i| &codes[i * words..][..words], &mut estimates);

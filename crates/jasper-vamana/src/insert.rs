@@ -174,7 +174,8 @@ fn store_and_link<T: Element, E: Executor<T>>(
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it.
+/// fourth of their neighbors are new to it. This is for [`Executor::begin_linking`]; the cost model of searches counts
+/// the neighbors that searches for queries were measured to visit.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }

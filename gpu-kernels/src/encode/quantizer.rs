@@ -198,7 +198,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     }
 
     /// Encodes the rows `selection` of the table `rows` into the same slots of `codes`, equal to
-    /// [`Codes::from_vectors`](jasper_quant::Codes::from_vectors) to the bit.
+    /// [`CodeTable::from_vectors`](jasper_quant::CodeTable::from_vectors) to the bit.
     ///
     /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
     /// holds [`CodeShape::words`] words per row. The cost is one pass over the rows per four scales. A quantizer with a

@@ -2,7 +2,8 @@
 
 use jasper_core::{Element, MatrixView, Metric, f16, padded_len, synthetic};
 use jasper_quant::{
-    Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, RotationKind, Scratch, ThreadPoolBuilder,
+    EncodeBuffers, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, RotationKind,
+    ThreadPoolBuilder,
 };
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -132,7 +133,7 @@ fn expected<T: Element>(
     let rows = view(rows, quantizer.dimension());
     let mut codes = vec![0; selection.len() * quantizer.layout().words()];
     let mut values: Vec<f32> = selection.flat_map(|row| rows.row(row)).map(|x| x.to_f32()).collect();
-    quantizer.encode(&mut values, &mut Scratch::default(), &mut codes);
+    quantizer.encode(&mut values, &mut EncodeBuffers::default(), &mut codes);
     codes
 }
 

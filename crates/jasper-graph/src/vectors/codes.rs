@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jasper_core::distance::prefetch;
 use jasper_core::{Element, Slot};
-use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
+use jasper_quant::{ENCODE_ROWS, EncodeBuffers, Quantizer, QueryCode};
 
 use super::{Score, Vectors};
 use crate::{Graph, Segments, VectorError};
@@ -32,7 +32,7 @@ pub struct CodeBlock<'a, T> {
 #[derive(Debug)]
 pub(crate) struct Encoder<'a> {
     quantizer: &'a dyn Quantizer,
-    scratch: Scratch,
+    scratch: EncodeBuffers,
     values: Vec<f32>,
 }
 
@@ -48,7 +48,7 @@ impl Codes {
 
 impl<'a> Encoder<'a> {
     pub(crate) fn new(quantizer: &'a dyn Quantizer) -> Self {
-        Self { quantizer, scratch: Scratch::default(), values: Vec::new() }
+        Self { quantizer, scratch: EncodeBuffers::default(), values: Vec::new() }
     }
 
     /// Encodes rows of `width` elements, padded or not. Cheapest for [`ENCODE_ROWS`] rows at a time.
