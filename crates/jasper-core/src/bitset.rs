@@ -71,11 +71,6 @@ impl BitSet {
         removed
     }
 
-    /// The smallest number in the set.
-    pub fn first(&self) -> Option<usize> {
-        self.iter().next()
-    }
-
     /// The number of elements. O(1).
     pub fn len(&self) -> usize {
         self.ones

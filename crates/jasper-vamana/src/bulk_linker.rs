@@ -96,7 +96,7 @@ impl<'a> BulkLinker<'a> {
             self.cost += cost;
         }
         let whole = &mut Exclusive(&mut graph);
-        whole.change(|host| start::add_start_points(host, self.order)).map_err(UpdateError::device)?;
+        whole.change(|host| start::add_start_points(host, self.order))?;
         let reconnected = reconnect(executor, whole, |graph, slot| graph.keys().is_live(slot), progress)?;
         executor.read_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })

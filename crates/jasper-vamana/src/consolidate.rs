@@ -73,11 +73,9 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
-        graph
-            .change(|host| host.adjacency_mut().set_start_points(start_points))
-            .map_err(UpdateError::device)?;
+        graph.change(|host| host.adjacency_mut().set_start_points(start_points))?;
         let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
-        graph.change(Graph::release_tombstones).map_err(UpdateError::device)?;
+        graph.change(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })
 }

@@ -70,9 +70,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     while slots.len() < total {
         Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
         staging.read(executor, vectors, slots.len())?;
-        graph
-            .change(|host| executor.install(|| staging.store(host, &table, &mut slots)))
-            .map_err(UpdateError::device)??;
+        graph.change(|host| executor.install(|| staging.store(host, &table, &mut slots)))??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)

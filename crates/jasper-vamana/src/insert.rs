@@ -104,7 +104,7 @@ pub fn insert<T: Element, E: Executor<T>>(
                 host.keys_mut().assign_unused(key, slot);
             }
         };
-        graph.change(assign).map_err(UpdateError::device)?;
+        graph.change(assign)?;
         Ok(report)
     })
 }
@@ -126,9 +126,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         graph.read(|graph| (graph.host().metric(), graph.host().adjacency().start_points().is_empty()));
     let order = match order.split_first() {
         Some((&first, others)) if is_first => {
-            graph
-                .change(|host| host.adjacency_mut().set_start_points(vec![first]))
-                .map_err(UpdateError::device)?;
+            graph.change(|host| host.adjacency_mut().set_start_points(vec![first]))?;
             others
         }
         _ => &order,
@@ -153,7 +151,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         duplicates.keys().for_each(|&slot| host.release(slot));
         start::add_start_points(host, &linked);
     };
-    graph.change(finish_linking).map_err(UpdateError::device)?;
+    graph.change(finish_linking)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
 
     let identical = vectors.len() - (new_vertices - duplicates.len());
@@ -167,7 +165,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
             Metric::InnerProduct => reconnect_orphans(executor, graph, &linked, progress)?,
             _ => 0,
         };
-        graph.change(|host| host.adjacency_mut().set_unchecked(unchecked)).map_err(UpdateError::device)?;
+        graph.change(|host| host.adjacency_mut().set_unchecked(unchecked))?;
         reconnected
     };
     Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))

@@ -83,7 +83,7 @@ pub(super) fn append<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Option<SaveStats>, FileFault> {
     let Ok(sections) = Sections::open(&*file) else { return Ok(None) };
-    let (old, size) = (sections.entries().to_vec(), sections.size());
+    let (old, size) = (sections.entries.to_vec(), sections.size);
     // Almost every change of the graph changes its counts, so that the checksums need not be computed.
     if sections.get(Section::Params).map_or(0, |entry| entry.checksum) != fingerprint(graph) {
         return Ok(None);

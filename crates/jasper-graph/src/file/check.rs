@@ -70,8 +70,8 @@ pub fn check_source(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Resul
     let sections = Sections::open(source)?;
     let info = IndexInfo::from_sections(&sections)?;
     let mut reader = SectionReader::default();
-    sections.entries().iter().for_each(|entry| reader.add(entry, Rule::Any, Vec::new()));
-    let read = reader.read(sections.source(), Stage::Checking, info.slots, progress)?;
+    sections.entries.iter().for_each(|entry| reader.add(entry, Rule::Any, Vec::new()));
+    let read = reader.read(&sections.source, Stage::Checking, info.slots, progress)?;
     let sections = read.iter().map(|read| SectionReport {
         section: read.entry.section(),
         bytes: read.entry.length,

@@ -137,7 +137,7 @@ impl CheckpointFile {
         }
         let (mut offset, mut checksum, mut next) = (entry.offset, 0, 0);
         let mut read = |bytes: &mut [u8]| {
-            self.sections.source().read_exact_at(bytes, offset)?;
+            self.sections.source.read_exact_at(bytes, offset)?;
             offset += bytes.len() as u64;
             checksum = crc32c::crc32c_append(checksum, bytes);
             Ok::<_, FileFault>(())

@@ -145,8 +145,8 @@ impl IndexInfo {
             keys: live + records(Section::FurtherKeys),
             deleted_keys: records(Section::DeletedKeys),
             edges: record.edges,
-            sections: sections.entries().iter().map(|entry| (entry.section(), entry.length)).collect(),
-            file_bytes: sections.size(),
+            sections: sections.entries.iter().map(|entry| (entry.section(), entry.length)).collect(),
+            file_bytes: sections.size,
             unused_bytes: sections.unused_bytes(),
             tuned_section: match sections.find(Section::TunedSearches) {
                 Some(_) => sections.read(Section::TunedSearches)?,

@@ -129,7 +129,7 @@ impl<T: Element> Graph<T> {
             let rule = Rule::FiniteFactors { words: layout.words(), first: layout.factor_word() };
             add(Section::Codes, rule, bytes_of(&mut codes.table))?;
         }
-        for read in reader.read(file.source(), Stage::Reading, slots, progress)? {
+        for read in reader.read(&file.source, Stage::Reading, slots, progress)? {
             if !read.is_intact() {
                 return Err(FileFault::Damaged(read.entry.section()));
             }

@@ -40,7 +40,7 @@ impl<T: Element> Graph<T> {
     /// to append; then it is written whole. A file with several hard links is always replaced.
     ///
     /// Cost: one pass over the graph, and disk space for both files, or for the appended sections; no memory except
-    /// buffers. If the file at `path` has an equal section `params`, another pass for checksums.
+    /// buffers, and 16 bytes per further or deleted key. If the file at `path` has an equal section `params`, another pass for checksums.
     ///
     /// # Errors
     /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].
@@ -139,8 +139,8 @@ pub(super) fn write_sections<T: Element, W: Write>(
     file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
     let key = |slot: Slot| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
     file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
-    file.records(Section::FurtherKeys, keys.further().map(KeyRecord::from))?;
-    file.records(Section::DeletedKeys, keys.deleted_slots().map(KeyRecord::from))?;
+    file.items(Section::FurtherKeys, &keys.further().map(KeyRecord::from).collect::<Vec<_>>())?;
+    file.items(Section::DeletedKeys, &keys.deleted_slots().map(KeyRecord::from).collect::<Vec<_>>())?;
     file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
     file.items(Section::FreeSlots, &words(&keys.free, slots))?;
     file.items(Section::StartPoints, adjacency.start_points())?;
@@ -223,25 +223,6 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         let bytes = bytemuck::cast_slice::<I, u8>(items);
         self.section(section, |file, checksum| {
             bytes.chunks(BLOCK).try_for_each(|block| file.block(block, crc32c::crc32c(block), checksum))
-        })
-    }
-
-    /// Writes a section of keys.
-    fn records(
-        &mut self,
-        section: Section,
-        records: impl Iterator<Item = KeyRecord>,
-    ) -> Result<(), FileFault> {
-        self.section(section, |file, checksum| {
-            let mut bytes = Vec::new();
-            for record in records {
-                put(&mut bytes, &[record]);
-                if bytes.len() >= BLOCK {
-                    file.block(&bytes, crc32c::crc32c(&bytes), checksum)?;
-                    bytes.clear();
-                }
-            }
-            file.block(&bytes, crc32c::crc32c(&bytes), checksum)
         })
     }
 

@@ -1,6 +1,5 @@
 //! Quantized codes of the vectors, from which searches estimate distances.
 
-use std::io;
 use std::sync::Arc;
 
 use jasper_core::distance::prefetch;
@@ -38,13 +37,6 @@ pub(crate) struct Encoder<'a> {
 
 /// Rows of a [`CodeBlock`].
 const BLOCK_ROWS: usize = 1024;
-
-impl Codes {
-    pub(crate) fn new(quantizer: Arc<dyn Quantizer>, slots: usize) -> io::Result<Self> {
-        let table = Segments::zeroed(slots, quantizer.layout().words())?;
-        Ok(Self { quantizer, table })
-    }
-}
 
 impl<'a> Encoder<'a> {
     pub(crate) fn new(quantizer: &'a dyn Quantizer) -> Self {
@@ -136,15 +128,15 @@ impl<T: Element> Graph<T> {
     ) -> Result<Codes, E> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
         self.require_vectors()?;
-        let mut codes = Codes::new(quantizer, self.slots()).map_err(VectorError::from)?;
-        let (width, words) = (self.vectors.table.width(), codes.table.width());
-        let segments = self.vectors.table.chunks().zip(codes.table.chunks_mut());
+        let (width, words) = (self.vectors.table.width(), quantizer.layout().words());
+        let mut table = Segments::zeroed(self.slots(), words).map_err(VectorError::from)?;
+        let segments = self.vectors.table.chunks().zip(table.chunks_mut());
         let blocks = segments.flat_map(|(rows, codes)| {
             rows.chunks(BLOCK_ROWS * width).zip(codes.chunks_mut(BLOCK_ROWS * words))
         });
-        let quantizer = &*codes.quantizer;
-        encode(blocks.map(|(rows, codes)| CodeBlock { rows, width, quantizer, codes }).collect())?;
-        Ok(codes)
+        let block = |(rows, codes)| CodeBlock { rows, width, quantizer: &*quantizer, codes };
+        encode(blocks.map(block).collect())?;
+        Ok(Codes { quantizer, table })
     }
 
     /// Replaces the codes. Vectors added later are encoded as well. Removes tuned searches, which were measured on

@@ -59,14 +59,6 @@ impl Rotation {
         2 * ROUNDS * hadamard::rotated_dimension(dimension)
     }
 
-    /// The kind of rotation.
-    pub fn kind(&self) -> RotationKind {
-        match &self.0 {
-            RotationForm::Haar(_) => RotationKind::Haar,
-            RotationForm::Hadamard(_) => RotationKind::Hadamard,
-        }
-    }
-
     /// Input dimension.
     pub fn dimension(&self) -> usize {
         match &self.0 {

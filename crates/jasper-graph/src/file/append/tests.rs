@@ -164,8 +164,8 @@ fn cut_everywhere(start: &[u8], new: &Graph<u8>, rng: &mut SmallRng) -> Vec<Vec<
         }
         // Whatever is there, saving works again.
         assert!(appended(&found, new).is_none_or(|bytes| saved_again(&bytes) == new_state));
-        if Sections::open(&found[..]).unwrap().size()
-            != file_bytes(Sections::open(&found[..]).unwrap().entries())
+        if Sections::open(&found[..]).unwrap().size
+            != file_bytes(&Sections::open(&found[..]).unwrap().entries)
         {
             incomplete.push(found);
         }
@@ -242,7 +242,7 @@ fn unused_sections_are_merged_and_bounded() {
         let sections = Sections::open(&bytes[..]).unwrap();
         assert!(sections.unused_bytes() <= bytes.len() as u64 / UNUSED_SHARE);
         kinds.push(
-            sections.entries().iter().skip(10).map(|entry| entry.section().to_string()).collect::<Vec<_>>(),
+            sections.entries.iter().skip(10).map(|entry| entry.section().to_string()).collect::<Vec<_>>(),
         );
     }
     let kinds: Vec<String> = kinds.iter().map(|kinds| kinds.join(", ")).collect();
