@@ -7,7 +7,7 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::parts::{CodeParameters, RotationParameters};
-use crate::section::{Kind, Reader, Writer};
+use crate::section::{Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
 use crate::{DecodeError, Layout, Mixed, Parameters, Quantization, QueryCode, Rabitq};
@@ -93,7 +93,7 @@ pub(crate) struct Common {
 /// ```
 pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The kind of the quantizer's section.
-    const KIND: Kind;
+    const KIND: u32;
 
     /// See [`Quantizer::quantization`].
     fn kind(&self) -> Quantization;
@@ -242,8 +242,8 @@ impl<C: Codec> Quantizer for C {
 pub fn open(bytes: &[u8]) -> Result<Box<dyn Quantizer>, DecodeError> {
     let mut reader = Reader::new(bytes);
     let quantizer: Box<dyn Quantizer> = match reader.kind()? {
-        Kind::Rabitq => Box::new(Rabitq::read(&mut reader)?),
-        Kind::Mixed => Box::new(Mixed::read(&mut reader)?),
+        Rabitq::KIND => Box::new(Rabitq::read(&mut reader)?),
+        _ => Box::new(Mixed::read(&mut reader)?),
     };
     reader.finish()?;
     Ok(quantizer)

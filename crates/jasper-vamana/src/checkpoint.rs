@@ -93,8 +93,8 @@ impl<'a> Checkpoints<'a> {
         let pairs = [
             (
                 "release",
-                String::from_utf8_lossy(&their_release).trim_end_matches('\0').into(),
-                release_name(),
+                text(&String::from_utf8_lossy(&their_release).trim_end_matches('\0')),
+                text(&RELEASE),
             ),
             ("element", text(&info.element), text(&T::KIND)),
             ("metric", text(&info.metric), text(&metric)),
@@ -191,14 +191,12 @@ impl<'a> CheckpointWriter<'a> {
 }
 
 /// The version of this release.
-fn release_name() -> String {
-    env!("CARGO_PKG_VERSION").into()
-}
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// The [`release_name`] as a checkpoint stores it.
+/// [`RELEASE`] as a checkpoint stores it.
 fn release() -> [u8; 12] {
     let mut release = [0; 12];
-    release.iter_mut().zip(release_name().bytes()).for_each(|(to, from)| *to = from);
+    release[..RELEASE.len()].copy_from_slice(RELEASE.as_bytes());
     release
 }
 

@@ -161,11 +161,7 @@ impl<T: Element> Vectors<T> {
         if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
             return Ok(());
         }
-        let mut sketches = match slots {
-            Some(slots) => Sketches::for_slots(self.dimension, slots, self.table.len())?,
-            None => Sketches::new(self.dimension),
-        };
-        sketches.resize(self.table.len())?;
+        let mut sketches = Sketches::new(self.dimension, slots, self.table.len())?;
         for slot in 0..self.table.len() {
             sketches.set(slot, self.table.row(slot));
         }
@@ -277,7 +273,7 @@ mod tests {
         for bytes in [4048, 9000, 1 << 20] {
             let (rows, taken) = within(bytes);
             let chosen: Vec<Slot> = (0..rows).map(Slot::from_index).collect();
-            assert_eq!(Sketches::for_slots(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
+            assert_eq!(Sketches::new(20, Some(&chosen), SLOTS).unwrap().bytes(), taken, "{rows} rows");
             assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
         }
         assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");

@@ -11,6 +11,7 @@
 //! fitted by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of
 //! near vectors matters most. They are folded into the two factors of a code, so that they cost a search nothing.
 
+use bytemuck::{Pod, Zeroable};
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
 
@@ -27,7 +28,8 @@ const NEAR: usize = 64;
 const RIDGE: f64 = 1e-6;
 
 /// The correction coefficients.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
 pub(super) struct Correction {
     pub(super) b1: f32,
     pub(super) b2: f32,

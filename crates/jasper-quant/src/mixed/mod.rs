@@ -42,7 +42,7 @@ use crate::layout::SECTOR_BYTES;
 use crate::parts::{CodeParameters, RotationParameters};
 use crate::projection::{PANEL, Projection};
 use crate::quantizer::{Codec, Common};
-use crate::section::{Kind, Reader, Writer};
+use crate::section::{self, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
 use crate::{DecodeError, Layout, Quantization};
@@ -126,15 +126,14 @@ impl Mixed {
         let coded = layout.dimensions().min(space.dimension());
         let directions = reader.projection("directions", coded, space.dimension())?;
         let mut mixed = Self::new(space, directions, steps, sectors, plane_words);
-        mixed.correction =
-            Correction { b1: correction[0], b2: correction[1], b3: correction[2], max_k: correction[3] };
+        mixed.correction = *bytemuck::from_bytes(bytemuck::cast_slice(&correction));
         mixed.common.units = reader.units()?;
         Ok(mixed)
     }
 }
 
 impl Codec for Mixed {
-    const KIND: Kind = Kind::Mixed;
+    const KIND: u32 = section::MIXED;
 
     fn kind(&self) -> Quantization {
         Quantization::Mixed { sectors: self.sectors }
@@ -180,19 +179,17 @@ impl Codec for Mixed {
     }
 
     fn code_parameters(&self) -> CodeParameters {
-        let Correction { b1, b2, b3, max_k } = self.correction;
         CodeParameters::Mixed {
             dimensions: self.steps.parameters(),
             trials: quantize::STEPS.map(f32::recip),
-            fit: [b1, b2, b3, max_k],
+            fit: bytemuck::cast(self.correction),
         }
     }
 
     fn write(&self, writer: &mut Writer) {
         writer.u32(self.sectors);
         self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
-        let Correction { b1, b2, b3, max_k } = self.correction;
-        writer.floats(&[b1, b2, b3, max_k]);
+        writer.floats(&bytemuck::cast::<_, [f32; 4]>(self.correction));
         writer.floats(&self.steps.steps);
         writer.floats(&self.directions.values());
     }

@@ -33,7 +33,7 @@ use jasper_core::{Element, MatrixView, Metric};
 use crate::factors::{Factors, Units};
 use crate::parts::{CodeParameters, RotationParameters};
 use crate::quantizer::{Codec, Common, unit_stride};
-use crate::section::{Kind, Reader, Writer};
+use crate::section::{self, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::Space;
 use crate::{DecodeError, Layout, Quantization, Rotation, RotationKind, TrainError};
@@ -122,7 +122,7 @@ impl Rabitq {
 }
 
 impl Codec for Rabitq {
-    const KIND: Kind = Kind::Rabitq;
+    const KIND: u32 = section::RABITQ;
 
     fn kind(&self) -> Quantization {
         Quantization::Rabitq { bits: self.bits }
