@@ -128,7 +128,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(ours.len(), model.len());
-            prop_assert_eq!(ours.first(), model.first().copied());
+            prop_assert_eq!(ours.iter().next(), model.first().copied());
             prop_assert_eq!(ours.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
             let words = BitSet::from_words(ours.words().to_vec());
             prop_assert_eq!(words, ours);

@@ -9,7 +9,7 @@ use jasper_data::ReadAt;
 use super::read::SectionReader;
 use super::rule::Rule;
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, at};
+use super::{FileError, FileFault, IndexInfo, with_path};
 
 /// The result of [`check_file`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl FileReport {
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
     let mut check = || check_source(File::open(path)?, progress);
-    check().map_err(at(path))
+    check().map_err(with_path(path))
 }
 
 /// [`check_file`] of any source.

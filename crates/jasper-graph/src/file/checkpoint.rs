@@ -14,7 +14,7 @@ use super::read::Meter;
 use super::rule::Rule;
 use super::save::{FileWriter, put, write_file};
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, at};
+use super::{FileError, FileFault, IndexInfo, with_path};
 use crate::Graph;
 
 /// The progress of a bulk build, and what must match for it to resume, besides the parameters of the graph.
@@ -90,7 +90,7 @@ impl CheckpointFile {
             let info = IndexInfo::read_params(&sections)?;
             Ok(Some(Self { path: path.to_owned(), sections, info, checkpoint }))
         };
-        open().map_err(at(path))
+        open().map_err(with_path(path))
     }
 
     /// Returns the progress of the build.
@@ -117,7 +117,7 @@ impl CheckpointFile {
             (graph.slots(), graph.params().max_degree()),
             "the checkpoint is of another graph"
         );
-        self.read_edges(graph).map_err(at(&self.path))
+        self.read_edges(graph).map_err(with_path(&self.path))
     }
 
     fn read_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {

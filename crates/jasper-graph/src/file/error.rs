@@ -80,7 +80,7 @@ pub enum FileFault {
 }
 
 /// Adds a path to a fault.
-pub(crate) fn at<F>(path: &Path) -> impl FnOnce(F) -> PathError<F> {
+pub(crate) fn with_path<F>(path: &Path) -> impl FnOnce(F) -> PathError<F> {
     |fault| PathError::new(path, fault)
 }
 

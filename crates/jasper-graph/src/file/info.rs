@@ -12,7 +12,7 @@ use jasper_quant::Quantization;
 
 use super::small_sections::{self, KeyRecord};
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, at, tuned};
+use super::{FileError, FileFault, tuned, with_path};
 use crate::{Graph, needs_norms};
 
 /// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
@@ -95,7 +95,7 @@ impl IndexInfo {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let read = || Self::from_sections(&Sections::open(File::open(path)?)?);
-        read().map_err(at(path))
+        read().map_err(with_path(path))
     }
 
     /// Returns the number of live slots.

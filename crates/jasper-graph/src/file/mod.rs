@@ -52,7 +52,7 @@ mod tuned;
 
 pub use check::{FileReport, SectionReport, check_file, check_source};
 pub use checkpoint::{Checkpoint, CheckpointFile};
-pub(crate) use error::at;
+pub(crate) use error::with_path;
 pub use error::{FileError, FileFault};
 pub use info::IndexInfo;
 pub use save::SaveStats;

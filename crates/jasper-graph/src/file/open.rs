@@ -10,7 +10,7 @@ use jasper_data::ReadAt;
 use super::read::SectionReader;
 use super::rule::Rule;
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, at, small_sections};
+use super::{FileError, FileFault, IndexInfo, small_sections, with_path};
 use crate::{Adjacency, Codes, Graph, KeyMap, Segments, Vectors};
 
 impl<T: Element> Graph<T> {
@@ -24,7 +24,7 @@ impl<T: Element> Graph<T> {
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let mut open = || Self::read_from(File::open(path)?, progress);
-        open().map_err(at(path))
+        open().map_err(with_path(path))
     }
 
     /// Maps an index file: reads and checks the small sections; pages of the others are read when touched. Changes stay
@@ -46,7 +46,7 @@ impl<T: Element> Graph<T> {
             let (sections, info) = read_header::<T, _>(&file)?;
             Self::with_tables(Some(&file), &sections, info)
         };
-        map().map_err(at(path))
+        map().map_err(with_path(path))
     }
 
     /// [`Self::open`] from any source.

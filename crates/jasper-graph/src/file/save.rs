@@ -14,7 +14,7 @@ use super::info::ParamsRecord;
 use super::read::Meter;
 use super::small_sections::KeyRecord;
 use super::table::{Entry, Section, file_bytes, header_page};
-use super::{SECTION_ALIGN, append, at, padding};
+use super::{SECTION_ALIGN, append, padding, with_path};
 use crate::{Codes, Graph};
 
 /// Statistics of a save.
@@ -87,8 +87,8 @@ pub(crate) fn write_file<R>(
 /// Adds a path to a fault of writing.
 fn write_error(path: &Path) -> impl FnOnce(FileFault) -> FileError {
     |fault| match fault {
-        FileFault::Io(source) => at(path)(FileFault::Write(source)),
-        fault => at(path)(fault),
+        FileFault::Io(source) => with_path(path)(FileFault::Write(source)),
+        fault => with_path(path)(fault),
     }
 }
 

@@ -103,10 +103,6 @@ impl Score for CodeScorer<'_> {
         ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
     }
 
-    fn discard_beyond(&self, _limit: f32, _ids: &mut Vec<Slot>) {}
-
-    fn prefetch_score(&self, _ids: &[Slot]) {}
-
     fn score(&self, ids: &[Slot], out: &mut [f32]) {
         self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
     }
