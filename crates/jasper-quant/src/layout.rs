@@ -146,6 +146,17 @@ impl Layout {
             .sum()
     }
 
+    /// Number of bits of each dimension.
+    pub(crate) fn bits(&self) -> Vec<u32> {
+        (0..self.dimensions).map(|dimension| self.bits_of(dimension)).collect()
+    }
+
+    /// Words of the planes of 8, 4, 2 and 1 bits.
+    pub(crate) fn words_by_width(&self) -> [usize; 4] {
+        let of_width = |width| self.planes.iter().filter(move |plane| plane.width == width);
+        [8, 4, 2, 1].map(|width| of_width(width).map(Plane::words).sum())
+    }
+
     /// Writes `levels`, one per dimension, to the planes of `row`. Other words of the row are unchanged.
     ///
     /// # Panics

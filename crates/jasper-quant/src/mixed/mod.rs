@@ -74,24 +74,14 @@ pub struct Mixed {
     /// One per coded dimension, at most as many as the vectors have dimensions.
     directions: Projection,
     steps: Steps,
-    sectors: u32,
-    plane_words: [usize; 4],
     correction: Correction,
 }
 
 impl Mixed {
-    fn new(
-        space: Space,
-        directions: Projection,
-        steps: Vec<f32>,
-        sectors: u32,
-        plane_words: [usize; 4],
-    ) -> Self {
-        let layout = Layout::mixed(plane_words, sectors as usize, FACTORS);
-        let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
-        let steps = Steps::new(&bits, steps);
+    fn new(space: Space, directions: Projection, steps: Vec<f32>, layout: Layout) -> Self {
+        let steps = Steps::new(&layout.bits(), steps);
         let common = Common { space, layout: Arc::new(layout), units: Units::ONE };
-        Self { common, directions, steps, sectors, plane_words, correction: Correction::NONE }
+        Self { common, directions, steps, correction: Correction::NONE }
     }
 
     /// Maximum floats of directions and steps: those of a code whose words all hold components of one bit.
@@ -125,7 +115,7 @@ impl Mixed {
         }
         let coded = layout.dimensions().min(space.dimension());
         let directions = reader.projection("directions", coded, space.dimension())?;
-        let mut mixed = Self::new(space, directions, steps, sectors, plane_words);
+        let mut mixed = Self::new(space, directions, steps, layout);
         mixed.correction = *bytemuck::from_bytes(bytemuck::cast_slice(&correction));
         mixed.common.units = reader.units()?;
         Ok(mixed)
@@ -136,7 +126,7 @@ impl Codec for Mixed {
     const KIND: u32 = section::MIXED;
 
     fn kind(&self) -> Quantization {
-        Quantization::Mixed { sectors: self.sectors }
+        Quantization::Mixed { sectors: (self.common.layout.bytes() / SECTOR_BYTES) as u32 }
     }
 
     fn common(&self) -> &Common {
@@ -187,8 +177,9 @@ impl Codec for Mixed {
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u32(self.sectors);
-        self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
+        let layout = &self.common.layout;
+        writer.u32((layout.bytes() / SECTOR_BYTES) as u32);
+        layout.words_by_width().into_iter().for_each(|words| writer.u32(words as u32));
         writer.floats(&bytemuck::cast::<_, [f32; 4]>(self.correction));
         writer.floats(&self.steps.steps);
         writer.floats(&self.directions.values());
