@@ -18,7 +18,7 @@ use jasper_core::{Element, MatrixView, Metric, Slot, no_progress};
 use jasper_data::{GroundTruth, VectorFile, exact_knn};
 use jasper_plot::{Axis, Chart, Series, svg};
 use jasper_quant::{
-    Codes, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind, ThreadPool, ThreadPoolBuilder,
+    CodeTable, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind, ThreadPool, ThreadPoolBuilder,
 };
 use rand_distr::{Distribution, StandardNormal};
 
@@ -112,10 +112,10 @@ fn table(set: &Set<'_>, pool: &ThreadPool) -> Result<Vec<Row>, Box<dyn Error>> {
     let mixed = (1..=4).map(|sectors| (FAMILIES[1], Quantization::Mixed { sectors }));
     for (family, quantization) in rabitq.chain(mixed) {
         let quantizer = quantization.train(metric, base, pool)?;
-        let codes = Codes::from_vectors(&*quantizer, base, pool);
+        let codes = CodeTable::from_vectors(&*quantizer, base, pool);
         let block = BLOCK.min(base.len());
         let encoding = shortest(0..base.len() / block, |i| {
-            Codes::from_vectors(&*quantizer, base.slice(i * block..(i + 1) * block), &one);
+            CodeTable::from_vectors(&*quantizer, base.slice(i * block..(i + 1) * block), &one);
         });
         let encode_ns = encoding.as_secs_f64() * 1e9 / block as f64;
         let (codes, bytes) = (&codes, codes.layout().bytes());
@@ -288,7 +288,7 @@ fn rabitq_error(
     let both = MatrixView::new(&mirrored, dimension)?;
     let quantizer = Rabitq::train(both, &params)?;
     let count = rows.len() / dimension;
-    let codes = Codes::from_vectors(&quantizer, both.slice(0..count), pool);
+    let codes = CodeTable::from_vectors(&quantizer, both.slice(0..count), pool);
     let mut estimates = vec![0.0; count];
     let mut errors = Vec::new();
     for query in queries.chunks_exact(dimension) {

@@ -101,9 +101,7 @@ impl CudaBuilder {
         let folder = self.folder(&root, &compiler);
         let release = folder.join(TARGET).join("release");
         // Of another crate, or of this one before.
-        for old in
-            with_extension(&release.join("deps"), "s")?.into_iter().chain(with_extension(&release, "d")?)
-        {
+        for old in [with_extension(&release.join("deps"), "s")?, with_extension(&release, "d")?].concat() {
             fs::remove_file(&old).map_err(at(&old))?;
         }
         self.compile(&compiler, &folder)?;
@@ -204,13 +202,10 @@ fn without_function_numbers(ptx: &str) -> String {
 
 /// The one PTX in `folder`.
 fn assembly(folder: &Path) -> Result<PathBuf, BuildError> {
-    let mut found = with_extension(folder, "s")?;
-    match (found.pop(), found.len()) {
-        (Some(file), 0) => Ok(file),
-        (last, rest) => {
-            let count = rest + usize::from(last.is_some());
-            Err(BuildError::Output { folder: folder.to_path_buf(), count })
-        }
+    let found = with_extension(folder, "s")?;
+    match &found[..] {
+        [file] => Ok(file.clone()),
+        _ => Err(BuildError::Output { folder: folder.to_path_buf(), count: found.len() }),
     }
 }
 

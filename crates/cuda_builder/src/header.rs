@@ -23,9 +23,10 @@ pub struct Header {
 }
 
 /// Something that is no longer as it was when the PTX was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// The flags, the profile or the features.
+    #[error("the flags were `{was}` and are `{is}`")]
     Flags {
         /// Of the PTX.
         was: String,
@@ -33,19 +34,11 @@ pub enum Difference {
         is: String,
     },
     /// A file holds other code.
+    #[error("{0} has changed")]
     Changed(String),
     /// A file is gone.
+    #[error("{0} is gone")]
     Gone(String),
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flags { was, is } => write!(f, "the flags were `{was}` and are `{is}`"),
-            Self::Changed(file) => write!(f, "{file} has changed"),
-            Self::Gone(file) => write!(f, "{file} is gone"),
-        }
-    }
 }
 
 impl Header {
@@ -55,15 +48,17 @@ impl Header {
     /// When there is none.
     pub fn read(ptx: &str) -> Result<Self, BuildError> {
         let lines: Vec<&str> = ptx.lines().take_while(|line| line.starts_with("//")).collect();
-        let said = |what: &str| lines.iter().find_map(|line| line.strip_prefix(what)).map(str::to_owned);
+        let said = |what: &str, missing| {
+            let line = lines.iter().find_map(|line| line.strip_prefix(what));
+            line.map(str::to_owned).ok_or(BuildError::NoHeader { missing })
+        };
         let sources = lines.iter().filter_map(|line| line.strip_prefix(SOURCE)).map(Source::parse);
         let sources: Option<Vec<Source>> = sources.collect();
+        let sources = sources.filter(|some| !some.is_empty());
         Ok(Self {
-            compiler: said(COMPILER).ok_or(BuildError::NoHeader { missing: "compiler" })?,
-            flags: said(FLAGS).ok_or(BuildError::NoHeader { missing: "flags" })?,
-            sources: sources
-                .filter(|some| !some.is_empty())
-                .ok_or(BuildError::NoHeader { missing: "sources" })?,
+            compiler: said(COMPILER, "compiler")?,
+            flags: said(FLAGS, "flags")?,
+            sources: sources.ok_or(BuildError::NoHeader { missing: "sources" })?,
         })
     }
 

@@ -37,7 +37,6 @@ mod entries;
 mod error;
 mod flags;
 mod header;
-
 mod sources;
 mod violation;
 

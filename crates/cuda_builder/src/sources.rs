@@ -49,14 +49,8 @@ pub fn listed(dependencies: &str, root: &Path) -> Vec<String> {
         .filter_map(|line| line.split_once(": "))
         .flat_map(|(_, files)| words(files))
         .filter_map(|file| {
-            let inside = file.strip_prefix(root).ok()?;
-            Some(
-                inside
-                    .components()
-                    .map(|part| part.as_os_str().to_string_lossy())
-                    .collect::<Vec<_>>()
-                    .join("/"),
-            )
+            let folders = file.strip_prefix(root).ok()?.iter().map(|folder| folder.to_string_lossy());
+            Some(folders.collect::<Vec<_>>().join("/"))
         })
         .collect();
     files.sort_unstable();

@@ -1,13 +1,14 @@
 //! What PTX must not hold: each would make a kernel slow, or wrong on some launches only.
 
-use std::fmt;
-
 use crate::entries::{Entry, code, entries};
 
 /// A reason to refuse a PTX text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PtxViolation {
     /// A kernel keeps something in local memory: an array that was not unrolled into registers.
+    #[error(
+        "{kernel} uses local memory (`{code}`); index its arrays by constants only, in loops of constant length"
+    )]
     Local {
         /// The kernel.
         kernel: String,
@@ -15,6 +16,7 @@ pub enum PtxViolation {
         code: String,
     },
     /// A kernel calls a function that was not inlined.
+    #[error("{kernel} calls a function (`{code}`); mark what it calls `#[inline(always)]`")]
     Call {
         /// The kernel.
         kernel: String,
@@ -22,6 +24,9 @@ pub enum PtxViolation {
         code: String,
     },
     /// The kernel that has one barrier in Rust has another number of them in PTX.
+    #[error(
+        "{kernel} has one barrier in Rust and {found} in PTX: the compiler moved it into a branch; build with another compiler"
+    )]
     Barriers {
         /// The kernel.
         kernel: String,
@@ -29,34 +34,11 @@ pub enum PtxViolation {
         found: usize,
     },
     /// The kernel by which barriers are checked is not there.
+    #[error("there is no kernel {kernel} to check barriers by; declare it, or name another canary")]
     NoCanary {
         /// The kernel.
         kernel: String,
     },
-}
-
-impl fmt::Display for PtxViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Local { kernel, code } => write!(
-                f,
-                "{kernel} uses local memory (`{code}`); index its arrays by constants only, in loops of constant length"
-            ),
-            Self::Call { kernel, code } => {
-                write!(f, "{kernel} calls a function (`{code}`); mark what it calls `#[inline(always)]`")
-            }
-            Self::Barriers { kernel, found } => write!(
-                f,
-                "{kernel} has one barrier in Rust and {found} in PTX: the compiler moved it into a branch; build with another compiler"
-            ),
-            Self::NoCanary { kernel } => {
-                write!(
-                    f,
-                    "there is no kernel {kernel} to check barriers by; declare it, or name another canary"
-                )
-            }
-        }
-    }
 }
 
 /// Everything that is wrong with `ptx`: of each kind at most one finding a kernel. `canary` names a kernel of the form

@@ -20,9 +20,12 @@ pub struct Tuned {
 }
 
 impl Tuned {
-    /// Converts searches stored with an index whose state is `state`.
-    pub fn list(searches: Vec<TunedSearch>, state: u32) -> Vec<Self> {
-        searches.into_iter().map(|search| Self { current: search.state == state, search }).collect()
+    /// Converts searches stored with an index whose fingerprint is `fingerprint`.
+    pub fn list(searches: Vec<TunedSearch>, fingerprint: u32) -> Vec<Self> {
+        searches
+            .into_iter()
+            .map(|search| Self { current: search.fingerprint == fingerprint, search })
+            .collect()
     }
 }
 

@@ -71,11 +71,6 @@ impl BitSet {
         removed
     }
 
-    /// The smallest number in the set.
-    pub fn first(&self) -> Option<usize> {
-        self.iter().next()
-    }
-
     /// The number of elements. O(1).
     pub fn len(&self) -> usize {
         self.ones
@@ -133,7 +128,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(ours.len(), model.len());
-            prop_assert_eq!(ours.first(), model.first().copied());
+            prop_assert_eq!(ours.iter().next(), model.first().copied());
             prop_assert_eq!(ours.iter().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
             let words = BitSet::from_words(ours.words().to_vec());
             prop_assert_eq!(words, ours);

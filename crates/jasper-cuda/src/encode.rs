@@ -7,12 +7,12 @@ use gpu_kernels::Stream as _;
 use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
 use jasper_core::{Element, MatrixView, padded_len};
 use jasper_data::ThreadPool;
-use jasper_quant::{Codes, Quantizer};
+use jasper_quant::{CodeTable, Quantizer};
 
 use crate::knn::{max_tile_rows, pad_in_parallel};
 use crate::{Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Result, Stream};
 
-/// Quantizes vectors with finite coordinates. The codes equal those of [`Codes::from_vectors`], bit for bit.
+/// Quantizes vectors with finite coordinates. The codes equal those of [`CodeTable::from_vectors`], bit for bit.
 ///
 /// The vectors may be a mapped file larger than device memory: they are read once, sequentially, by the threads of
 /// `pool`. This takes less time than copying them.
@@ -28,11 +28,11 @@ pub fn encode_on_device<T: Element>(
     quantizer: &dyn Quantizer,
     rows: MatrixView<'_, T>,
     pool: &ThreadPool,
-) -> Result<Codes> {
+) -> Result<CodeTable> {
     assert_eq!(rows.dimension(), quantizer.dimension());
     let (stride, words) = (padded_len::<T>(rows.dimension()), quantizer.layout().words());
     if rows.is_empty() {
-        return Ok(Codes::from_words(quantizer, &[]));
+        return Ok(CodeTable::from_words(quantizer, &[]));
     }
     let stream = Stream::new(context)?;
     let on_device = DeviceQuantizer::new(&stream, quantizer)?;
@@ -58,5 +58,5 @@ pub fn encode_on_device<T: Element>(
             Ok(())
         },
     )?;
-    Ok(Codes::from_words(quantizer, &all))
+    Ok(CodeTable::from_words(quantizer, &all))
 }

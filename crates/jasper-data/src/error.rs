@@ -54,7 +54,7 @@ impl<C: Error> Error for PathError<C> {
 /// A file could not be read.
 pub type ReadError = PathError<ReadCause>;
 
-/// A file could not be written. The old file, if any, is unchanged.
+/// A file could not be written. The old file, if any, is unchanged, unless only the sync of its folder failed.
 pub type WriteError = PathError<WriteCause>;
 
 /// Why a file could not be read.

@@ -36,7 +36,7 @@ impl Stored {
 ///
 /// Created only by [`Self::read`], which checks that all rows are within the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct RowLayout {
     pub(crate) stored: Stored,
     pub(crate) rows: usize,
     pub(crate) dimension: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Layout {
     pub(crate) first: u64,
 }
 
-impl Layout {
+impl RowLayout {
     /// Bytes of values per row.
     pub(crate) const fn row_bytes(&self) -> usize {
         self.dimension * self.stored.size()
@@ -127,13 +127,13 @@ impl Claim {
         Ok(Self { stored, rows: Some(rows), dimension, prefix: 0, first })
     }
 
-    fn check(self, size: u64, max_rows: Option<usize>) -> Result<Layout, ReadCause> {
+    fn check(self, size: u64, max_rows: Option<usize>) -> Result<RowLayout, ReadCause> {
         if self.dimension < 1 || self.dimension > MAX_DIMENSION as i64 {
             return Err(ReadCause::Dimension(self.dimension));
         }
         let dimension = self.dimension as usize;
         let mut layout =
-            Layout { stored: self.stored, rows: 0, dimension, prefix: self.prefix, first: self.first };
+            RowLayout { stored: self.stored, rows: 0, dimension, prefix: self.prefix, first: self.first };
         let record = layout.record_bytes() as u64;
         let body = size - self.first;
         let (held, rest) = (body / record, body % record);

@@ -44,8 +44,6 @@ mod atomic;
 mod error;
 mod exact;
 mod format;
-#[doc(hidden)]
-pub mod fuzz;
 mod keys;
 mod layout;
 mod npy;

@@ -94,7 +94,7 @@ impl VectorFile<File> {
 
 #[expect(unsafe_code, reason = "the one mapping of this crate")]
 fn map(file: &File, offset: u64, len: usize) -> std::io::Result<Mmap> {
-    // SAFETY: the mapping is private and read-only, and `Layout` has checked its end against the length of the file.
+    // SAFETY: the mapping is private and read-only, and `RowLayout` has checked its end against the length of the file.
     // `VectorFile::map` requires its caller not to modify the file meanwhile.
     unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map_copy_read_only(file) }
 }

@@ -154,9 +154,9 @@ impl GroundTruth {
     }
 
     fn read_from(source: &impl ReadAt, name: &Path) -> Result<Self, ReadError> {
-        let read = match ending(name) {
-            Some(Ending::Ibin) => read_ibin(source),
-            Some(Ending::Ivecs) => read_ivecs(source),
+        let read = match is_ivecs(name) {
+            Some(false) => read_ibin(source),
+            Some(true) => read_ivecs(source),
             None => Err(ReadCause::UnknownFormat { known: KNOWN }),
         };
         read.map_err(|cause| ReadError::new(name, cause))
@@ -169,46 +169,34 @@ impl GroundTruth {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
         let path = path.as_ref();
         let write = || -> Result<(), WriteCause> {
-            let ending = ending(path).ok_or(WriteCause::UnknownFormat { known: KNOWN })?;
+            let is_ivecs = is_ivecs(path).ok_or(WriteCause::UnknownFormat { known: KNOWN })?;
             let too_many = |_| WriteCause::TooManyRows(self.len() as u64);
             let queries = u32::try_from(self.len()).map_err(too_many)?;
             let k = u32::try_from(self.k).map_err(|_| WriteCause::TooManyRows(self.k as u64))?;
             let mut file = AtomicFile::create(path)?;
-            self.write_to(&mut file, ending, queries, k)?;
+            if is_ivecs {
+                for list in self.ids.chunks_exact(self.k) {
+                    file.write_all(&k.to_le_bytes())?;
+                    file.write_all(bytemuck::cast_slice(list))?;
+                }
+            } else {
+                file.write_all(bytemuck::cast_slice(&[queries, k]))?;
+                file.write_all(bytemuck::cast_slice(&self.ids))?;
+                file.write_all(bytemuck::cast_slice(self.distances().unwrap_or_default()))?;
+            }
             Ok(file.commit().map_err(io::Error::from)?)
         };
         write().map_err(|cause| WriteError::new(path, cause))
-    }
-
-    fn write_to(&self, file: &mut AtomicFile, ending: Ending, queries: u32, k: u32) -> io::Result<()> {
-        match ending {
-            Ending::Ibin => {
-                file.write_all(&queries.to_le_bytes())?;
-                file.write_all(&k.to_le_bytes())?;
-                file.write_all(bytemuck::cast_slice(&self.ids))?;
-                file.write_all(bytemuck::cast_slice(self.distances().unwrap_or_default()))
-            }
-            Ending::Ivecs => self.ids.chunks_exact(self.k).try_for_each(|list| {
-                file.write_all(&k.to_le_bytes())?;
-                file.write_all(bytemuck::cast_slice(list))
-            }),
-        }
     }
 }
 
 const KNOWN: &str = "ibin, gt100, ivecs";
 
-#[derive(Clone, Copy)]
-enum Ending {
-    Ibin,
-    Ivecs,
-}
-
-fn ending(path: &Path) -> Option<Ending> {
+/// Whether the format of a file name is `ivecs`, and not `ibin`; `None` if it is unknown.
+fn is_ivecs(path: &Path) -> Option<bool> {
     let extension = path.extension()?;
-    [("ibin", Ending::Ibin), ("gt100", Ending::Ibin), ("ivecs", Ending::Ivecs)]
-        .into_iter()
-        .find_map(|(known, ending)| extension.eq_ignore_ascii_case(known).then_some(ending))
+    let known = [("ibin", false), ("gt100", false), ("ivecs", true)];
+    known.into_iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, is_ivecs)| is_ivecs)
 }
 
 fn read_ibin(source: &impl ReadAt) -> Result<GroundTruth, ReadCause> {

@@ -10,7 +10,7 @@ use jasper_core::{Element, ElementKind, VectorSource, f16};
 
 use crate::error::{ReadCause, ReadError};
 use crate::format::VectorFormat;
-use crate::layout::{Layout, Stored};
+use crate::layout::{RowLayout, Stored};
 use crate::read_at::ReadAt;
 
 /// Options for opening a vector file of an unknown extension, or only its first rows.
@@ -75,7 +75,7 @@ impl VectorFileOptions {
     pub fn from_source<S: ReadAt>(self, source: S, name: &Path) -> Result<VectorFile<S>, ReadError> {
         let unknown = ReadCause::UnknownFormat { known: "fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy" };
         let format = self.format.or_else(|| VectorFormat::from_path(name)).ok_or(unknown);
-        let layout = format.and_then(|format| Layout::read(&source, format, self.max_rows));
+        let layout = format.and_then(|format| RowLayout::read(&source, format, self.max_rows));
         let layout = layout.map_err(|cause| ReadError::new(name, cause))?;
         Ok(VectorFile { source, path: name.to_owned(), layout })
     }
@@ -89,7 +89,7 @@ impl VectorFileOptions {
 pub struct VectorFile<S = File> {
     pub(crate) source: S,
     pub(crate) path: PathBuf,
-    pub(crate) layout: Layout,
+    pub(crate) layout: RowLayout,
 }
 
 impl VectorFile {
@@ -169,7 +169,7 @@ impl<S: ReadAt> VectorFile<S> {
     }
 
     fn try_read<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> Result<(), ReadCause> {
-        let Layout { stored, rows, dimension, prefix, .. } = self.layout;
+        let RowLayout { stored, rows, dimension, prefix, .. } = self.layout;
         if range.start > range.end || range.end > rows {
             return Err(ReadCause::Range { start: range.start, end: range.end, rows });
         }

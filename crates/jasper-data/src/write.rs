@@ -25,7 +25,7 @@ pub enum WriteCause {
         known: &'static str,
     },
     /// The format cannot hold the element.
-    #[error("{format} does not hold {element} values; use {}, or npy", bin_of(*.element))]
+    #[error("{format} does not hold {element} values; use {}, or npy", VectorFormat::Bin(*.element))]
     Element {
         /// The format.
         format: VectorFormat,
@@ -43,10 +43,6 @@ pub enum WriteCause {
     /// The number does not fit the header.
     #[error("{0} rows do not fit a header of 32 bits; use npy, or several files")]
     TooManyRows(u64),
-}
-
-fn bin_of(element: ElementKind) -> VectorFormat {
-    VectorFormat::Bin(element)
 }
 
 /// Writes `rows` to the vector file `path`, in the format of its extension.
@@ -96,16 +92,16 @@ impl<T: Element> VectorWriter<T> {
         dimension: usize,
     ) -> Result<Self, WriteError> {
         let path = path.as_ref();
-        if !format.holds(T::KIND) {
-            return Err(WriteError::new(path, WriteCause::Element { format, element: T::KIND }));
-        }
-        if dimension == 0 || dimension > MAX_DIMENSION {
-            return Err(WriteError::new(
-                path,
-                WriteCause::Dimension { found: dimension, expected: dimension },
-            ));
-        }
-        let file = AtomicFile::create(path).map_err(|error| WriteError::new(path, error))?;
+        let create = || {
+            if !format.holds(T::KIND) {
+                return Err(WriteCause::Element { format, element: T::KIND });
+            }
+            if dimension == 0 || dimension > MAX_DIMENSION {
+                return Err(WriteCause::Dimension { found: dimension, expected: dimension });
+            }
+            Ok(AtomicFile::create(path)?)
+        };
+        let file = create().map_err(|cause| WriteError::new(path, cause))?;
         let mut writer =
             Self { file, path: path.to_owned(), format, dimension, rows: 0, element: PhantomData };
         // The header is rewritten at the end, when the number of rows is known.
@@ -123,9 +119,7 @@ impl<T: Element> VectorWriter<T> {
             let (found, expected) = (rows.dimension(), self.dimension);
             return Err(self.error(WriteCause::Dimension { found, expected }));
         }
-        for row in rows.rows() {
-            self.push_row(row).map_err(|error| self.error(error))?;
-        }
+        rows.rows().try_for_each(|row| self.push_row(row)).map_err(|error| self.error(error))?;
         self.rows += rows.len();
         Ok(())
     }
@@ -136,14 +130,9 @@ impl<T: Element> VectorWriter<T> {
     /// Returns [`WriteError`] if the number of rows does not fit the header, or on an I/O error.
     pub fn finish(self) -> Result<(), WriteError> {
         let header = self.header()?;
-        let path = self.path;
-        let mut file = self.file;
-        let complete = move || -> io::Result<()> {
-            file.rewind()?;
-            file.write_all(&header)?;
-            Ok(file.commit()?)
-        };
-        complete().map_err(|error| WriteError::new(&path, error))
+        let Self { mut file, path, .. } = self;
+        let written = file.rewind().and_then(|()| file.write_all(&header));
+        written.and_then(|()| Ok(file.commit()?)).map_err(|error| WriteError::new(&path, error))
     }
 
     fn push_row(&mut self, row: &[T]) -> io::Result<()> {

@@ -26,7 +26,8 @@ macro_rules! forward {
         )*
 
         /// Names of the functions that are forwarded.
-        pub const FORWARDED: &[&str] = &[$(stringify!($name)),*];
+        #[cfg(test)]
+        pub(crate) const FORWARDED: &[&str] = &[$(stringify!($name)),*];
     };
 }
 

@@ -34,8 +34,6 @@
 
 mod adjacency;
 mod file;
-#[doc(hidden)]
-pub mod fuzz;
 mod graph;
 pub mod interop;
 mod keys;
@@ -44,6 +42,8 @@ mod structure;
 mod vectors;
 
 pub use adjacency::Adjacency;
+#[doc(hidden)]
+pub use file::check_source;
 pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, LaunchParams,
     SaveStats, Section, SectionReport, TunedSearch, check_file,

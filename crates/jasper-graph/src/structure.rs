@@ -179,7 +179,7 @@ impl<T: Element> Graph<T> {
         for pair in keys.windows(2).filter(|pair| pair[0] == pair[1]) {
             report.note(StructureFault::KeyTwice(pair[0]));
         }
-        for key in self.keys.deleted().filter(|key| keys.binary_search(key).is_ok()) {
+        for key in self.keys.deleted_keys().filter(|key| keys.binary_search(key).is_ok()) {
             report.note(StructureFault::KeyDeleted(key));
         }
     }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::Layout;
 use crate::projection::ENCODE_ROWS;
-use crate::quantizer::{Quantizer, Scratch};
+use crate::quantizer::{EncodeBuffers, Quantizer};
 
 /// A cache line of words. Rows of 32 or 64 bytes never straddle two lines.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -19,13 +19,13 @@ const LINE_WORDS: usize = 16;
 
 /// The codes of many vectors: a row-major matrix of `len x layout.words()` words, aligned to a cache line.
 #[derive(Clone, Debug)]
-pub struct Codes {
+pub struct CodeTable {
     layout: Arc<Layout>,
     lines: Vec<Line>,
     rows: usize,
 }
 
-impl Codes {
+impl CodeTable {
     /// Copies the codes of whole rows.
     ///
     /// # Panics
@@ -52,7 +52,7 @@ impl Codes {
         let out = codes.words_mut();
         pool.install(|| {
             out.par_chunks_mut(ENCODE_ROWS * words).enumerate().for_each_init(
-                || (vec![0.0; ENCODE_ROWS * dimension], Scratch::default()),
+                || (vec![0.0; ENCODE_ROWS * dimension], EncodeBuffers::default()),
                 |(values, scratch), (block, out)| {
                     let count = out.len() / words;
                     let values = &mut values[..count * dimension];

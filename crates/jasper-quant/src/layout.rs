@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A **plane** holds `width` bits (1, 2, 4 or 8) of each dimension in a range, 32 / width dimensions per word. With *w*
-//! a word of the plane, *j* a slot (below 8 / width) and *b* a byte (below 4), dimension `32 / width * w + 4 * j + b`
-//! of the plane is at bit `8 * b + width * j` of the word:
+//! a word of the plane, *b* a byte of it (below 4) and *j* a bit field of that byte (below 8 / width), dimension
+//! `32 / width * w + 4 * j + b` of the plane is at bit `8 * b + width * j` of the word:
 //!
 //! ```text
 //! width 4, word w:  byte  0         1         2         3
@@ -146,6 +146,17 @@ impl Layout {
             .sum()
     }
 
+    /// Number of bits of each dimension.
+    pub(crate) fn bits(&self) -> Vec<u32> {
+        (0..self.dimensions).map(|dimension| self.bits_of(dimension)).collect()
+    }
+
+    /// Words of the planes of 8, 4, 2 and 1 bits.
+    pub(crate) fn words_by_width(&self) -> [usize; 4] {
+        let of_width = |width| self.planes.iter().filter(move |plane| plane.width == width);
+        [8, 4, 2, 1].map(|width| of_width(width).map(Plane::words).sum())
+    }
+
     /// Writes `levels`, one per dimension, to the planes of `row`. Other words of the row are unchanged.
     ///
     /// # Panics
@@ -156,10 +167,10 @@ impl Layout {
             let levels = &levels[plane.first_dimension..][..plane.dimensions];
             let words = &mut row[plane.first_word..][..plane.words()];
             for (word, levels) in words.iter_mut().zip(levels.chunks_exact(plane.per_word())) {
-                *word = levels.chunks_exact(4).enumerate().fold(0, |word, (slot, four)| {
+                *word = levels.chunks_exact(4).enumerate().fold(0, |word, (field, four)| {
                     let four = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
                     // The mask removes the bits that the shift moved in from the byte above.
-                    word | ((four >> plane.shift & plane.mask()) << (plane.width * slot as u32))
+                    word | ((four >> plane.shift & plane.mask()) << (plane.width * field as u32))
                 });
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, Slot, synthetic::Clusters};
-//! use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, Scales};
+//! use jasper_quant::{CodeTable, Quantizer, Rabitq, RabitqParams, Scales};
 //!
 //! let set = Clusters::new(96, 1);
 //! let (rows, query): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(1, 1));
@@ -11,7 +11,7 @@
 //! // Four bits per coordinate: 80 bytes instead of 384, factors included.
 //! let quantizer = Rabitq::train(rows, &RabitqParams::new(Metric::L2, 4))?;
 //! let pool = rayon::ThreadPoolBuilder::new().build()?;
-//! let codes = Codes::from_vectors(&quantizer, rows, &pool);
+//! let codes = CodeTable::from_vectors(&quantizer, rows, &pool);
 //! assert_eq!(codes.layout().bytes(), 80);
 //!
 //! // Estimated distances to vectors 7 and 3, without reading the vectors.
@@ -45,7 +45,7 @@
 //! | [`layout`] | the bits of a code row |
 //! | `factors` | the f16 factors stored with a code |
 //! | `space` | residuals, and the terms of a distance that need no code |
-//! | [`codes`](Codes) | the codes of many vectors, encoded in parallel |
+//! | [`codes`](CodeTable) | the codes of many vectors, encoded in parallel |
 //! | [`query`] | an encoded query, and its estimates |
 //! | `score` | products of an int8 query with code bits: scalar, AVX2, AVX-512 |
 //! | `section` | serialization of a trained quantizer |
@@ -68,14 +68,14 @@ mod section;
 mod simd;
 mod space;
 
-pub use codes::Codes;
+pub use codes::CodeTable;
 pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};
 pub use mixed::{MAX_SECTORS, Mixed, MixedParams};
-pub use parts::Parts;
+pub use parts::Parameters;
 pub use projection::ENCODE_ROWS;
 pub use quantization::{ParseQuantizationError, Quantization};
-pub use quantizer::{Quantizer, Scratch, open};
+pub use quantizer::{EncodeBuffers, Quantizer, open};
 pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryTerms};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};
 pub use rayon::{ThreadPool, ThreadPoolBuilder};

@@ -11,7 +11,7 @@ use crate::rabitq::Scales;
 
 /// The parameters of a trained quantizer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parts<'a> {
+pub struct Parameters<'a> {
     /// The metric.
     pub metric: Metric,
     /// Multiplier of the product of residuals in a distance.
@@ -23,27 +23,27 @@ pub struct Parts<'a> {
     /// Squared norm of the center.
     pub squared_center: f32,
     /// The rotation or projection of residuals.
-    pub rotation: RotationParts<'a>,
+    pub rotation: RotationParameters<'a>,
     /// Units of the factors `add`, `rescale` and `error`, powers of two.
     pub units: [f32; 3],
     /// Bytes per level of a query: 1 or 2.
     pub level_bytes: usize,
     /// How rotated residuals are quantized.
-    pub code: CodeParts,
+    pub code: CodeParameters,
 }
 
 /// A rotation or projection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RotationParts<'a> {
+pub enum RotationParameters<'a> {
     /// `[4][rotated dimension]`: the multipliers of each round before its Hadamard matrix.
     Hadamard(&'a [f32]),
     /// Products with the directions, each summed in coordinate order by fused multiply-adds.
-    Matrix(MatrixParts<'a>),
+    Matrix(MatrixParameters<'a>),
 }
 
 /// A matrix of directions in panels of [`PANEL`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MatrixParts<'a> {
+pub struct MatrixParameters<'a> {
     /// `[panels][dimension][PANEL]`: one coordinate of all directions of a panel side by side. The last panel is padded
     /// with zeros.
     pub panels: &'a [f32],
@@ -53,7 +53,7 @@ pub struct MatrixParts<'a> {
 
 /// How rotated residuals are quantized.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CodeParts {
+pub enum CodeParameters {
     /// The same bits for all coordinates.
     Rabitq {
         /// Bits per coordinate.

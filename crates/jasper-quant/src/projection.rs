@@ -2,8 +2,8 @@
 
 use jasper_core::distance::Level;
 
-use crate::parts::MatrixParts;
-use crate::simd::{SimdLoop, dispatch};
+use crate::parts::MatrixParameters;
+use crate::simd::simd_fn;
 
 /// Rows per block for encoding: a block reads the matrix of a projection once.
 pub const ENCODE_ROWS: usize = 32;
@@ -16,7 +16,7 @@ pub const PANEL: usize = 32;
 /// advance side by side without any reduction across lanes, on a CPU as on a GPU, and all give the same bits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Projection {
-    /// The panels, as in [`MatrixParts`].
+    /// The panels, as in [`MatrixParameters`].
     panels: Vec<f32>,
     directions: usize,
     dimension: usize,
@@ -53,30 +53,19 @@ impl Projection {
     }
 
     /// The panels, for kernels.
-    pub(crate) fn parts(&self) -> MatrixParts<'_> {
-        MatrixParts { panels: &self.panels, directions: self.directions }
+    pub(crate) fn parameters(&self) -> MatrixParameters<'_> {
+        MatrixParameters { panels: &self.panels, directions: self.directions }
     }
 
     /// Projects `rows` (`n x dimension`) onto the directions, into `out` (`n x stride`, zero-padded).
     pub(crate) fn project(&self, rows: &[f32], out: &mut [f32], stride: usize) {
-        dispatch(Product { of: self, rows, out, stride });
+        product(Level::detect(), self, rows, out, stride);
     }
 }
 
-/// The product of rows with all panels, blocked so that sums stay in registers.
-struct Product<'a> {
-    of: &'a Projection,
-    rows: &'a [f32],
-    out: &'a mut [f32],
-    stride: usize,
-}
-
-impl SimdLoop for Product<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, level: Level) {
-        let Self { of, rows, out, stride } = self;
+simd_fn! {
+    /// The product of rows with all panels, blocked so that sums stay in registers.
+    fn product(level => Level, of: &Projection, rows: &[f32], out: &mut [f32], stride: usize) {
         let dimension = of.dimension;
         // As many rows as have registers for their sums.
         let block_rows = if level == Level::Avx512 { WIDE_ROWS } else { NARROW_ROWS };
@@ -195,7 +184,6 @@ mod tests {
     use jasper_core::distance::Level;
 
     use super::*;
-    use crate::simd::at;
 
     /// Compares products of any number of rows and directions, at every SIMD level, with the definition.
     #[test]
@@ -209,7 +197,7 @@ mod tests {
             let stride = directions + 3;
             for level in Level::available() {
                 let mut out = vec![9.0; rows.len() / dimension * stride];
-                at(level, Product { of: &projection, rows: &rows, out: &mut out, stride });
+                product(level, &projection, &rows, &mut out, stride);
                 for (row, out) in rows.chunks_exact(dimension).zip(out.chunks_exact(stride)) {
                     for (direction, out) in matrix.chunks_exact(dimension).zip(out) {
                         let sum = row.iter().zip(direction).fold(0.0_f32, |sum, (x, y)| x.mul_add(*y, sum));

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
-use crate::parts::{CodeParts, RotationParts};
-use crate::query::QueryParts;
-use crate::section::{Kind, Reader, Writer};
+use crate::parts::{CodeParameters, RotationParameters};
+use crate::section::{Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
-use crate::{DecodeError, Layout, Mixed, Parts, Quantization, QueryCode, Rabitq};
+use crate::{DecodeError, Layout, Mixed, Parameters, Quantization, QueryCode, Rabitq};
 
 /// A trained quantizer: encodes vectors, and encodes queries that estimate distances from codes.
 ///
@@ -32,11 +31,11 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     /// Encodes `rows` (`n x dimension`, finite, row-major) into `out` (`n x layout.words()`). Overwrites `rows`.
     ///
     /// Codes do not depend on `n`; blocks of [`ENCODE_ROWS`](crate::ENCODE_ROWS) are fastest.
-    /// [`Codes::from_vectors`](crate::Codes::from_vectors) encodes on many threads, with one scratch each.
+    /// [`CodeTable::from_vectors`](crate::CodeTable::from_vectors) encodes on many threads, with one scratch each.
     ///
     /// # Panics
     /// Panics if the slices hold different numbers of rows.
-    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]);
+    fn encode(&self, rows: &mut [f32], scratch: &mut EncodeBuffers, out: &mut [u32]);
 
     /// Encodes `queries` (`n x dimension`, finite, row-major). Overwrites `queries`.
     ///
@@ -56,7 +55,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
     }
 
     /// The trained parameters, for kernels that encode on a device.
-    fn parts(&self) -> Parts<'_>;
+    fn parameters(&self) -> Parameters<'_>;
 
     /// Serializes the quantizer; [`open`] reads it.
     fn to_bytes(&self) -> Vec<u8>;
@@ -64,7 +63,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
 
 /// Memory that [`Quantizer::encode`] reuses from call to call.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct EncodeBuffers {
     /// Rotated residuals, `n x coded dimensions`.
     rotated: Vec<f32>,
     /// Levels of one row.
@@ -94,7 +93,7 @@ pub(crate) struct Common {
 /// ```
 pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The kind of the quantizer's section.
-    const KIND: Kind;
+    const KIND: u32;
 
     /// See [`Quantizer::quantization`].
     fn kind(&self) -> Quantization;
@@ -121,10 +120,10 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     fn level_bytes(&self) -> usize;
 
     /// The parameters of [`Self::rotate`].
-    fn rotation_parts(&self) -> RotationParts<'_>;
+    fn rotation_parameters(&self) -> RotationParameters<'_>;
 
     /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
-    fn code_parts(&self) -> CodeParts;
+    fn code_parameters(&self) -> CodeParameters;
 
     /// Serializes the quantizer's own parameters, which are between center and units.
     fn write(&self, writer: &mut Writer);
@@ -133,12 +132,12 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     fn quantize_all(
         &self,
         residuals: &[f32],
-        scratch: &mut Scratch,
+        scratch: &mut EncodeBuffers,
         mut each: impl FnMut(usize, Factors, &[u8]),
     ) {
         let Common { space, layout, .. } = self.common();
         let (dimension, coded) = (space.dimension(), layout.dimensions());
-        let Scratch { rotated, levels, buffers } = scratch;
+        let EncodeBuffers { rotated, levels, buffers } = scratch;
         rotated.resize(residuals.len() / dimension * coded, 0.0);
         levels.resize(coded, 0);
         self.rotate(residuals, rotated);
@@ -151,7 +150,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The units of factors, from a sample of residuals.
     fn train_units(&self, residuals: &[f32]) -> Units {
         let dimension = self.common().space.dimension();
-        let (mut scratch, mut factors) = (Scratch::default(), Vec::new());
+        let (mut scratch, mut factors) = (EncodeBuffers::default(), Vec::new());
         for residual in residuals.chunks_exact(dimension).step_by(unit_stride(residuals.len() / dimension)) {
             self.quantize_all(residual, &mut scratch, |_, of_row, _| factors.push(of_row));
         }
@@ -181,7 +180,7 @@ impl<C: Codec> Quantizer for C {
         &self.common().layout
     }
 
-    fn encode(&self, rows: &mut [f32], scratch: &mut Scratch, out: &mut [u32]) {
+    fn encode(&self, rows: &mut [f32], scratch: &mut EncodeBuffers, out: &mut [u32]) {
         let Common { space, layout, units } = self.common();
         let (dimension, words) = (space.dimension(), layout.words());
         assert_eq!(rows.len() / dimension * words, out.len());
@@ -204,25 +203,24 @@ impl<C: Codec> Quantizer for C {
         let code = |(residual, rotated): (&[f32], &mut [f32])| {
             self.scale_query(rotated);
             let squared_norm = dot(residual, residual);
-            let add = space.query_part(residual, squared_norm);
-            let parts = QueryParts { add, norm: squared_norm.sqrt(), level_bytes: self.level_bytes() };
-            QueryCode::new(layout, units, rotated, &parts)
+            let add = space.query_term(residual, squared_norm);
+            QueryCode::new(layout, units, rotated, self.level_bytes(), add, squared_norm.sqrt())
         };
         queries.chunks_exact(dimension).zip(rotated.chunks_exact_mut(coded)).map(code).collect()
     }
 
-    fn parts(&self) -> Parts<'_> {
+    fn parameters(&self) -> Parameters<'_> {
         let Common { space, units, .. } = self.common();
-        Parts {
+        Parameters {
             metric: space.metric,
             product_weight: space.product_weight(),
             squared_weight: space.squared_weight(),
             center: &space.center,
             squared_center: dot(&space.center, &space.center),
-            rotation: self.rotation_parts(),
+            rotation: self.rotation_parameters(),
             units: units.to_array(),
             level_bytes: self.level_bytes(),
-            code: self.code_parts(),
+            code: self.code_parameters(),
         }
     }
 
@@ -244,8 +242,8 @@ impl<C: Codec> Quantizer for C {
 pub fn open(bytes: &[u8]) -> Result<Box<dyn Quantizer>, DecodeError> {
     let mut reader = Reader::new(bytes);
     let quantizer: Box<dyn Quantizer> = match reader.kind()? {
-        Kind::Rabitq => Box::new(Rabitq::read(&mut reader)?),
-        Kind::Mixed => Box::new(Mixed::read(&mut reader)?),
+        Rabitq::KIND => Box::new(Rabitq::read(&mut reader)?),
+        _ => Box::new(Mixed::read(&mut reader)?),
     };
     reader.finish()?;
     Ok(quantizer)

@@ -23,8 +23,8 @@ use jasper_core::distance::Level;
 
 use crate::factors::Units;
 use crate::score::{self, QueryGroups};
-use crate::simd::{SimdLoop, dispatch, to_i16};
-use crate::{Codes, Layout};
+use crate::simd::{simd_fn, to_i16};
+use crate::{CodeTable, Layout};
 
 /// Maximum int8 per coordinate of a query.
 pub const MAX_LEVEL_BYTES: usize = 2;
@@ -57,37 +57,35 @@ pub struct QueryTerms {
     pub offset: [f32; MAX_LEVEL_BYTES],
 }
 
-/// The terms of a query that the quantizer computes.
-pub(crate) struct QueryParts {
-    /// The query's term of the distance.
-    pub(crate) add: f32,
-    /// Distance from the center.
-    pub(crate) norm: f32,
-    /// int8 per coordinate.
-    pub(crate) level_bytes: usize,
-}
-
 impl QueryCode {
-    /// Quantizes `rotated`, of `layout.dimensions()` coordinates multiplied by the steps of the levels.
-    pub(crate) fn new(layout: &Arc<Layout>, units: &Units, rotated: &[f32], parts: &QueryParts) -> Self {
+    /// Quantizes `rotated`, of `layout.dimensions()` coordinates multiplied by the steps of the levels, to `level_bytes`
+    /// int8 per coordinate. `add` is the query's term of every distance, and `norm` its distance from the center.
+    pub(crate) fn new(
+        layout: &Arc<Layout>,
+        units: &Units,
+        rotated: &[f32],
+        level_bytes: usize,
+        add: f32,
+        norm: f32,
+    ) -> Self {
         assert_eq!(rotated.len(), layout.dimensions());
         // The maximum of one byte, and of two: 127 * 256 + 127.
-        let largest = if parts.level_bytes == 1 { 127.0 } else { 32639.0 };
-        let peak = dispatch(Peak(rotated));
+        let largest = if level_bytes == 1 { 127.0 } else { 32639.0 };
+        let peak = peak(Level::detect(), rotated);
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
-        let mut levels = vec![0_i8; parts.level_bytes * rotated.len()];
+        let mut levels = vec![0_i8; level_bytes * rotated.len()];
         let (high, low) = levels.split_at_mut(rotated.len());
-        dispatch(Rounding { rotated, inverse, largest, high, low });
+        round(Level::detect(), rotated, inverse, largest, high, low);
         let mut terms = QueryTerms {
-            add: parts.add,
+            add,
             add_unit: units.0.add,
-            error: parts.norm * units.0.error,
-            level_bytes: parts.level_bytes as u32,
+            error: norm * units.0.error,
+            level_bytes: level_bytes as u32,
             scale: [0.0; MAX_LEVEL_BYTES],
             offset: [0.0; MAX_LEVEL_BYTES],
         };
         for (byte, levels) in levels.chunks_exact(rotated.len()).enumerate() {
-            let weight = if byte + 1 == parts.level_bytes { 1.0 } else { 256.0 };
+            let weight = if byte + 1 == level_bytes { 1.0 } else { 256.0 };
             terms.scale[byte] = scale * weight * units.0.rescale;
             terms.offset[byte] = offset(layout, levels);
         }
@@ -118,12 +116,12 @@ impl QueryCode {
     ///
     /// # Panics
     /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
-    pub fn estimate(&self, codes: &Codes, ids: &[Slot], out: &mut [f32]) {
+    pub fn estimate(&self, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
         self.estimate_at(Level::detect(), codes, ids, out);
     }
 
     /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: Level, codes: &Codes, ids: &[Slot], out: &mut [f32]) {
+    pub fn estimate_at(&self, level: Level, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);
@@ -146,7 +144,7 @@ impl QueryCode {
         Units::ONE.load(&self.layout, row).error * self.terms.error
     }
 
-    fn check(&self, codes: &Codes) {
+    fn check(&self, codes: &CodeTable) {
         assert!(
             Arc::ptr_eq(&self.layout, codes.layout()) || self.layout == *codes.layout(),
             "the query and the codes have different layouts"
@@ -154,19 +152,14 @@ impl QueryCode {
     }
 }
 
-/// The largest magnitude.
-struct Peak<'a>(&'a [f32]);
-
 /// Independent maxima, to hide latency.
 const MAXIMA: usize = 64;
 
-impl SimdLoop for Peak<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run(self, _: Level) -> f32 {
+simd_fn! {
+    /// The largest magnitude.
+    fn peak(_ => Level, rotated: &[f32]) -> f32 {
         let mut peaks = [0.0_f32; MAXIMA];
-        for values in self.0.chunks(MAXIMA) {
+        for values in rotated.chunks(MAXIMA) {
             for (peak, y) in peaks.iter_mut().zip(values) {
                 *peak = if y.abs() > *peak { y.abs() } else { *peak };
             }
@@ -175,47 +168,40 @@ impl SimdLoop for Peak<'_> {
     }
 }
 
-/// Rounds `rotated * inverse` to the nearest integers, ties to even, and splits them into one or two bytes.
-struct Rounding<'a> {
-    rotated: &'a [f32],
-    inverse: f32,
-    /// Levels saturate at this magnitude.
-    largest: f32,
-    high: &'a mut [i8],
-    /// The low bytes; empty if there is one byte per level.
-    low: &'a mut [i8],
-}
-
-impl Rounding<'_> {
-    #[inline(always)]
-    fn level(y: f32, inverse: f32, largest: f32) -> i16 {
-        // `largest / peak` is infinite if the peak is subnormal. Infinite levels saturate below, and 0 * infinity, a
-        // NaN, becomes 0.
-        let level = y * inverse;
-        let level = if level.is_nan() { 0.0 } else { level };
-        let level = if level > largest { largest } else { level };
-        to_i16(if level < -largest { -largest } else { level })
-    }
-}
-
-impl SimdLoop for Rounding<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        let Self { rotated, inverse, largest, high, low } = self;
+simd_fn! {
+    /// Rounds `rotated * inverse` to the nearest integers, ties to even, up to the magnitude `largest`, and splits them
+    /// into one or two bytes. `low` is empty if there is one byte per level.
+    fn round(
+        _ => Level,
+        rotated: &[f32],
+        inverse: f32,
+        largest: f32,
+        high: &mut [i8],
+        low: &mut [i8],
+    ) {
         if low.is_empty() {
             for (high, y) in high.iter_mut().zip(rotated) {
-                *high = Self::level(*y, inverse, largest) as i8;
+                *high = level_of(*y, inverse, largest) as i8;
             }
         } else {
             for ((high, low), y) in high.iter_mut().zip(low).zip(rotated) {
-                let level = Self::level(*y, inverse, largest);
+                let level = level_of(*y, inverse, largest);
                 *high = ((level + 128) >> 8) as i8;
                 *low = level as i8;
             }
         }
     }
+}
+
+/// The level of a coordinate, which saturates at the magnitude `largest`.
+#[inline(always)]
+fn level_of(y: f32, inverse: f32, largest: f32) -> i16 {
+    // `largest / peak` is infinite if the peak is subnormal. Infinite levels saturate below, and 0 * infinity, a NaN,
+    // becomes 0.
+    let level = y * inverse;
+    let level = if level.is_nan() { 0.0 } else { level };
+    let level = if level > largest { largest } else { level };
+    to_i16(if level < -largest { -largest } else { level })
 }
 
 /// The sum over dimensions of the query's level times the offset that centers a row's levels around zero.
@@ -239,7 +225,6 @@ fn offset(layout: &Layout, levels: &[i8]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::at;
 
     /// Every SIMD level rounds as the language does.
     #[test]
@@ -250,14 +235,14 @@ mod tests {
             (0..70).map(|i| f32::from_bits(i % 7) * if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         for (rotated, largest) in [&usual, &ties, &tiny].into_iter().flat_map(|x| [(x, 127.0), (x, 32639.0)])
         {
-            let peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
-            let inverse = largest / peak;
+            let expected_peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
+            let inverse = largest / expected_peak;
             let level_bytes = if largest > 127.0 { 2 } else { 1 };
             for level in Level::available() {
-                assert_eq!(at(level, Peak(rotated)), peak);
+                assert_eq!(peak(level, rotated), expected_peak);
                 let mut levels = vec![0; level_bytes * rotated.len()];
                 let (high, low) = levels.split_at_mut(rotated.len());
-                at(level, Rounding { rotated, inverse, largest, high, low });
+                round(level, rotated, inverse, largest, high, low);
                 for (i, y) in rotated.iter().enumerate() {
                     let expected =
                         ((y * inverse).round_ties_even() as i32).clamp(-(largest as i32), largest as i32);

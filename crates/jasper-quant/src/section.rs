@@ -23,20 +23,17 @@ const VERSION: u32 = 1;
 const HADAMARD: u32 = 0;
 const HAAR: u32 = 1;
 
-/// The kind of the quantizer in a section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Rabitq = 1,
-    Mixed = 2,
-}
+/// The kinds of quantizers in a section.
+pub(crate) const RABITQ: u32 = 1;
+pub(crate) const MIXED: u32 = 2;
 
 /// Writes a section.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: u32) -> Self {
         let mut writer = Self(Vec::new());
-        writer.u32(kind as u32);
+        writer.u32(kind);
         writer.u32(VERSION);
         writer
     }
@@ -89,11 +86,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads kind and version, the head of the section.
-    pub(crate) fn kind(&mut self) -> Result<Kind, DecodeError> {
+    pub(crate) fn kind(&mut self) -> Result<u32, DecodeError> {
         let expected = "1 (RaBitQ) or 2 (mixed); a newer Jasper may read it";
-        let kind = self.u32_in("kind", 1..=2, expected)?;
+        let kind = self.u32_in("kind", RABITQ..=MIXED, expected)?;
         self.u32_in("version", VERSION..=VERSION, "version 1; open the file with a newer Jasper")?;
-        Ok(if kind == Kind::Rabitq as u32 { Kind::Rabitq } else { Kind::Mixed })
+        Ok(kind)
     }
 
     pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {

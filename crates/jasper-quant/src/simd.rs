@@ -5,53 +5,49 @@
 
 use jasper_core::distance::Level;
 
-/// A loop to compile for each level.
+/// Defines a function whose loops are compiled for each level. It runs at the widest level of this CPU up to that of its
+/// first argument. The function body gets the level at which it runs.
 ///
-/// `run` and all it calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not inlined
+/// All that the body calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not inlined
 /// is compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
-pub(crate) trait SimdLoop {
-    type Output;
+macro_rules! simd_fn {
+    (
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident $([$($generics:tt)*])?(
+            $level:pat_param => Level $(, $argument:ident: $type:ty)* $(,)?
+        ) $(-> $output:ty)? $body:block
+    ) => {
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name $(<$($generics)*>)? (level: Level $(, $argument: $type)*) $(-> $output)? {
+            #[inline(always)]
+            fn run $(<$($generics)*>)? ($level: Level $(, $argument: $type)*) $(-> $output)? $body
 
-    /// Runs the loop. `level` is supported by this CPU.
-    fn run(self, level: Level) -> Self::Output;
-}
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+            fn avx512 $(<$($generics)*>)? ($($argument: $type),*) $(-> $output)? {
+                run(Level::Avx512 $(, $argument)*)
+            }
 
-/// Runs `work` at the widest level of this CPU.
-#[inline]
-pub(crate) fn dispatch<W: SimdLoop>(work: W) -> W::Output {
-    at(Level::detect(), work)
-}
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            fn avx2 $(<$($generics)*>)? ($($argument: $type),*) $(-> $output)? {
+                run(Level::Avx2 $(, $argument)*)
+            }
 
-/// Runs `work` at the widest level of this CPU up to `level`.
-#[inline]
-pub(crate) fn at<W: SimdLoop>(level: Level, work: W) -> W::Output {
-    let level = level.min(Level::detect());
-    #[cfg(target_arch = "x86_64")]
-    match level {
-        // SAFETY: this CPU supports the level.
-        Level::Avx512 => return unsafe { avx512(work) },
-        // SAFETY: as above.
-        Level::Avx2 => return unsafe { avx2(work) },
-        _ => {}
-    }
-    work.run(level)
+            match level.min(Level::detect()) {
+                // SAFETY: this CPU supports the level.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => unsafe { avx512($($argument),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => unsafe { avx2($($argument),*) },
+                level => run(level $(, $argument)*),
+            }
+        }
+    };
 }
-
-/// # Safety
-/// The CPU supports [`Level::Avx512`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn avx512<W: SimdLoop>(work: W) -> W::Output {
-    work.run(Level::Avx512)
-}
-
-/// # Safety
-/// The CPU supports [`Level::Avx2`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2<W: SimdLoop>(work: W) -> W::Output {
-    work.run(Level::Avx2)
-}
+pub(crate) use simd_fn;
 
 /// Converts an integral float from 0 to 255. Adding 2^23 moves the integer to the lowest bits of the float; a cast
 /// would also have to saturate, and does not vectorize.
@@ -74,20 +70,11 @@ pub(crate) fn min(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// `out = |values| factor`.
-pub(crate) struct Magnitudes<'a> {
-    pub(crate) values: &'a [f32],
-    pub(crate) factor: f32,
-    pub(crate) out: &'a mut [f32],
-}
-
-impl SimdLoop for Magnitudes<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        for (out, x) in self.out.iter_mut().zip(self.values) {
-            *out = x.abs() * self.factor;
+simd_fn! {
+    /// `out = |values| factor`.
+    pub(crate) fn magnitudes(_ => Level, values: &[f32], factor: f32, out: &mut [f32]) {
+        for (out, x) in out.iter_mut().zip(values) {
+            *out = x.abs() * factor;
         }
     }
 }
@@ -115,7 +102,7 @@ mod tests {
         let values: Vec<f32> = (0..1000).map(|i| (i as f32).sin()).collect();
         let outs = Level::available().map(|level| {
             let mut out = vec![0.0; values.len()];
-            at(level, Magnitudes { values: &values, factor: 1.1, out: &mut out });
+            magnitudes(level, &values, 1.1, &mut out);
             out
         });
         for out in outs {

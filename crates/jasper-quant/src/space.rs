@@ -81,7 +81,7 @@ impl Space {
     }
 
     /// The term of a vector with this residual.
-    pub(crate) fn row_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
+    pub(crate) fn row_term(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
             Metric::InnerProduct => -dot(residual, &self.center),
             Metric::L2 | Metric::Cosine => self.squared_weight() * squared_norm,
@@ -89,7 +89,7 @@ impl Space {
     }
 
     /// The term of a query with this residual.
-    pub(crate) fn query_part(&self, residual: &[f32], squared_norm: f32) -> f32 {
+    pub(crate) fn query_term(&self, residual: &[f32], squared_norm: f32) -> f32 {
         match self.metric {
             Metric::InnerProduct => -dot(residual, &self.center) - dot(&self.center, &self.center),
             Metric::L2 | Metric::Cosine => self.squared_weight() * squared_norm,
@@ -98,8 +98,8 @@ impl Space {
 
     /// The exact distance between two residuals.
     pub(crate) fn exact(&self, query: &[f32], row: &[f32]) -> f32 {
-        self.row_part(row, dot(row, row))
-            + self.query_part(query, dot(query, query))
+        self.row_term(row, dot(row, row))
+            + self.query_term(query, dot(query, query))
             + self.product_weight() * dot(query, row)
     }
 }

@@ -16,8 +16,8 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, ByteRounding, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan,
-    OnConflict, SearchCost, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan, OnConflict,
+    ScalarQuantizer, SearchCost, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -102,7 +102,7 @@ pub fn ingest<T: Element>(
     Ok(Ingested { graph, order })
 }
 
-/// Links the vertices of a bulk build on the CPU, by vectors rounded to bytes if there is a `rounding`. With checkpoints,
+/// Links the vertices of a bulk build on the CPU, by vectors quantized to bytes if there is a `quantizer`. With checkpoints,
 /// resumes from the last one and writes new ones.
 ///
 /// Otherwise, if there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched
@@ -113,22 +113,22 @@ pub fn ingest<T: Element>(
 pub fn link_on_host<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,
-    rounding: Option<&ByteRounding>,
+    quantizer: Option<&ScalarQuantizer>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     let resumed =
-        executor.pool().install(|| BulkLinker::resume(&mut graph, &order, rounding, checkpoints))?;
-    match rounding {
-        Some(rounding) => executor.pool().install(|| rounding.round_graph(&mut graph))?,
+        executor.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
+    match quantizer {
+        Some(quantizer) => executor.pool().install(|| quantizer.quantize_graph(&mut graph))?,
         None => {
             let sketches = affordable_sketches(&graph).min(order.len());
             graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
         }
     }
     let mut linked = resumed.run(executor, graph, progress)?;
-    linked.graph.vectors_mut().clear_rounded();
+    linked.graph.vectors_mut().clear_sq8();
     linked.graph.vectors_mut().clear_sketches();
     Ok(linked)
 }

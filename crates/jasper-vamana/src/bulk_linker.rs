@@ -7,7 +7,7 @@ use crate::checkpoint::CheckpointWriter;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    ByteRounding, CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph,
+    CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph, ScalarQuantizer,
     SearchCost, UpdateError, start,
 };
 
@@ -36,7 +36,7 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 
 impl<'a> BulkLinker<'a> {
     /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
-    /// linked. The graph is linked by vectors rounded with the `rounding`, if any. Uses the threads of the current pool.
+    /// linked. The graph is linked by the vectors of the `quantizer`, if any. Uses the threads of the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
@@ -45,13 +45,13 @@ impl<'a> BulkLinker<'a> {
     pub fn resume<T: Element>(
         graph: &mut Graph<T>,
         order: &'a [Slot],
-        rounding: Option<&ByteRounding>,
+        quantizer: Option<&ScalarQuantizer>,
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {
             return Ok(Self { order, linked: 0, cost: SearchCost::default(), writer: None });
         };
-        let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, rounding, order.len())?;
+        let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, quantizer, order.len())?;
         Ok(Self { order, linked, cost, writer: Some(writer) })
     }
 
@@ -96,7 +96,7 @@ impl<'a> BulkLinker<'a> {
             self.cost += cost;
         }
         let whole = &mut Exclusive(&mut graph);
-        whole.change(|host| start::add_start_points(host, self.order)).map_err(UpdateError::device)?;
+        whole.change(|host| start::add_start_points(host, self.order))?;
         let reconnected = reconnect(executor, whole, |graph, slot| graph.keys().is_live(slot), progress)?;
         executor.read_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })

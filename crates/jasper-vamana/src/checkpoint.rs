@@ -7,7 +7,7 @@ use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 use rayon::prelude::*;
 
-use crate::{ByteRounding, SearchCost};
+use crate::{ScalarQuantizer, SearchCost};
 
 /// Where a bulk build saves checkpoints, and how often.
 ///
@@ -43,7 +43,7 @@ pub enum CheckpointError {
         /// Its value in this build.
         ours: String,
     },
-    /// The checkpoint is of a build of other vectors, or of one by vectors rounded to bytes where this one is exact or
+    /// The checkpoint is of a build of other vectors, or of one by vectors quantized to bytes where this one is exact or
     /// the other way round.
     #[error(
         "{path}: is the checkpoint of a build of other vectors, or with another setting of exact linking; build as \
@@ -93,8 +93,8 @@ impl<'a> Checkpoints<'a> {
         let pairs = [
             (
                 "release",
-                String::from_utf8_lossy(&their_release).trim_end_matches('\0').into(),
-                release_name(),
+                text(&String::from_utf8_lossy(&their_release).trim_end_matches('\0')),
+                text(&RELEASE),
             ),
             ("element", text(&info.element), text(&T::KIND)),
             ("metric", text(&info.metric), text(&metric)),
@@ -144,10 +144,10 @@ impl<'a> CheckpointWriter<'a> {
     pub(crate) fn resume<T: Element>(
         checkpoints: Checkpoints<'a>,
         graph: &mut Graph<T>,
-        rounding: Option<&ByteRounding>,
+        quantizer: Option<&ScalarQuantizer>,
         total: usize,
     ) -> Result<(Self, usize, SearchCost), CheckpointError> {
-        let rows_checksum = rows_checksum(graph, rounding);
+        let rows_checksum = rows_checksum(graph, quantizer);
         let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())?;
         let (mut linked, mut cost) = (0, SearchCost::default());
         if let Some(file) = file {
@@ -191,22 +191,20 @@ impl<'a> CheckpointWriter<'a> {
 }
 
 /// The version of this release.
-fn release_name() -> String {
-    env!("CARGO_PKG_VERSION").into()
-}
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// The [`release_name`] as a checkpoint stores it.
+/// [`RELEASE`] as a checkpoint stores it.
 fn release() -> [u8; 12] {
     let mut release = [0; 12];
-    release.iter_mut().zip(release_name().bytes()).for_each(|(to, from)| *to = from);
+    release[..RELEASE.len()].copy_from_slice(RELEASE.as_bytes());
     release
 }
 
 /// Slots per task.
 const SLOTS_PER_TASK: usize = 1 << 14;
 
-/// Checksum of all vectors, in the order of their slots, and of how they are rounded.
-fn rows_checksum<T: Element>(graph: &Graph<T>, rounding: Option<&ByteRounding>) -> u32 {
+/// Checksum of all vectors, in the order of their slots, and of how they are quantized.
+fn rows_checksum<T: Element>(graph: &Graph<T>, quantizer: Option<&ScalarQuantizer>) -> u32 {
     let checksum_of = |task: usize| {
         let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
         slots.map(Slot::from_index).fold(0, |checksum, slot| {
@@ -215,6 +213,6 @@ fn rows_checksum<T: Element>(graph: &Graph<T>, rounding: Option<&ByteRounding>) 
     };
     let checksums: Vec<u32> =
         (0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter().map(checksum_of).collect();
-    let scale = rounding.map_or(0.0, ByteRounding::scale);
+    let scale = quantizer.map_or(0.0, ScalarQuantizer::scale);
     crc32c::crc32c_append(crc32c::crc32c(bytemuck::cast_slice(&checksums)), &scale.to_le_bytes())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Slot, Stage, no_progress};
 use jasper_graph::{CodeBlock, Codes, Graph};
-use jasper_quant::{Quantization, Quantizer, Scratch, TrainError};
+use jasper_quant::{EncodeBuffers, Quantization, Quantizer, TrainError};
 use rayon::prelude::*;
 
 use crate::{CpuExecutor, UpdateError};
@@ -98,61 +98,44 @@ pub fn code_report<T: Element>(
     let retrained = train(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<Slot> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
-        let errors = |&vertex: &Slot| Errors::new(graph, quantizer, vertex);
-        let errors: Vec<Errors> = executor.pool().install(|| vertices.par_iter().map(errors).collect());
-        errors.into_iter().fold(Errors::default(), Errors::plus).relative()
+        let estimates = vertices.par_iter().flat_map_iter(|&vertex| estimates(graph, quantizer, vertex));
+        let pairs: Vec<(f64, f64)> = executor.pool().install(|| estimates.collect());
+        relative_error(&pairs)
     };
     Ok(Some(CodeReport { error: error(&**codes.quantizer()), retrained_error: error(&*retrained) }))
 }
 
-/// Sums over pairs of vertices.
-#[derive(Clone, Copy, Default)]
-struct Errors {
-    pairs: f64,
-    distances: f64,
-    squared_distances: f64,
-    squared_errors: f64,
+/// The distance of a vertex from each of its neighbors, and the estimate of a quantizer for it.
+fn estimates<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Slot) -> Vec<(f64, f64)> {
+    let neighbors = graph.adjacency().neighbors(vertex);
+    let mut distances = vec![0.0; neighbors.len()];
+    graph.vectors().slot_scorer(vertex).score(neighbors, &mut distances);
+    let values = |slot| graph.vectors().get(slot).iter().map(|x| x.to_f32());
+    let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
+    let words = quantizer.layout().words();
+    let mut codes = vec![0; neighbors.len() * words];
+    quantizer.encode(&mut rows, &mut EncodeBuffers::default(), &mut codes);
+    let mut estimates = vec![0.0; neighbors.len()];
+    let query = quantizer.query(&values(vertex).collect::<Vec<f32>>());
+    query.estimate_rows(|i| &codes[i * words..][..words], &mut estimates);
+    distances
+        .into_iter()
+        .zip(estimates)
+        .map(|(distance, estimate)| (distance.into(), estimate.into()))
+        .collect()
 }
 
-impl Errors {
-    /// The errors of a vertex and its neighbors, quantized by `quantizer`.
-    fn new<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Slot) -> Self {
-        let neighbors = graph.adjacency().neighbors(vertex);
-        let mut exact = vec![0.0; neighbors.len()];
-        graph.vectors().scorer(graph.vectors().padded(vertex)).score(neighbors, &mut exact);
-        let values = |slot| graph.vectors().get(slot).iter().map(|x| x.to_f32());
-        let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
-        let words = quantizer.layout().words();
-        let mut codes = vec![0; neighbors.len() * words];
-        quantizer.encode(&mut rows, &mut Scratch::default(), &mut codes);
-        let mut estimates = vec![0.0; neighbors.len()];
-        let query = quantizer.query(&values(vertex).collect::<Vec<f32>>());
-        query.estimate_rows(|i| &codes[i * words..][..words], &mut estimates);
-        exact.iter().zip(estimates).fold(Self::default(), |sums, (&exact, estimate)| {
-            let (exact, error) = (f64::from(exact), f64::from(estimate - exact));
-            sums.plus(Self {
-                pairs: 1.0,
-                distances: exact,
-                squared_distances: exact * exact,
-                squared_errors: error * error,
-            })
-        })
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            pairs: self.pairs + other.pairs,
-            distances: self.distances + other.distances,
-            squared_distances: self.squared_distances + other.squared_distances,
-            squared_errors: self.squared_errors + other.squared_errors,
-        }
-    }
-
-    /// The error in units of the standard deviation of distances; 0 if that is 0.
-    fn relative(self) -> f64 {
-        let mean = self.distances / self.pairs.max(1.0);
-        let variance = self.squared_distances / self.pairs.max(1.0) - mean * mean;
-        if variance > 0.0 { (self.squared_errors / self.pairs / variance).sqrt() } else { 0.0 }
+/// The root mean square error of estimates, in units of the standard deviation of distances; 0 if that is 0.
+fn relative_error(pairs: &[(f64, f64)]) -> f64 {
+    let mean = |term: &dyn Fn(f64, f64) -> f64| {
+        pairs.iter().map(|&(distance, estimate)| term(distance, estimate)).sum::<f64>() / pairs.len() as f64
+    };
+    let mean_distance = mean(&|distance, _| distance);
+    let variance = mean(&|distance, _| (distance - mean_distance).powi(2));
+    if variance > 0.0 {
+        (mean(&|distance, estimate| (estimate - distance).powi(2)) / variance).sqrt()
+    } else {
+        0.0
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! transaction:
-//!     prepare                                                  a device may round all vectors to bytes until the end
+//!     begin to link                                               a device may quantize all vectors to bytes until the end
 //!     for each live vertex v with a tombstone among its neighbors, in chunks:
 //!         replacements = live neighbors of those tombstones
 //!         row(v) = live neighbors of v + replacements that no vertex of the row occludes,
@@ -62,7 +62,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
-        executor.prepare(graph, &[], distances).map_err(UpdateError::device)?;
+        executor.begin_linking(graph, &[], distances).map_err(UpdateError::device)?;
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
@@ -73,11 +73,9 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
-        graph
-            .change(|host| host.adjacency_mut().set_start_points(start_points))
-            .map_err(UpdateError::device)?;
+        graph.change(|host| host.adjacency_mut().set_start_points(start_points))?;
         let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
-        graph.change(Graph::release_tombstones).map_err(UpdateError::device)?;
+        graph.change(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })
 }

@@ -36,13 +36,13 @@ pub trait Executor<T: Element> {
     /// Runs `work` with the executor's host threads for its parallel parts.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
-    /// Prepares for a change in a [transaction](crate::transaction) that computes about `distances` distances. The
-    /// vectors of its `new` vertices are stored. Until the transaction ends, a device may round vectors to bytes for
-    /// the steps below.
+    /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
+    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link by vectors
+    /// quantized to bytes.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn prepare(
+    fn begin_linking(
         &self,
         _graph: &mut impl GraphAccess<Self::Graph>,
         _new: &[Slot],

@@ -70,9 +70,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     while slots.len() < total {
         Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
         staging.read(executor, vectors, slots.len())?;
-        graph
-            .change(|host| executor.install(|| staging.store(host, &table, &mut slots)))
-            .map_err(UpdateError::device)??;
+        graph.change(|host| executor.install(|| staging.store(host, &table, &mut slots)))??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
@@ -92,8 +90,8 @@ const STAGING_BYTES: usize = 16 << 20;
 const IN_MEMORY_BYTES: usize = 64 << 20;
 /// Vectors read at once from sources that one thread reads.
 const SERIAL_VECTORS: usize = 1024;
-/// Parts of the buffer, taken by threads one at a time.
-const PARTS: usize = 64;
+/// Tasks of a chunk, taken by threads one at a time.
+const TASKS: usize = 64;
 
 /// A chunk of vectors between source and graph: read, prepared and hashed.
 struct IngestBuffer<'a, T> {
@@ -129,7 +127,7 @@ impl Digest {
 }
 
 /// The part of the buffer that one thread fills, from vector `first` on.
-struct Part<'a, T> {
+struct IngestTask<'a, T> {
     first: usize,
     digests: &'a mut [Digest],
     raw: &'a mut [T],
@@ -147,7 +145,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             None => 2 * STAGING_BYTES,
         };
         let capacity = match vectors.concurrent() {
-            Some(_) => (bytes / (width * size_of::<T>())).max(PARTS),
+            Some(_) => (bytes / (width * size_of::<T>())).max(TASKS),
             None => SERIAL_VECTORS,
         };
         let capacity = capacity.min(vectors.len());
@@ -197,24 +195,24 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
         digests.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Prepares and hashes the vectors, each part of them after `read` was called for it.
+    /// Prepares and hashes the vectors, those of each task after `read` was called for them.
     fn prepare(
         &mut self,
         read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
     ) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
-        let part = self.range.len().div_ceil(PARTS);
-        let digests = self.digests[..self.range.len()].chunks_mut(part);
-        let mut raw = self.raw.chunks_mut(part * dimension);
-        let parts: Vec<Part<'_, T>> = digests
-            .zip(self.prepared.chunks_mut(part * width))
-            .zip((start..).step_by(part))
+        let task_len = self.range.len().div_ceil(TASKS);
+        let digests = self.digests[..self.range.len()].chunks_mut(task_len);
+        let mut raw = self.raw.chunks_mut(task_len * dimension);
+        let tasks: Vec<IngestTask<'_, T>> = digests
+            .zip(self.prepared.chunks_mut(task_len * width))
+            .zip((start..).step_by(task_len))
             .map(|((digests, prepared), first)| {
                 let raw = raw.next().unwrap_or_default();
-                Part { first, digests, raw, prepared }
+                IngestTask { first, digests, raw, prepared }
             })
             .collect();
-        let prepare = |Part { first, digests, raw, prepared }: Part<'_, T>| {
+        let prepare = |IngestTask { first, digests, raw, prepared }: IngestTask<'_, T>| {
             let (numbers, len) = (first..first + digests.len(), digests.len());
             let out = if raw.is_empty() { &mut prepared[..len * width] } else { &mut raw[..len * dimension] };
             read(numbers.clone(), out).map_err(UpdateError::Read)?;
@@ -228,7 +226,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             }
             Ok(())
         };
-        let results: Vec<Result<(), UpdateError>> = parts.into_par_iter().map(prepare).collect();
+        let results: Vec<Result<(), UpdateError>> = tasks.into_par_iter().map(prepare).collect();
         results.into_iter().collect()
     }
 

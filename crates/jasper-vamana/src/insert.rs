@@ -3,7 +3,7 @@
 //! ```text
 //! transaction:
 //!     store the vectors as tombstones              searches do not return them yet
-//!     prepare                                      a device may round all vectors to bytes until the end
+//!     begin to link                                   a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                   see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points; reconnect what is unreachable, if enough vertices were not checked
@@ -104,7 +104,7 @@ pub fn insert<T: Element, E: Executor<T>>(
                 host.keys_mut().assign_unused(key, slot);
             }
         };
-        graph.change(assign).map_err(UpdateError::device)?;
+        graph.change(assign)?;
         Ok(report)
     })
 }
@@ -126,15 +126,13 @@ fn store_and_link<T: Element, E: Executor<T>>(
         graph.read(|graph| (graph.host().metric(), graph.host().adjacency().start_points().is_empty()));
     let order = match order.split_first() {
         Some((&first, others)) if is_first => {
-            graph
-                .change(|host| host.adjacency_mut().set_start_points(vec![first]))
-                .map_err(UpdateError::device)?;
+            graph.change(|host| host.adjacency_mut().set_start_points(vec![first]))?;
             others
         }
         _ => &order,
     };
     let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
-    executor.prepare(graph, order, distances).map_err(UpdateError::device)?;
+    executor.begin_linking(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);
@@ -153,7 +151,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         duplicates.keys().for_each(|&slot| host.release(slot));
         start::add_start_points(host, &linked);
     };
-    graph.change(finish_linking).map_err(UpdateError::device)?;
+    graph.change(finish_linking)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
 
     let identical = vectors.len() - (new_vertices - duplicates.len());
@@ -167,14 +165,15 @@ fn store_and_link<T: Element, E: Executor<T>>(
             Metric::InnerProduct => reconnect_orphans(executor, graph, &linked, progress)?,
             _ => 0,
         };
-        graph.change(|host| host.adjacency_mut().set_unchecked(unchecked)).map_err(UpdateError::device)?;
+        graph.change(|host| host.adjacency_mut().set_unchecked(unchecked))?;
         reconnected
     };
     Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it.
+/// fourth of their neighbors are new to it. This is for [`Executor::begin_linking`]; the cost model of searches counts
+/// the neighbors that searches for queries were measured to visit.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }

@@ -29,10 +29,11 @@
 //! | [`cpu`](CpuExecutor) | the CPU implementation: beam search, robust prune, exact search |
 //! | `ingest`, `dedup` | storing vectors; finding identical ones |
 //! | `start` | start points |
+//! | `top_k` | the nearest of many vertices |
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`quantized_linking`](ByteRounding) | linking on vectors rounded to bytes |
+//! | [`scalar_quantizer`](ScalarQuantizer) | linking on vectors quantized to bytes (SQ8) |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
@@ -61,10 +62,12 @@ mod memory;
 mod mutable;
 pub mod pipeline;
 mod plan;
-mod quantized_linking;
+
 mod query;
 mod reconnect;
+mod scalar_quantizer;
 mod start;
+mod top_k;
 
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use bulk_linker::{BulkLinker, largest_batch};
@@ -90,5 +93,5 @@ pub use mutable::{
     Exclusive, GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges,
 };
 pub use plan::{SearchPlan, Strategy};
-pub use quantized_linking::{ByteRounding, quantized_metric};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
+pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

@@ -91,8 +91,8 @@ pub trait GraphAccess<G: MutableGraph> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, G::Error> {
-        self.write(|graph| graph.change(change))
+    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
+        self.write(|graph| graph.change(change)).map_err(Into::into)
     }
 }
 
@@ -165,10 +165,10 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
     }
 
     /// Rolls the transaction back on an error, before searches can see host and device differ.
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, G::Error> {
+    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
         let result = self.graph.write(|graph| graph.change(change).inspect_err(|_| graph.rollback()));
         self.is_open &= result.is_ok();
-        result
+        result.map_err(Into::into)
     }
 }
 

@@ -42,10 +42,10 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 /// while targets are left: publish merge(targets)    append to rows that are not full, prune full ones
 /// ```
 ///
-/// DiskANN inserts vertices one by one under locks. Batches
-/// 1. search a frozen graph, so that the result does not depend on threads or their timing;
-/// 2. sort the back edges by (target, distance, source), so that each row is merged once, and in one order;
-/// 3. grow with the graph, so that the vertices of the same batch are a small share of the neighborhood of each.
+/// Deviations from DiskANN, which inserts vertices one by one under locks, and why each is right:
+/// 1. **Searches run on a frozen graph**, so that the result does not depend on threads or their timing. The caller
+///    makes batches small enough that few neighbors of a vertex are in its own batch.
+/// 2. **Back edges are sorted** by (target, distance, source), so that each row is merged once, and in one order.
 ///
 /// # Errors
 /// Returns the executor's error; the graph may then have edges of the batch.

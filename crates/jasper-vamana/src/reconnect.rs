@@ -37,7 +37,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 ) -> Result<usize, UpdateError> {
     let find = |graph: &E::Graph| find_unreachable(executor, graph, &wanted);
     let total = add_incoming_edges(executor, graph, find, progress)?;
-    graph.change(|host| host.adjacency_mut().set_unchecked(0)).map_err(UpdateError::device)?;
+    graph.change(|host| host.adjacency_mut().set_unchecked(0))?;
     Ok(total)
 }
 

@@ -12,8 +12,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, ByteRounding, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace,
-    PlanError, PoolError, SKETCHES, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, PlanError, PoolError,
+    SKETCHES, ScalarQuantizer, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
 };
 
 use crate::auto_quantize::CANDIDATES;
@@ -309,7 +309,7 @@ impl<'a> IndexBuilder<'a> {
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.prepare::<T>(&spec, rounded));
         let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
-        let try_rounding = || executor.pool().install(|| ByteRounding::by_trial(&ingested.graph));
+        let try_rounding = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
         let rounding = if rounded { try_rounding() } else { None };
         let cuda = match cuda.as_ref() {
             Some(cuda) if rounded && rounding.is_none() => self.if_there_is_room::<T>(&spec, cuda)?,
@@ -450,7 +450,7 @@ impl<'a> IndexBuilder<'a> {
         checked.map_err(UpdateError::from)?;
         let plan = match cuda {
             Some(ordinal) => plan_build::<T>(spec, rounded, ordinal)?,
-            None if rounded => spec.plan_rounded_on_host::<T>(),
+            None if rounded => spec.plan_sq8_on_host::<T>(),
             None => spec.plan_on_host::<T>(),
         };
         if candidates.is_empty() {

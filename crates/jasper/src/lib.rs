@@ -141,7 +141,7 @@ pub mod cuda {
         LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version, encode_on_device,
         exact_knn_on_device, hit_from_device, prelude,
     };
-    pub use jasper_quant::{Codes, Quantizer};
+    pub use jasper_quant::{CodeTable, Quantizer};
 }
 
 /// Files of vectors, keys and true neighbors; exact search; runbooks.

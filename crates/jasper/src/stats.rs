@@ -51,7 +51,7 @@ impl IndexStats {
         Self {
             keys: graph.keys().len(),
             live_vertices: graph.keys().live(),
-            deleted_keys: graph.keys().deleted().len(),
+            deleted_keys: graph.keys().deleted_keys().len(),
             tombstones: graph.keys().tombstones(),
             free_slots: graph.keys().free(),
             dimension: graph.dimension(),

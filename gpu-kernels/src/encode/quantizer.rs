@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use jasper_core::{Element, Metric, padded_len};
-use jasper_quant::parts::{CodeParts, PANEL, RotationParts};
+use jasper_quant::parts::{CodeParameters, PANEL, RotationParameters};
 use jasper_quant::{Quantizer, Scales};
 
 use super::{
@@ -95,15 +95,15 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// # Errors
     /// Returns the device's error.
     pub fn new(stream: &S, quantizer: &dyn Quantizer) -> Result<Self, S::Error> {
-        let parts = quantizer.parts();
+        let parts = quantizer.parameters();
         let code = match parts.code {
-            CodeParts::Rabitq { bits, dimension, bound_sigmas, scales } => EncoderParams::Rabitq {
+            CodeParameters::Rabitq { bits, dimension, bound_sigmas, scales } => EncoderParams::Rabitq {
                 dimension: dimension as u32,
                 half: (1_u32 << (bits - 1)) as f32,
                 bound_sigmas,
                 scales,
             },
-            CodeParts::Mixed { dimensions, trials, fit } => {
+            CodeParameters::Mixed { dimensions, trials, fit } => {
                 let dimensions: Vec<[f32; 4]> =
                     dimensions.iter().map(|of| [of.step, of.inverse, of.limit, of.half]).collect();
                 EncoderParams::Mixed { dimensions: stream.upload(&dimensions)?, trials, fit }
@@ -122,10 +122,10 @@ impl<S: Stream> DeviceQuantizer<S> {
             level_bytes: parts.level_bytes as u32,
             center: stream.upload(parts.center)?,
             rotation: match parts.rotation {
-                RotationParts::Hadamard(factors) => {
+                RotationParameters::Hadamard(factors) => {
                     DeviceRotation::Hadamard { factors: stream.upload(factors)? }
                 }
-                RotationParts::Matrix(matrix) => {
+                RotationParameters::Matrix(matrix) => {
                     DeviceRotation::Matrix { panels: stream.upload(matrix.panels)? }
                 }
             },
@@ -135,14 +135,14 @@ impl<S: Stream> DeviceQuantizer<S> {
 
     /// Bytes of device memory of `quantizer`.
     pub fn bytes_of(quantizer: &dyn Quantizer) -> usize {
-        let parts = quantizer.parts();
+        let parts = quantizer.parameters();
         let rotation = match parts.rotation {
-            RotationParts::Hadamard(factors) => size_of_val(factors),
-            RotationParts::Matrix(matrix) => size_of_val(matrix.panels),
+            RotationParameters::Hadamard(factors) => size_of_val(factors),
+            RotationParameters::Matrix(matrix) => size_of_val(matrix.panels),
         };
         let code = match &parts.code {
-            CodeParts::Rabitq { .. } => 0,
-            CodeParts::Mixed { dimensions, .. } => dimensions.len() * size_of::<[f32; 4]>(),
+            CodeParameters::Rabitq { .. } => 0,
+            CodeParameters::Mixed { dimensions, .. } => dimensions.len() * size_of::<[f32; 4]>(),
         };
         size_of_val(parts.center) + rotation + code
     }
@@ -198,7 +198,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     }
 
     /// Encodes the rows `selection` of the table `rows` into the same slots of `codes`, equal to
-    /// [`Codes::from_vectors`](jasper_quant::Codes::from_vectors) to the bit.
+    /// [`CodeTable::from_vectors`](jasper_quant::CodeTable::from_vectors) to the bit.
     ///
     /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
     /// holds [`CodeShape::words`] words per row. The cost is one pass over the rows per four scales. A quantizer with a

@@ -2,7 +2,8 @@
 
 use jasper_core::{Element, MatrixView, Metric, f16, padded_len, synthetic};
 use jasper_quant::{
-    Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, RotationKind, Scratch, ThreadPoolBuilder,
+    EncodeBuffers, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, RotationKind,
+    ThreadPoolBuilder,
 };
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -119,7 +120,7 @@ fn codes_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, rows
     let found = stream.download(&codes).unwrap();
     let expected = expected(quantizer, rows, 0..CODED);
     for (i, (found, expected)) in found.chunks(words).zip(expected.chunks(words)).enumerate() {
-        assert_eq!(found, expected, "row {i} of {}, {:?}", T::KIND, quantizer.parts());
+        assert_eq!(found, expected, "row {i} of {}, {:?}", T::KIND, quantizer.parameters());
     }
 }
 
@@ -132,7 +133,7 @@ fn expected<T: Element>(
     let rows = view(rows, quantizer.dimension());
     let mut codes = vec![0; selection.len() * quantizer.layout().words()];
     let mut values: Vec<f32> = selection.flat_map(|row| rows.row(row)).map(|x| x.to_f32()).collect();
-    quantizer.encode(&mut values, &mut Scratch::default(), &mut codes);
+    quantizer.encode(&mut values, &mut EncodeBuffers::default(), &mut codes);
     codes
 }
 
@@ -163,9 +164,9 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
     for (i, (levels, terms)) in levels.chunks(levels.len() / CODED).zip(terms).enumerate() {
         let query: Vec<f32> = queries.row(i).iter().map(|x| x.to_f32()).collect();
         let expected = quantizer.query(&query);
-        assert_eq!(levels, expected.levels(), "query {i} of {}, {:?}", T::KIND, quantizer.parts());
+        assert_eq!(levels, expected.levels(), "query {i} of {}, {:?}", T::KIND, quantizer.parameters());
         let bits = bytemuck::cast::<_, [u32; 8]>;
-        assert_eq!(bits(terms), bits((*expected.terms()).into()), "query {i}, {:?}", quantizer.parts());
+        assert_eq!(bits(terms), bits((*expected.terms()).into()), "query {i}, {:?}", quantizer.parameters());
     }
 }
 

@@ -27,7 +27,7 @@ impl Args {
         let info = IndexInfo::read(&self.index)?;
         let tuned =
             TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(&self.index, fault))?;
-        let tuned = Tuned::list(tuned, info.state);
+        let tuned = Tuned::list(tuned, info.fingerprint);
         terminal.report(&merge(json(&info, &tuned), info.params), text(&info, &tuned)?)
     }
 }

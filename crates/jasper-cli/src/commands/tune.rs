@@ -75,8 +75,8 @@ impl Args {
         let output = self.output.unwrap_or(self.index);
         let saved = index.with_progress(&mut terminal.progress()).save(&output)?;
         let (output, queries) = (output.display(), report.queries);
-        let state = report.searches.first().map_or(0, |search| search.state);
-        let tuned = Tuned::list(report.searches, state);
+        let fingerprint = report.searches.first().map_or(0, |search| search.fingerprint);
+        let tuned = Tuned::list(report.searches, fingerprint);
         let json = json!({
             // Half for selection and half for validation.
             "queries": queries,

@@ -14,47 +14,11 @@ trait Floats: Copy + Default {
     unsafe fn load(from: *const Self) -> __m256;
 }
 
-impl Floats for f32 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256 {
-        // SAFETY: the caller says that eight values are readable.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-}
-
-impl Floats for half::f16 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256 {
-        // SAFETY: the caller says that eight values are readable.
-        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
-    }
-}
-
 /// Loads sixteen bytes, widened to i16.
 trait Bytes: Copy + Default {
     /// # Safety
     /// Sixteen values are readable at `from`; the CPU has AVX2.
     unsafe fn load(from: *const Self) -> __m256i;
-}
-
-impl Bytes for u8 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256i {
-        // SAFETY: the caller says that sixteen values are readable.
-        unsafe { _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())) }
-    }
-}
-
-impl Bytes for i8 {
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load(from: *const Self) -> __m256i {
-        // SAFETY: the caller says that sixteen values are readable.
-        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())) }
-    }
 }
 
 /// Calls `step(register, a, b)` for each block of `LANES` elements of both vectors, with `register` cycling through
@@ -153,19 +117,33 @@ unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: us
     _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<1>(two))) as f32
 }
 
+/// The kernels of each type: the function that sums, and how it loads the type.
 macro_rules! avx2 {
-    ($reduce:ident: $($type:ty),*) => {$(
+    ($($sum:ident, $trait:ident for $type:ty: $from:ident => $load:expr, $register:ty;)*) => {$(
+        impl $trait for $type {
+            #[inline]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn load($from: *const Self) -> $register {
+                // SAFETY: the caller says that as many values are readable.
+                unsafe { $load }
+            }
+        }
+
         impl Simd<$type> for Avx2 {
             const LEVEL: Level = Level::Avx2;
 
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the same promise, passed on.
-                unsafe { $reduce::<$type, SQUARED>(a, b, len) }
+                unsafe { $sum::<$type, SQUARED>(a, b, len) }
             }
         }
     )*};
 }
 
-avx2!(floats: f32, half::f16);
-avx2!(bytes: u8, i8);
+avx2! {
+    floats, Floats for f32: from => _mm256_loadu_ps(from), __m256;
+    floats, Floats for half::f16: from => _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), __m256;
+    bytes, Bytes for u8: from => _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+    bytes, Bytes for i8: from => _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+}

@@ -14,47 +14,11 @@ trait Floats: Copy {
     unsafe fn load(from: *const Self, mask: __mmask16) -> __m512;
 }
 
-impl Floats for f32 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512 {
-        // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
-        unsafe { _mm512_maskz_loadu_ps(mask, from) }
-    }
-}
-
-impl Floats for half::f16 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask16) -> __m512 {
-        // SAFETY: as for f32.
-        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.cast())) }
-    }
-}
-
 /// Loads thirty-two bytes, widened to i16.
 trait Bytes: Copy {
     /// # Safety
     /// The lanes of `mask` are readable at `from`; the CPU has AVX-512 F, BW and VL.
     unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i;
-}
-
-impl Bytes for u8 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i {
-        // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
-        unsafe { _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, from.cast())) }
-    }
-}
-
-impl Bytes for i8 {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn load(from: *const Self, mask: __mmask32) -> __m512i {
-        // SAFETY: as for u8.
-        unsafe { _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from)) }
-    }
 }
 
 #[inline]
@@ -127,19 +91,36 @@ fn first_lanes(count: usize) -> u64 {
     (1 << count) - 1
 }
 
+/// The kernels of each type: the function that sums, and how it loads the type.
 macro_rules! avx512 {
-    ($reduce:ident: $($type:ty),*) => {$(
+    ($($sum:ident, $trait:ident for $type:ty: $from:ident, $mask:ident: $mask_type:ty => $load:expr, $register:ty;)*) => {$(
+        impl $trait for $type {
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+            unsafe fn load($from: *const Self, $mask: $mask_type) -> $register {
+                // SAFETY: the caller says that the masked lanes are readable; the others are not touched.
+                unsafe { $load }
+            }
+        }
+
         impl Simd<$type> for Avx512 {
             const LEVEL: Level = Level::Avx512;
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the same promise, passed on.
-                unsafe { $reduce::<$type, SQUARED>(a, b, len) }
+                unsafe { $sum::<$type, SQUARED>(a, b, len) }
             }
         }
     )*};
 }
 
-avx512!(floats: f32, half::f16);
-avx512!(bytes: u8, i8);
+avx512! {
+    floats, Floats for f32: from, mask: __mmask16 => _mm512_maskz_loadu_ps(mask, from), __m512;
+    floats, Floats for half::f16: from, mask: __mmask16 =>
+        _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.cast())), __m512;
+    bytes, Bytes for u8: from, mask: __mmask32 =>
+        _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, from.cast())), __m512i;
+    bytes, Bytes for i8: from, mask: __mmask32 =>
+        _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from)), __m512i;
+}

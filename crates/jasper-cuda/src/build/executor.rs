@@ -59,7 +59,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     }
 
     /// Whether updates link float vectors themselves. Otherwise large ones link copies that are rounded to bytes on the
-    /// device, unless a [trial](jasper_vamana::ByteRounding::by_trial) refuses it or there is no room.
+    /// device, unless a [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
         Self { exact_linking, ..self }
@@ -125,7 +125,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.cpu.pool().install(work)
     }
 
-    fn prepare(
+    fn begin_linking(
         &self,
         graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
         new: &[Slot],

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, BulkLinker, ByteRounding, Checkpoints, CpuExecutor, Ingested, Linked, UpdateError,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, Linked, ScalarQuantizer, UpdateError,
 };
 
 use crate::memory_pool::PoolRetention;
@@ -49,7 +49,7 @@ pub fn link_on_device<T: Element>(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
     ingested: Ingested<T>,
-    rounding: Option<&ByteRounding>,
+    rounding: Option<&ScalarQuantizer>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
@@ -73,7 +73,7 @@ fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>, rounded:
 fn upload<T: Element>(
     context: &Context,
     graph: &Graph<T>,
-    rounding: Option<&ByteRounding>,
+    rounding: Option<&ScalarQuantizer>,
 ) -> Result<(Stream, DeviceGraph<T>), Error> {
     let stream = Stream::new(context)?;
     let copy = match rounding {

@@ -49,7 +49,7 @@ pub fn plan_build<T: Element>(spec: &BuildSpec, rounded: bool) -> Result<MemoryP
 
     let (space, host) = (Some(MemorySpace::Device), spec.plan_host_for_device::<T>());
     let (plan, upload) = if rounded {
-        (DeviceGraph::<i8>::plan_with(&spec.quantized(), space, host), UPLOAD_BYTES as u64)
+        (DeviceGraph::<i8>::plan_with(&spec.sq8(), space, host), UPLOAD_BYTES as u64)
     } else {
         (DeviceGraph::<T>::plan_with(spec, space, host), 0)
     };

@@ -34,7 +34,7 @@ impl KernelPreload {
         };
         let multiprocessors = context.device().multiprocessors;
         let kernels = if rounded {
-            kernels::<i8>(&spec.quantized(), Some(T::KIND), multiprocessors)
+            kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
         } else {
             kernels::<T>(spec, None, multiprocessors)
         };

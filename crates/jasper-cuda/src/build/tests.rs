@@ -11,7 +11,7 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, BulkLinker, ByteRounding, Checkpoints, CpuExecutor, Ingested, InsertReport, UpdateError,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, InsertReport, ScalarQuantizer, UpdateError,
     bulk_build, ingest, link_on_host,
 };
 use rand::RngExt;
@@ -50,7 +50,7 @@ fn built_with<T: Element>(
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
-    let rounding = if rounded { ByteRounding::by_trial(&graph) } else { None };
+    let rounding = if rounded { ScalarQuantizer::by_trial(&graph) } else { None };
     let linked = BulkLinker::resume(&mut graph, &order, rounding.as_ref(), checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let copy = match &rounding {
@@ -125,7 +125,7 @@ fn a_device_links_by_rounded_vectors_as_the_cpu_does() {
         let values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(400, seed);
         let rows = MatrixView::new(&values, DIMENSION).unwrap();
         let ingested = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
-        let rounding = ByteRounding::by_trial(&ingested.graph);
+        let rounding = ScalarQuantizer::by_trial(&ingested.graph);
         assert!(rounding.is_some(), "{metric}");
         let linked = link_on_host(&cpu, ingested, rounding.as_ref(), None, &mut no_progress).unwrap();
         let (expected, _) = linked.finish();

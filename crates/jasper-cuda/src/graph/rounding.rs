@@ -6,7 +6,7 @@ use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
-use jasper_vamana::{BuildSpec, ByteRounding, quantized_metric};
+use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
 use super::{DeviceGraph, GraphInput, form, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
@@ -32,20 +32,20 @@ pub(super) struct RoundedRows<S: Stream> {
 #[derive(Clone, Debug)]
 pub(super) struct RoundingTrial {
     /// `None` if bytes do not tell the vectors apart.
-    pub(super) rounding: Option<ByteRounding>,
+    pub(super) rounding: Option<ScalarQuantizer>,
     /// Slots at the time.
     pub(super) slots: usize,
 }
 
 impl RoundingTrial {
     fn new<T: Element>(host: &Graph<T>, pool: &ThreadPool) -> Self {
-        Self { rounding: pool.install(|| ByteRounding::by_trial(host)), slots: host.slots() }
+        Self { rounding: pool.install(|| ScalarQuantizer::by_trial(host)), slots: host.slots() }
     }
 
     /// Whether the trial holds for the graph as it is: it has not grown by half, and the rounding suits its new
     /// vectors.
     fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
-        let suits = |rounding: &ByteRounding| pool.install(|| rounding.suits(host, new));
+        let suits = |rounding: &ScalarQuantizer| pool.install(|| rounding.suits(host, new));
         host.slots() <= self.slots + self.slots / 2 && self.rounding.as_ref().is_none_or(suits)
     }
 }
@@ -88,7 +88,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(crate) fn upload_rounded(
         stream: &S,
         graph: &Graph<T>,
-        rounding: &ByteRounding,
+        rounding: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
         let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
         let mut rounded = RoundedRows::allocate(stream, slots, graph.dimension(), rounding)?;
@@ -104,7 +104,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(Self { rounded: Some(rounded), ..Self::with_rows(stream, graph, stream.allocate(0)?)? })
     }
 
-    fn round_rows(&self, stream: &S, rounding: &ByteRounding) -> Result<RoundedRows<S>, S::Error> {
+    fn round_rows(&self, stream: &S, rounding: &ScalarQuantizer) -> Result<RoundedRows<S>, S::Error> {
         let mut rounded = RoundedRows::allocate(stream, self.slots, self.dimension, rounding)?;
         rounded.write(stream, &self.rows, 0, self.slots, rounding)?;
         Ok(rounded)
@@ -132,10 +132,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             rows: rounded.words.input().cast(),
             shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
             squared_norms: DevicePtr::null(),
-            largest_squared_norm: ByteRounding::scaled_norm(self.largest_squared_norm, rounded.scale),
+            largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, rounded.scale),
             ..self.tables()
         };
-        GraphInput { args, element: i8::KIND, form: form::<i8>(quantized_metric(self.metric)) }
+        GraphInput { args, element: i8::KIND, form: form::<i8>(sq8_metric(self.metric)) }
     }
 }
 
@@ -145,7 +145,7 @@ impl<S: Stream> RoundedRows<S> {
         stream: &S,
         slots: usize,
         dimension: usize,
-        rounding: &ByteRounding,
+        rounding: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
         let row_words = padded_len::<i8>(dimension) / size_of::<u32>();
         Ok(Self { words: stream.allocate(slots * row_words)?, scale: rounding.scale() })
@@ -158,7 +158,7 @@ impl<S: Stream> RoundedRows<S> {
         vectors: &S::Buffer<T>,
         first: usize,
         rows: usize,
-        rounding: &ByteRounding,
+        rounding: &ScalarQuantizer,
     ) -> Result<(), S::Error> {
         let dimension = rounding.centers().len();
         let (row_len, row_words) =

@@ -136,7 +136,7 @@ fn rounded_vectors_are_the_nearest_bytes() {
     let rows = vectors::<f16>(Metric::L2, BUILT);
     let mut subject = Subject::new(Metric::L2, &rows, false);
     subject.graph.begin().unwrap();
-    subject.executor.prepare(&mut Exclusive(&mut subject.graph), &[], u64::MAX).unwrap();
+    subject.executor.begin_linking(&mut Exclusive(&mut subject.graph), &[], u64::MAX).unwrap();
     let rounding = subject.graph.trial.as_ref().unwrap().rounding.clone().unwrap();
     let rounded = subject.graph.on_device().rounded.as_ref().unwrap();
     let words = subject.stream.download(&rounded.words).unwrap();

@@ -243,7 +243,7 @@ impl<T: Element> Twins<T> {
         );
         assert_eq!(found.adjacency().start_points(), expected.adjacency().start_points());
         assert_eq!(found.adjacency().unchecked(), expected.adjacency().unchecked());
-        assert!(found.keys().deleted().eq(expected.keys().deleted()));
+        assert!(found.keys().deleted_keys().eq(expected.keys().deleted_keys()));
         assert!(found.keys().live_slots().eq(expected.keys().live_slots()));
         let (copy, stream, slots) = (self.resident.on_device(), &self.stream, expected.slots());
         let row_len = copy.row_len();

@@ -4,7 +4,7 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, f16};
 use jasper_cuda::{Context, encode_on_device};
 use jasper_data::ThreadPoolBuilder;
-use jasper_quant::{Codes, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams};
+use jasper_quant::{CodeTable, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams};
 
 fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize) {
     let pool = ThreadPoolBuilder::new().build().unwrap();
@@ -20,7 +20,7 @@ fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize) {
         }
         for quantizer in quantizers {
             let found = encode_on_device(context, &*quantizer, view, &pool).unwrap();
-            let expected = Codes::from_vectors(&*quantizer, view, &pool);
+            let expected = CodeTable::from_vectors(&*quantizer, view, &pool);
             assert!(
                 found.words() == expected.words(),
                 "{} x {dimension}, {:?}",

@@ -1,4 +1,8 @@
-//! Any bytes as what `jasper_data::fuzz::bin` reads.
+//! Any bytes as what the body `bin` reads.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jasper_data::fuzz::bin(bytes));
+#[path = "../../tests/data/fuzz.rs"]
+#[allow(dead_code, reason = "the other targets call the other bodies")]
+mod fuzz;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::bin(bytes));

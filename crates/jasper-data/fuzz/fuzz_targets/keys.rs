@@ -1,4 +1,8 @@
-//! Any bytes as what `jasper_data::fuzz::keys` reads.
+//! Any bytes as what the body `keys` reads.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jasper_data::fuzz::keys(bytes));
+#[path = "../../tests/data/fuzz.rs"]
+#[allow(dead_code, reason = "the other targets call the other bodies")]
+mod fuzz;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::keys(bytes));

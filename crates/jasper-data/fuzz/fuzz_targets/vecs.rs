@@ -1,4 +1,8 @@
-//! Any bytes as what `jasper_data::fuzz::vecs` reads.
+//! Any bytes as what the body `vecs` reads.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jasper_data::fuzz::vecs(bytes));
+#[path = "../../tests/data/fuzz.rs"]
+#[allow(dead_code, reason = "the other targets call the other bodies")]
+mod fuzz;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::vecs(bytes));

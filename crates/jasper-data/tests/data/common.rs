@@ -72,7 +72,7 @@ fn vectors<T: Element>(folder: &Path, name: &'static str, target: &'static str, 
 
 /// The fuzz body that reads a seed.
 pub fn body(seed: &Seed) -> fn(&[u8]) {
-    jasper_data::fuzz::TARGETS.iter().find(|(name, _)| *name == seed.target).unwrap().1
+    crate::fuzz::TARGETS.iter().find(|(name, _)| *name == seed.target).unwrap().1
 }
 
 /// The seed with each bit of the header, and of as many bytes after it, flipped, and with some special values.

@@ -4,5 +4,6 @@ mod allocation;
 mod common;
 mod damage;
 mod exact;
+mod fuzz;
 mod round_trip;
 mod runbook;

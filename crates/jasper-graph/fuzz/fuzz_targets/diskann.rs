@@ -1,6 +1,10 @@
-//! Any bytes as what `jasper_graph::fuzz::diskann` reads.
+//! Any bytes as what the body `diskann` reads.
 #![no_main]
 
+#[path = "../../tests/graph/fuzz.rs"]
+#[allow(dead_code, reason = "the other targets call the other bodies")]
+mod fuzz;
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    jasper_graph::fuzz::diskann(bytes);
+    fuzz::diskann(bytes);
 });

@@ -19,8 +19,8 @@ use std::path::Path;
 use jasper_core::{Element, ProgressFn, Stage};
 use jasper_data::ReadAt;
 
-use super::parts::Meter;
-use super::save::{FileWriter, SaveStats, meter, state, write_sections};
+use super::read::Meter;
+use super::save::{FileWriter, SaveStats, fingerprint, meter, write_sections};
 use super::table::{Entry, MAX_SECTIONS, Section, Sections, file_bytes, header_page, unused_bytes};
 use super::{FileFault, SECTION_ALIGN};
 use crate::Graph;
@@ -83,9 +83,9 @@ pub(super) fn append<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Option<SaveStats>, FileFault> {
     let Ok(sections) = Sections::open(&*file) else { return Ok(None) };
-    let (old, size) = (sections.entries().to_vec(), sections.size());
+    let (old, size) = (sections.entries.to_vec(), sections.size);
     // Almost every change of the graph changes its counts, so that the checksums need not be computed.
-    if sections.get(Section::Params).map_or(0, |entry| entry.checksum) != state(graph) {
+    if sections.get(Section::Params).map_or(0, |entry| entry.checksum) != fingerprint(graph) {
         return Ok(None);
     }
     let wanted = checksums(graph, progress)?;
@@ -114,8 +114,8 @@ pub(super) fn append<T: Element>(
         // If this fails too, readers ignore the bytes after the last section.
         let _ = file.truncate(end);
     })?;
-    write_header(file, &new)?;
-    file.sync().map_err(FileFault::NotSynced)?;
+    // From here on, readers may see the new sections.
+    write_header(file, &new).and_then(|()| file.sync()).map_err(FileFault::NotSynced)?;
     // Readers ignore the copy if it cannot be cut off.
     let bytes = file_bytes(&new);
     let _ = file.truncate(bytes);

@@ -6,9 +6,10 @@ use std::path::Path;
 use jasper_core::{ProgressFn, Stage};
 use jasper_data::ReadAt;
 
-use super::parts::Parts;
+use super::read::SectionReader;
+use super::rule::Rule;
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, at};
+use super::{FileError, FileFault, IndexInfo, with_path};
 
 /// The result of [`check_file`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,22 +58,24 @@ impl FileReport {
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
     let mut check = || check_source(File::open(path)?, progress);
-    check().map_err(at(path))
+    check().map_err(with_path(path))
 }
 
-pub(crate) fn check_source(
-    source: impl ReadAt,
-    progress: &mut ProgressFn<'_>,
-) -> Result<FileReport, FileFault> {
+/// [`check_file`] of any source.
+///
+/// # Errors
+/// Returns the errors of [`check_file`], without a path.
+#[doc(hidden)]
+pub fn check_source(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileFault> {
     let sections = Sections::open(source)?;
     let info = IndexInfo::from_sections(&sections)?;
-    let mut parts = Parts::default();
-    sections.entries().iter().for_each(|entry| parts.check(entry));
-    let verdicts = parts.read(sections.source(), Stage::Checking, info.slots, progress)?;
-    let sections = sections.entries().iter().zip(verdicts).map(|(entry, verdict)| SectionReport {
-        section: entry.section(),
-        bytes: entry.length,
-        intact: verdict.intact,
+    let mut reader = SectionReader::default();
+    sections.entries.iter().for_each(|entry| reader.add(entry, Rule::Any, Vec::new()));
+    let read = reader.read(&sections.source, Stage::Checking, info.slots, progress)?;
+    let sections = read.iter().map(|read| SectionReport {
+        section: read.entry.section(),
+        bytes: read.entry.length,
+        intact: read.is_intact(),
     });
     Ok(FileReport { sections: sections.collect() })
 }

@@ -9,12 +9,12 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, ReadAt};
 
-use super::info::Record;
-use super::parts::Meter;
+use super::info::ParamsRecord;
+use super::read::Meter;
 use super::rule::Rule;
 use super::save::{FileWriter, put, write_file};
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, at};
+use super::{FileError, FileFault, IndexInfo, with_path};
 use crate::Graph;
 
 /// The progress of a bulk build, and what must match for it to resume, besides the parameters of the graph.
@@ -40,14 +40,14 @@ impl<T: Element> Graph<T> {
     /// Cost: one pass over the edges; disk space of 4 bytes per edge and 2 per slot, besides the old file.
     ///
     /// # Errors
-    /// Returns [`FileError`]; the old file is untouched.
+    /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
         let (path, slots) = (path.as_ref(), self.slots());
         write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
             let meter = Meter::new(Stage::Saving, slots, self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
-            file.items(Section::Params, &[Record::new(self)])?;
+            file.items(Section::Params, &[ParamsRecord::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
             let degree = |slot: Slot| self.adjacency.degrees.row(slot.index());
             file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, degree(slot)))?;
@@ -90,7 +90,7 @@ impl CheckpointFile {
             let info = IndexInfo::read_params(&sections)?;
             Ok(Some(Self { path: path.to_owned(), sections, info, checkpoint }))
         };
-        open().map_err(at(path))
+        open().map_err(with_path(path))
     }
 
     /// Returns the progress of the build.
@@ -117,7 +117,7 @@ impl CheckpointFile {
             (graph.slots(), graph.params().max_degree()),
             "the checkpoint is of another graph"
         );
-        self.read_edges(graph).map_err(at(&self.path))
+        self.read_edges(graph).map_err(with_path(&self.path))
     }
 
     fn read_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
@@ -137,7 +137,7 @@ impl CheckpointFile {
         }
         let (mut offset, mut checksum, mut next) = (entry.offset, 0, 0);
         let mut read = |bytes: &mut [u8]| {
-            self.sections.source().read_exact_at(bytes, offset)?;
+            self.sections.source.read_exact_at(bytes, offset)?;
             offset += bytes.len() as u64;
             checksum = crc32c::crc32c_append(checksum, bytes);
             Ok::<_, FileFault>(())

@@ -70,16 +70,17 @@ pub enum FileFault {
     /// The file cannot be written. What was at the path before is still there.
     #[error("cannot be written; what was there before is untouched")]
     Write(#[source] io::Error),
-    /// The file is complete and in place, but it or its folder could not be synced.
+    /// The file is complete, but the step that puts it in the place of the old one could not be synced: after a power
+    /// cut, either may be there.
     #[error("is written, but a power cut could still undo it: it cannot be synced")]
     NotSynced(#[source] io::Error),
-    /// The caller cancelled the operation. A file that was being written is unchanged.
+    /// The caller cancelled the operation. The old file is unchanged.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
 }
 
 /// Adds a path to a fault.
-pub(crate) fn at<F>(path: &Path) -> impl FnOnce(F) -> PathError<F> {
+pub(crate) fn with_path<F>(path: &Path) -> impl FnOnce(F) -> PathError<F> {
     |fault| PathError::new(path, fault)
 }
 

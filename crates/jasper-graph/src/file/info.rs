@@ -10,9 +10,9 @@ use jasper_core::{
 use jasper_data::ReadAt;
 use jasper_quant::Quantization;
 
-use super::small::KeyAt;
+use super::small_sections::{self, KeyRecord};
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, at, small, tuned};
+use super::{FileError, FileFault, tuned, with_path};
 use crate::{Graph, needs_norms};
 
 /// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
@@ -52,8 +52,8 @@ pub struct IndexInfo {
     pub quantization: Option<Quantization>,
     /// Whether the vectors are stored, or only their codes.
     pub has_vectors: bool,
-    /// [`Graph::state`] of the graph. Searches tuned at another state were tuned before the index changed.
-    pub state: u32,
+    /// [`Graph::fingerprint`] of the graph. Searches with another one were tuned before the index changed.
+    pub fingerprint: u32,
     pub(super) largest_squared_norm: f32,
     pub(super) unchecked: usize,
     pub(super) next_key: Key,
@@ -62,7 +62,7 @@ pub struct IndexInfo {
 /// The section `params`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Record {
+pub(super) struct ParamsRecord {
     element: u32,
     metric: u32,
     dimension: u32,
@@ -95,7 +95,7 @@ impl IndexInfo {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let read = || Self::from_sections(&Sections::open(File::open(path)?)?);
-        read().map_err(at(path))
+        read().map_err(with_path(path))
     }
 
     /// Returns the number of live slots.
@@ -115,29 +115,53 @@ impl IndexInfo {
         }
         let mut info = Self::read_params(sections)?;
         info.check_lengths(sections)?;
-        let bytes = |section| sections.find(section).map_or(0, |entry| entry.length as usize);
-        info.keys = info.live() + bytes(Section::FurtherKeys) / size_of::<KeyAt>();
-        info.deleted_keys = bytes(Section::DeletedKeys) / size_of::<KeyAt>();
-        info.sections = sections.entries().iter().map(|entry| (entry.section(), entry.length)).collect();
-        (info.file_bytes, info.unused_bytes) = (sections.size(), sections.unused_bytes());
-        if sections.find(Section::TunedSearches).is_some() {
-            info.tuned_section = sections.read(Section::TunedSearches)?;
-        }
-        info.has_vectors = sections.find(Section::Vectors).is_some();
-        info.quantization = small::quantizer(sections, &info)?.map(|quantizer| quantizer.quantization());
+        info.quantization =
+            small_sections::quantizer(sections, &info)?.map(|quantizer| quantizer.quantization());
         Ok(info)
     }
 
-    /// Reads the section `params` alone.
+    /// Reads the section `params`, and what the table tells about the others, without checking it.
     pub(super) fn read_params(sections: &Sections<impl ReadAt>) -> Result<Self, FileFault> {
         let invalid = |problem| FileFault::invalid(Section::Params, problem);
         let entry = sections.get(Section::Params)?;
-        if entry.length != size_of::<Record>() as u64 {
-            return Err(invalid(format!("it has {} bytes, expected {}", entry.length, size_of::<Record>())));
+        if entry.length != size_of::<ParamsRecord>() as u64 {
+            let problem = format!("it has {} bytes, expected {}", entry.length, size_of::<ParamsRecord>());
+            return Err(invalid(problem));
         }
-        let record: Record = bytemuck::pod_read_unaligned(&sections.read(Section::Params)?);
-        let mut info = record.validate().map_err(invalid)?;
-        info.state = entry.checksum;
+        let record: ParamsRecord = bytemuck::pod_read_unaligned(&sections.read(Section::Params)?);
+        let (element, metric, params) = record.validate().map_err(invalid)?;
+        let records = |section| {
+            sections.find(section).map_or(0, |entry| entry.length as usize / size_of::<KeyRecord>())
+        };
+        let live = (record.slots - record.tombstones - record.free) as usize;
+        let info = Self {
+            element,
+            metric,
+            dimension: record.dimension as usize,
+            params,
+            slots: record.slots as usize,
+            tombstones: record.tombstones as usize,
+            free: record.free as usize,
+            keys: live + records(Section::FurtherKeys),
+            deleted_keys: records(Section::DeletedKeys),
+            edges: record.edges,
+            sections: sections.entries.iter().map(|entry| (entry.section(), entry.length)).collect(),
+            file_bytes: sections.size,
+            unused_bytes: sections.unused_bytes(),
+            tuned_section: match sections.find(Section::TunedSearches) {
+                Some(_) => sections.read(Section::TunedSearches)?,
+                None => Vec::new(),
+            },
+            quantization: None,
+            has_vectors: sections.find(Section::Vectors).is_some(),
+            fingerprint: entry.checksum,
+            largest_squared_norm: record.largest_squared_norm,
+            unchecked: record.unchecked.min(record.slots) as usize,
+            next_key: record.next_key,
+        };
+        if record.row_stride as usize != info.row_stride() {
+            return Err(invalid(format!("row stride {}, expected {}", record.row_stride, info.row_stride())));
+        }
         Ok(info)
     }
 
@@ -171,9 +195,12 @@ impl IndexInfo {
                 let problem = format!("its items are of type {}, expected {item}", entry.item);
                 return Err(FileFault::invalid(section, problem));
             }
-            let fits = if exact { entry.length == bytes } else { entry.length.is_multiple_of(bytes) };
+            let (fits, problem) = if exact {
+                (entry.length == bytes, "bytes, expected")
+            } else {
+                (entry.length.is_multiple_of(bytes), "bytes, not a multiple of")
+            };
             if !fits {
-                let problem = if exact { "bytes, expected" } else { "bytes, not a multiple of" };
                 return Err(FileFault::invalid(
                     section,
                     format!("it has {} {problem} {bytes}", entry.length),
@@ -189,13 +216,13 @@ impl IndexInfo {
         let slots = self.slots as u64;
         let row = (self.row_stride() * self.element.size()) as u64;
         Some(match section {
-            Section::Params => (size_of::<Record>() as u64, true),
+            Section::Params => (size_of::<ParamsRecord>() as u64, true),
             Section::Vectors => (slots * row, true),
             Section::SquaredNorms if self.has_norms() => (slots * 4, true),
             Section::Adjacency => (slots * self.params.max_degree() as u64 * 4, true),
             Section::Degrees => (slots * 2, true),
             Section::Keys => (slots * 8, true),
-            Section::FurtherKeys | Section::DeletedKeys => (size_of::<KeyAt>() as u64, false),
+            Section::FurtherKeys | Section::DeletedKeys => (size_of::<KeyRecord>() as u64, false),
             Section::Tombstones | Section::FreeSlots => (slots.div_ceil(32) * 4, true),
             Section::StartPoints => (4, false),
             Section::TunedSearches => (tuned::RECORD_BYTES as u64, false),
@@ -207,7 +234,7 @@ impl IndexInfo {
     }
 }
 
-impl Record {
+impl ParamsRecord {
     /// The section `params` of a graph.
     pub(super) fn new<T: Element>(graph: &Graph<T>) -> Self {
         let params = graph.params();
@@ -232,13 +259,13 @@ impl Record {
         }
     }
 
-    fn validate(&self) -> Result<IndexInfo, String> {
+    /// Checks the numbers; returns those that are codes, and the build parameters.
+    fn validate(&self) -> Result<(ElementKind, Metric, BuildParams), String> {
         let element =
             ElementKind::from_code(self.element).ok_or_else(|| format!("element {}", self.element))?;
         let metric = Metric::from_code(self.metric).ok_or_else(|| format!("metric {}", self.metric))?;
-        let dimension = self.dimension as usize;
-        if dimension == 0 || dimension > MAX_DIMENSION {
-            return Err(format!("dimension {dimension} is not between 1 and {MAX_DIMENSION}"));
+        if self.dimension == 0 || self.dimension as usize > MAX_DIMENSION {
+            return Err(format!("dimension {} is not between 1 and {MAX_DIMENSION}", self.dimension));
         }
         if self.alpha_convention != 0 {
             return Err(format!("alpha is of convention {}, which is not known", self.alpha_convention));
@@ -263,31 +290,6 @@ impl Record {
         if !(self.largest_squared_norm >= 0.0 && self.largest_squared_norm.is_finite()) {
             return Err(format!("largest squared norm {}", self.largest_squared_norm));
         }
-        let info = IndexInfo {
-            element,
-            metric,
-            dimension,
-            params,
-            slots: self.slots as usize,
-            tombstones: self.tombstones as usize,
-            free: self.free as usize,
-            keys: 0,
-            deleted_keys: 0,
-            edges: self.edges,
-            sections: Vec::new(),
-            file_bytes: 0,
-            unused_bytes: 0,
-            tuned_section: Vec::new(),
-            quantization: None,
-            has_vectors: false,
-            state: 0,
-            largest_squared_norm: self.largest_squared_norm,
-            unchecked: self.unchecked.min(self.slots) as usize,
-            next_key: self.next_key,
-        };
-        if self.row_stride as usize != info.row_stride() {
-            return Err(format!("row stride {}, expected {}", self.row_stride, info.row_stride()));
-        }
-        Ok(info)
+        Ok((element, metric, params))
     }
 }

@@ -30,37 +30,33 @@
 //! | `append` | writing only the sections that a file lacks |
 //! | `checkpoint` | the edges of an unfinished bulk build |
 //! | `tuned` | searches that were measured to reach a recall |
-//! | `open`, `small` | reading and mapping, and the sections that both read |
-//! | `parts`, `rule` | reading in parallel; conditions on the items of a section |
+//! | `open`, `small_sections` | reading and mapping, and the sections that both read |
+//! | `read`, `rule` | reading in parallel; conditions on the items of a section |
 //! | `check` | verifying checksums |
 //! | `error` | errors |
-//! | `forge` | correcting checksums, for tests |
 
 mod append;
 mod check;
 mod checkpoint;
 mod error;
-mod forge;
 mod info;
 mod open;
-mod parts;
+mod read;
 mod rule;
 mod save;
-mod small;
+mod small_sections;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tuned;
 
-pub(crate) use check::check_source;
-pub use check::{FileReport, SectionReport, check_file};
+pub use check::{FileReport, SectionReport, check_file, check_source};
 pub use checkpoint::{Checkpoint, CheckpointFile};
-pub(crate) use error::at;
+pub(crate) use error::with_path;
 pub use error::{FileError, FileFault};
-pub(crate) use forge::seal;
 pub use info::IndexInfo;
 pub use save::SaveStats;
-pub(crate) use save::{save_to_memory, state, write_file};
+pub(crate) use save::{fingerprint, write_file};
 pub use table::{FORMAT_VERSION, Section};
 pub use tuned::{LaunchParams, TunedSearch};
 

@@ -4,14 +4,13 @@ use std::fs::File;
 use std::path::Path;
 
 use bytemuck::Pod;
-use jasper_core::{Element, ElementKind, ProgressFn, Stage};
+use jasper_core::{Element, ProgressFn, Stage};
 use jasper_data::ReadAt;
 
-use super::parts::Parts;
+use super::read::SectionReader;
 use super::rule::Rule;
-use super::small::{Small, code_rule};
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, at};
+use super::{FileError, FileFault, IndexInfo, small_sections, with_path};
 use crate::{Adjacency, Codes, Graph, KeyMap, Segments, Vectors};
 
 impl<T: Element> Graph<T> {
@@ -25,7 +24,7 @@ impl<T: Element> Graph<T> {
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let mut open = || Self::read_from(File::open(path)?, progress);
-        open().map_err(at(path))
+        open().map_err(with_path(path))
     }
 
     /// Maps an index file: reads and checks the small sections; pages of the others are read when touched. Changes stay
@@ -47,15 +46,19 @@ impl<T: Element> Graph<T> {
             let (sections, info) = read_header::<T, _>(&file)?;
             Self::with_tables(Some(&file), &sections, info)
         };
-        map().map_err(at(path))
+        map().map_err(with_path(path))
     }
 
     /// [`Self::open`] from any source.
-    pub(crate) fn read_from(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<Self, FileFault> {
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::open`], without a path.
+    #[doc(hidden)]
+    pub fn read_from(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<Self, FileFault> {
         let (sections, info) = read_header::<T, _>(source)?;
-        let (element, claimed) = (info.element, info.edges);
+        let claimed = info.edges;
         let mut graph = Self::with_tables(None, &sections, info)?;
-        graph.fill(&sections, element, progress)?;
+        graph.fill(&sections, progress)?;
         match graph.adjacency.edges() {
             edges if edges == claimed => Ok(graph),
             edges => Err(FileFault::invalid(
@@ -71,97 +74,80 @@ impl<T: Element> Graph<T> {
         sections: &Sections<impl ReadAt>,
         info: IndexInfo,
     ) -> Result<Self, FileFault> {
-        let small = Small::read(sections, &info)?;
-        let (slots, place) = (info.slots, TablePlace { mapped, sections });
-        let codes = small.quantizer.map(|quantizer| {
-            let table = place.segments(Section::Codes, slots, quantizer.layout().words())?;
+        let (slots, source) = (info.slots, TableSource { mapped, sections });
+        let codes = small_sections::quantizer(sections, &info)?.map(|quantizer| {
+            let table = source.segments(Section::Codes, slots, quantizer.layout().words())?;
             Ok::<_, FileFault>(Codes { quantizer, table })
         });
+        let keys = small_sections::keys(sections, &info)?;
+        let norms = || source.segments(Section::SquaredNorms, slots, 1);
         let rows = if info.has_vectors { slots } else { 0 };
         Ok(Self {
             params: info.params,
             vectors: Vectors {
-                table: place.segments(Section::Vectors, rows, info.row_stride())?,
+                table: source.segments(Section::Vectors, rows, info.row_stride())?,
                 is_stored: info.has_vectors,
-                squared_norms: info
-                    .has_norms()
-                    .then(|| place.segments(Section::SquaredNorms, slots, 1))
-                    .transpose()?,
+                squared_norms: info.has_norms().then(norms).transpose()?,
                 largest_squared_norm: info.largest_squared_norm,
                 codes: codes.transpose()?,
                 ..Vectors::zeroed(info.metric, info.dimension, 0)?
             },
             adjacency: Adjacency {
-                table: place.segments(Section::Adjacency, slots, info.params.max_degree())?,
-                degrees: place.segments(Section::Degrees, slots, 1)?,
-                start_points: small.start_points,
+                table: source.segments(Section::Adjacency, slots, info.params.max_degree())?,
+                degrees: source.segments(Section::Degrees, slots, 1)?,
+                start_points: small_sections::start_points(sections, &info, &keys)?,
                 unchecked: info.unchecked,
                 ..Adjacency::new(info.params.max_degree())
             },
-            keys: KeyMap {
-                first: place.segments(Section::Keys, slots, 1)?,
-                more: small.further,
-                deleted: small.deleted,
-                tombstones: small.tombstones,
-                free: small.free,
-                next_key: info.next_key,
-                ..KeyMap::new()
-            },
+            keys: KeyMap { first: source.segments(Section::Keys, slots, 1)?, ..keys },
             tuned: info.tuned_section,
         })
     }
 
     /// Reads and checks every table.
-    fn fill(
-        &mut self,
-        file: &Sections<impl ReadAt>,
-        element: ElementKind,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(), FileFault> {
+    fn fill(&mut self, file: &Sections<impl ReadAt>, progress: &mut ProgressFn<'_>) -> Result<(), FileFault> {
         let slots = self.slots();
         let degrees = Rule::AtMost(self.params.max_degree() as u16);
         let Self { vectors, adjacency, keys, .. } = self;
+        let mut reader = SectionReader::default();
+        let mut add = |section, rule, targets| -> Result<(), FileFault> {
+            reader.add(file.get(section)?, rule, targets);
+            Ok(())
+        };
         // Unused entries of the adjacency are zero in a file, so every entry is below the number of slots.
-        let mut sections = vec![
-            (Section::Adjacency, Rule::Below(slots as u32), bytes_of(&mut adjacency.table)),
-            (Section::Degrees, degrees, bytes_of(&mut adjacency.degrees)),
-            (Section::Keys, Rule::Any, bytes_of(&mut keys.first)),
-        ];
+        add(Section::Adjacency, Rule::Below(slots as u32), bytes_of(&mut adjacency.table))?;
+        add(Section::Degrees, degrees, bytes_of(&mut adjacency.degrees))?;
+        add(Section::Keys, Rule::Any, bytes_of(&mut keys.first))?;
         if vectors.is_stored {
-            sections.push((Section::Vectors, Rule::for_element(element), bytes_of(&mut vectors.table)));
+            add(Section::Vectors, Rule::for_element(T::KIND), bytes_of(&mut vectors.table))?;
         }
         if let Some(norms) = &mut vectors.squared_norms {
-            sections.push((Section::SquaredNorms, Rule::FiniteF32, bytes_of(norms)));
+            add(Section::SquaredNorms, Rule::FiniteF32, bytes_of(norms))?;
         }
         if let Some(codes) = &mut vectors.codes {
-            let rule = code_rule(&*codes.quantizer);
-            sections.push((Section::Codes, rule, bytes_of(&mut codes.table)));
+            let layout = codes.quantizer.layout();
+            let rule = Rule::FiniteFactors { words: layout.words(), first: layout.factor_word() };
+            add(Section::Codes, rule, bytes_of(&mut codes.table))?;
         }
-        let (mut parts, mut rules) = (Parts::default(), Vec::new());
-        for (section, rule, targets) in sections {
-            parts.load(file.get(section)?, rule, targets);
-            rules.push((section, rule));
-        }
-        let verdicts = parts.read(file.source(), Stage::Reading, slots, progress)?;
-        for ((section, rule), verdict) in rules.into_iter().zip(verdicts) {
-            if !verdict.intact {
-                return Err(FileFault::Damaged(section));
+        for read in reader.read(&file.source, Stage::Reading, slots, progress)? {
+            if !read.is_intact() {
+                return Err(FileFault::Damaged(read.entry.section()));
             }
-            if !verdict.obeys {
-                return Err(FileFault::invalid(section, rule.broken()));
+            if !read.is_allowed {
+                return Err(FileFault::invalid(read.entry.section(), read.rule.broken()));
             }
         }
         Ok(())
     }
 }
 
-/// Where the tables of a graph are made: mapped from a file, or zeroed in memory.
-struct TablePlace<'a, S> {
+/// What the tables of a graph are made from: a mapped file, or zeroed memory.
+struct TableSource<'a, S> {
     mapped: Option<&'a File>,
     sections: &'a Sections<S>,
 }
 
-impl<S: ReadAt> TablePlace<'_, S> {
+impl<S: ReadAt> TableSource<'_, S> {
     fn segments<I: Pod>(
         &self,
         section: Section,

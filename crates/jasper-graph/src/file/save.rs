@@ -10,11 +10,11 @@ use jasper_core::{BitSet, Element, ElementKind, Key, ProgressFn, Slot, Stage, no
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
-use super::info::Record;
-use super::parts::Meter;
-use super::small::KeyAt;
+use super::info::ParamsRecord;
+use super::read::Meter;
+use super::small_sections::KeyRecord;
 use super::table::{Entry, Section, file_bytes, header_page};
-use super::{SECTION_ALIGN, append, at, padding};
+use super::{SECTION_ALIGN, append, padding, with_path};
 use crate::{Codes, Graph};
 
 /// Statistics of a save.
@@ -40,10 +40,10 @@ impl<T: Element> Graph<T> {
     /// to append; then it is written whole. A file with several hard links is always replaced.
     ///
     /// Cost: one pass over the graph, and disk space for both files, or for the appended sections; no memory except
-    /// buffers. If the file at `path` has an equal section `params`, another pass for checksums.
+    /// buffers, and 16 bytes per further or deleted key. If the file at `path` has an equal section `params`, another pass for checksums.
     ///
     /// # Errors
-    /// Returns [`FileError`].
+    /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].
     pub fn save(
         &self,
         path: impl AsRef<Path>,
@@ -55,9 +55,18 @@ impl<T: Element> Graph<T> {
         }
         write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
+
+    /// Returns the bytes of the file that [`Self::save`] writes.
+    #[doc(hidden)]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Cursor::new(Vec::new());
+        write(self, &mut out, &mut no_progress).expect("writing to memory does not fail");
+        out.into_inner()
+    }
 }
 
-/// Runs `write` on `file`, the replacement of `path`, and commits it. On an error the old file stays.
+/// Runs `write` on `file`, the replacement of `path`, and commits it. The old file stays on any error but
+/// [`FileFault::NotSynced`].
 pub(crate) fn write_file<R>(
     path: &Path,
     file: io::Result<AtomicFile>,
@@ -78,8 +87,8 @@ pub(crate) fn write_file<R>(
 /// Adds a path to a fault of writing.
 fn write_error(path: &Path) -> impl FnOnce(FileFault) -> FileError {
     |fault| match fault {
-        FileFault::Io(source) => at(path)(FileFault::Write(source)),
-        fault => at(path)(fault),
+        FileFault::Io(source) => with_path(path)(FileFault::Write(source)),
+        fault => with_path(path)(fault),
     }
 }
 
@@ -110,7 +119,7 @@ pub(super) fn write_sections<T: Element, W: Write>(
 ) -> Result<(), FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
     let slots = graph.slots();
-    file.items(Section::Params, &[Record::new(graph)])?;
+    file.items(Section::Params, &[ParamsRecord::new(graph)])?;
     if graph.has_vectors() {
         let zeros = vec![T::default(); vectors.table.width()];
         let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
@@ -130,8 +139,8 @@ pub(super) fn write_sections<T: Element, W: Write>(
     file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
     let key = |slot: Slot| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
     file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
-    file.records(Section::FurtherKeys, keys.further().map(KeyAt::from))?;
-    file.records(Section::DeletedKeys, keys.deleted_slots().map(KeyAt::from))?;
+    file.items(Section::FurtherKeys, &keys.further().map(KeyRecord::from).collect::<Vec<_>>())?;
+    file.items(Section::DeletedKeys, &keys.deleted_slots().map(KeyRecord::from).collect::<Vec<_>>())?;
     file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
     file.items(Section::FreeSlots, &words(&keys.free, slots))?;
     file.items(Section::StartPoints, adjacency.start_points())?;
@@ -147,16 +156,9 @@ pub(super) fn write_sections<T: Element, W: Write>(
     Ok(())
 }
 
-/// Returns the bytes of the file, for tests and fuzzers.
-pub(crate) fn save_to_memory<T: Element>(graph: &Graph<T>) -> Vec<u8> {
-    let mut out = Cursor::new(Vec::new());
-    write(graph, &mut out, &mut no_progress).expect("writing to memory does not fail");
-    out.into_inner()
-}
-
 /// Returns the checksum of the section `params` of the graph's file.
-pub(crate) fn state<T: Element>(graph: &Graph<T>) -> u32 {
-    let mut bytes = bytemuck::bytes_of(&Record::new(graph)).to_vec();
+pub(crate) fn fingerprint<T: Element>(graph: &Graph<T>) -> u32 {
+    let mut bytes = bytemuck::bytes_of(&ParamsRecord::new(graph)).to_vec();
     bytes.resize(bytes.len() + padding(bytes.len() as u64) as usize, 0);
     crc32c::crc32c(&bytes)
 }
@@ -221,21 +223,6 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         let bytes = bytemuck::cast_slice::<I, u8>(items);
         self.section(section, |file, checksum| {
             bytes.chunks(BLOCK).try_for_each(|block| file.block(block, crc32c::crc32c(block), checksum))
-        })
-    }
-
-    /// Writes a section of keys.
-    fn records(&mut self, section: Section, records: impl Iterator<Item = KeyAt>) -> Result<(), FileFault> {
-        self.section(section, |file, checksum| {
-            let mut bytes = Vec::new();
-            for record in records {
-                put(&mut bytes, &[record]);
-                if bytes.len() >= BLOCK {
-                    file.block(&bytes, crc32c::crc32c(&bytes), checksum)?;
-                    bytes.clear();
-                }
-            }
-            file.block(&bytes, crc32c::crc32c(&bytes), checksum)
         })
     }
 

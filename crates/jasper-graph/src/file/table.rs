@@ -200,20 +200,25 @@ impl Entry {
 /// The sections of a file, contiguous from the second page to the end.
 #[derive(Debug)]
 pub(super) struct Sections<S> {
-    source: S,
-    entries: Vec<Entry>,
+    /// The bytes of the file.
+    pub(super) source: S,
+    pub(super) entries: Vec<Entry>,
     /// Bytes of the file.
-    size: u64,
+    pub(super) size: u64,
 }
 
 impl<S: ReadAt> Sections<S> {
     /// Reads the table, and checks that the sections cover the file without gaps. Bytes after them are what an append
     /// left that was not finished: see [`super::append`].
     pub(super) fn open(source: S) -> Result<Self, FileFault> {
+        let read = || {
+            let size = source.size()?;
+            Ok::<_, FileFault>((size, current_header(&source, size)?))
+        };
         // A file that another process appends to may change during the first attempt.
-        let header = current_header(&source).or_else(|_| current_header(&source))?;
-        let sections = Self { source, entries: header.entries, size: header.size };
-        sections.validate(header.end)?;
+        let (size, (entries, end)) = read().or_else(|_| read())?;
+        let sections = Self { source, entries, size };
+        sections.validate(end)?;
         Ok(sections)
     }
 
@@ -243,23 +248,9 @@ impl<S: ReadAt> Sections<S> {
         Ok(())
     }
 
-    /// The bytes of the file.
-    pub(super) fn source(&self) -> &S {
-        &self.source
-    }
-
-    /// Bytes of the file.
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
     /// Bytes of replaced sections, and of an append that was not finished.
     pub(super) fn unused_bytes(&self) -> u64 {
         self.size - file_bytes(&self.entries) + unused_bytes(&self.entries)
-    }
-
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
     }
 
     pub(super) fn find(&self, section: Section) -> Option<&Entry> {
@@ -289,28 +280,20 @@ impl<S: ReadAt> Sections<S> {
     }
 }
 
-/// A header page that was read, and its file.
-struct FoundHeader {
-    /// Not validated.
-    entries: Vec<Entry>,
-    /// Bytes of the header page and the sections.
-    end: u64,
-    /// Bytes of the file.
-    size: u64,
-}
+/// The entries of a header page, not validated, and the bytes of the header page and the sections.
+type Table = (Vec<Entry>, u64);
 
 /// Reads the first page or, if it was damaged while it was replaced, the copy of it that is then the last page.
-fn current_header(source: &impl ReadAt) -> Result<FoundHeader, FileFault> {
-    let size = source.size()?;
+fn current_header(source: &impl ReadAt, size: u64) -> Result<Table, FileFault> {
     read_header(source, size, 0).or_else(|fault| {
         let copy = size.saturating_sub(SECTION_ALIGN);
         let found = read_header(source, size, copy).ok();
-        found.filter(|header| header.end == copy).ok_or(fault)
+        found.filter(|(_, end)| *end == copy).ok_or(fault)
     })
 }
 
 /// Reads the header page at `offset` of a file of `size` bytes.
-fn read_header(source: &impl ReadAt, size: u64, offset: u64) -> Result<FoundHeader, FileFault> {
+fn read_header(source: &impl ReadAt, size: u64, offset: u64) -> Result<Table, FileFault> {
     let mut page = [0_u8; PAGE];
     source.read_exact_at(&mut page[..(size - offset).min(SECTION_ALIGN) as usize], offset)?;
     let (header, rest) = page.split_at(size_of::<Header>());
@@ -335,7 +318,7 @@ fn read_header(source: &impl ReadAt, size: u64, offset: u64) -> Result<FoundHead
         return Err(FileFault::Header(problem));
     }
     let table = &rest[..header.sections as usize * size_of::<Entry>()];
-    Ok(FoundHeader { entries: bytemuck::pod_collect_to_vec(table), end: header.file_bytes, size })
+    Ok((bytemuck::pod_collect_to_vec(table), header.file_bytes))
 }
 
 /// Bytes of replaced sections.

@@ -6,10 +6,13 @@ use std::io::{self, Seek, SeekFrom, Write};
 use jasper_core::{BuildParams, Metric, Slot, no_progress};
 use jasper_data::AtomicFile;
 
-use super::forge::seal;
-use super::save::{save_to_memory, write, write_file};
+use super::save::{write, write_file};
 use super::{FileFault, Section, check};
 use crate::{Graph, VectorError};
+use forge::seal;
+
+#[path = "../../tests/graph/forge.rs"]
+mod forge;
 
 fn graph() -> Result<Graph<f32>, VectorError> {
     let params = BuildParams::builder().max_degree(3).build().expect("a valid degree");
@@ -65,7 +68,7 @@ impl<W: Seek> Seek for SmallDisk<W> {
 #[test]
 fn a_full_disk_leaves_the_old_file() {
     let graph = graph().unwrap();
-    let whole = save_to_memory(&graph).len() as u64;
+    let whole = graph.to_bytes().len() as u64;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     fs::write(&path, "old").unwrap();
@@ -85,7 +88,7 @@ fn a_full_disk_leaves_the_old_file() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
     assert_eq!(save_with_room(whole + 4096).unwrap().bytes, whole);
-    assert_eq!(fs::read(&path).unwrap(), save_to_memory(&graph));
+    assert_eq!(fs::read(&path).unwrap(), graph.to_bytes());
 }
 
 /// Byte `at` of `section`, in the file.
@@ -97,7 +100,7 @@ fn position(bytes: &[u8], section: Section, at: usize) -> usize {
 #[test]
 fn a_lie_under_right_checksums_is_found() {
     use Section::*;
-    let bytes = save_to_memory(&graph().unwrap());
+    let bytes = graph().unwrap().to_bytes();
     let nan = f32::NAN.to_le_bytes();
     let cases: [(Section, usize, &[u8], &str); 34] = [
         (Params, 0, &[9], "element 9"),
@@ -148,7 +151,7 @@ fn a_lie_under_right_checksums_is_found() {
 
 #[test]
 fn a_table_that_cannot_be_is_refused() {
-    let bytes = save_to_memory(&graph().unwrap());
+    let bytes = graph().unwrap().to_bytes();
     let entry = |i: usize| 32 + 32 * i;
     let huge = (1_u64 << 40).to_le_bytes();
     let cases: [(usize, &[u8], &str); 12] = [
@@ -176,7 +179,7 @@ fn a_table_that_cannot_be_is_refused() {
 
 #[test]
 fn sections_of_a_later_release_are_skipped_if_they_say_so() {
-    let mut bytes = save_to_memory(&graph().unwrap());
+    let mut bytes = graph().unwrap().to_bytes();
     let sections = bytes[12] as usize;
     let entry = 32 + 32 * sections;
     let end = bytes.len() as u64;
@@ -192,7 +195,7 @@ fn sections_of_a_later_release_are_skipped_if_they_say_so() {
     bytes[entry + 4] = 1;
     seal(&mut bytes);
     let opened = Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap();
-    assert_eq!(save_to_memory(&opened), save_to_memory(&graph().unwrap()));
+    assert_eq!(opened.to_bytes(), graph().unwrap().to_bytes());
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let report = check::check_source(&bytes[..], &mut no_progress).unwrap();
@@ -201,7 +204,7 @@ fn sections_of_a_later_release_are_skipped_if_they_say_so() {
 
 #[test]
 fn a_section_that_is_missing_is_named() {
-    let bytes = save_to_memory(&graph().unwrap());
+    let bytes = graph().unwrap().to_bytes();
     for i in 0..11 {
         // The section is renamed to one that may be skipped.
         let mut forged = bytes.clone();
@@ -216,7 +219,7 @@ fn a_section_that_is_missing_is_named() {
 /// The mapped form trusts the large sections: what is wrong there must still be found when it is looked for.
 #[test]
 fn a_mapped_graph_can_be_looked_through_whatever_it_holds() {
-    let mut bytes = save_to_memory(&graph().unwrap());
+    let mut bytes = graph().unwrap().to_bytes();
     for section in [Section::Vectors, Section::Adjacency, Section::Degrees, Section::Keys] {
         let at = position(&bytes, section, 0);
         bytes[at..at + 8].fill(0xFF);

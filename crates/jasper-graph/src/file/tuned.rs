@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use bytemuck::{Pod, Zeroable};
 use jasper_core::Element;
 
 use super::{FileFault, Section};
@@ -27,9 +28,9 @@ pub struct TunedSearch {
     pub recall: f64,
     /// Throughput in calls of `batch` queries.
     pub queries_per_second: f64,
-    /// [`Graph::state`] when it was measured. Not serialized.
+    /// [`Graph::fingerprint`] when it was measured. Not serialized.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub state: u32,
+    pub fingerprint: u32,
 }
 
 /// Launch parameters of a search on a GPU.
@@ -44,8 +45,27 @@ pub struct LaunchParams {
     pub visited_capacity: u32,
 }
 
-/// Bytes of a search in a file: a device name, three f64, seven u32, and zeros.
-pub(super) const RECORD_BYTES: usize = 128;
+/// A search as the section `tuned searches` holds it.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct TunedRecord {
+    /// Name of the device, filled up with zeros.
+    device: [u8; DEVICE_BYTES],
+    target: f64,
+    recall: f64,
+    queries_per_second: f64,
+    k: u32,
+    batch: u32,
+    beam_width: u32,
+    /// 0 on a CPU.
+    warps: u32,
+    expansions: u32,
+    visited_capacity: u32,
+    fingerprint: u32,
+    reserved: [u32; 3],
+}
+
+pub(super) const RECORD_BYTES: usize = size_of::<TunedRecord>();
 const DEVICE_BYTES: usize = 64;
 
 impl TunedSearch {
@@ -66,7 +86,8 @@ impl TunedSearch {
             Ok(at) => searches[at] = search,
             Err(at) => searches.insert(at, search),
         }
-        graph.set_tuned_section(searches.iter().flat_map(Self::encode).collect());
+        let records: Vec<TunedRecord> = searches.iter().map(Self::encode).collect();
+        graph.set_tuned_section(bytemuck::cast_slice(&records).to_vec());
     }
 
     /// Decodes the section `tuned searches` of a file: searches in ascending order of device, target, k and batch.
@@ -86,25 +107,20 @@ impl TunedSearch {
     }
 
     fn decode_record(record: &[u8]) -> Result<Self, String> {
-        let record: &[u8; RECORD_BYTES] = record.try_into().map_err(|_| "its last record is cut short")?;
-        let (device, numbers) = record.split_at(DEVICE_BYTES);
-        let double = |i: usize| f64::from_le_bytes(numbers[8 * i..][..8].try_into().expect("eight bytes"));
-        let word = |i: usize| u32::from_le_bytes(numbers[24 + 4 * i..][..4].try_into().expect("four bytes"));
-        let end = device.iter().position(|&byte| byte == 0).unwrap_or(DEVICE_BYTES);
-        let device = std::str::from_utf8(&device[..end]).map_err(|_| "a device name is not UTF-8")?;
-        let [target, recall, queries_per_second] = [0, 1, 2].map(double);
-        let [k, batch, beam_width, warps, expansions, visited_capacity, state] =
-            [0, 1, 2, 3, 4, 5, 6].map(word);
+        let record: TunedRecord =
+            bytemuck::try_pod_read_unaligned(record).map_err(|_| "its last record is cut short")?;
+        let TunedRecord { target, recall, queries_per_second, k, batch, beam_width, .. } = record;
+        let TunedRecord { warps, expansions, visited_capacity, fingerprint, .. } = record;
+        let device = record.device.split(|&byte| byte == 0).next().unwrap_or_default();
+        let device = std::str::from_utf8(device).map_err(|_| "a device name is not UTF-8")?;
         if k == 0 || batch == 0 || beam_width < k {
             return Err(format!("beam width {beam_width} for k {k} in batches of {batch}"));
         }
         if !(queries_per_second >= 0.0 && queries_per_second.is_finite()) {
             return Err(format!("{queries_per_second} queries per second"));
         }
-        for share in [target, recall] {
-            if !(0.0..=1.0).contains(&share) {
-                return Err(format!("recall {share} is not between 0 and 1"));
-            }
+        if let Some(share) = [target, recall].into_iter().find(|share| !(0.0..=1.0).contains(share)) {
+            return Err(format!("recall {share} is not between 0 and 1"));
         }
         Ok(Self {
             device: device.to_owned(),
@@ -115,30 +131,32 @@ impl TunedSearch {
             launch: (warps > 0).then_some(LaunchParams { warps, expansions, visited_capacity }),
             recall,
             queries_per_second,
-            state,
+            fingerprint,
         })
     }
 
-    fn encode(&self) -> [u8; RECORD_BYTES] {
+    fn encode(&self) -> TunedRecord {
         let none = LaunchParams { warps: 0, expansions: 0, visited_capacity: 0 };
         let LaunchParams { warps, expansions, visited_capacity } = self.launch.unwrap_or(none);
         let [k, batch, beam_width] =
             [self.k, self.batch, self.beam_width].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
-        let mut record = [0; RECORD_BYTES];
-        let (device, numbers) = record.split_at_mut(DEVICE_BYTES);
+        let mut device = [0; DEVICE_BYTES];
         let name = self.stored_name().as_bytes();
         device[..name.len()].copy_from_slice(name);
-        let (doubles, words) = numbers.split_at_mut(24);
-        for (out, double) in
-            doubles.chunks_exact_mut(8).zip([self.target, self.recall, self.queries_per_second])
-        {
-            out.copy_from_slice(&double.to_le_bytes());
+        TunedRecord {
+            device,
+            target: self.target,
+            recall: self.recall,
+            queries_per_second: self.queries_per_second,
+            k,
+            batch,
+            beam_width,
+            warps,
+            expansions,
+            visited_capacity,
+            fingerprint: self.fingerprint,
+            reserved: [0; 3],
         }
-        let fields = [k, batch, beam_width, warps, expansions, visited_capacity, self.state];
-        for (out, word) in words.chunks_exact_mut(4).zip(fields) {
-            out.copy_from_slice(&word.to_le_bytes());
-        }
-        record
     }
 
     /// The prefix of the name that a file stores.
@@ -170,7 +188,7 @@ mod tests {
             launch,
             recall: 0.91,
             queries_per_second: 1e6,
-            state: 7,
+            fingerprint: 7,
         }
     }
 

@@ -76,7 +76,7 @@ impl<T: Element> Graph<T> {
         &self.vectors
     }
 
-    /// Returns the vectors mutably, to build or free sketches and rounded vectors.
+    /// Returns the vectors mutably, to build or free sketches and vectors of bytes.
     #[doc(hidden)]
     pub fn vectors_mut(&mut self) -> &mut Vectors<T> {
         &mut self.vectors
@@ -123,8 +123,8 @@ impl<T: Element> Graph<T> {
     /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the
     /// file's section `params`. Cost: one pass over the degrees.
     #[doc(hidden)]
-    pub fn state(&self) -> u32 {
-        crate::file::state(self)
+    pub fn fingerprint(&self) -> u32 {
+        crate::file::fingerprint(self)
     }
 
     /// Copies a mapped file into memory with huge pages; see [`crate::Segments::load`].

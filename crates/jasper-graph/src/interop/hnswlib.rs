@@ -22,7 +22,7 @@ use crate::file::write_file;
 /// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
-/// Returns [`ExportError`]; what was at `path` is then untouched.
+/// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](crate::FileFault).
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Slot, Stage, VectorSource};
 
 use super::{ImportError, ImportFault};
-use crate::file::at;
+use crate::file::with_path;
 use crate::{Graph, VectorError};
 
 /// Bytes per read.
@@ -115,7 +115,7 @@ pub(super) fn read_file<R>(
         let size = file.metadata()?.len();
         read(BufReader::with_capacity(BUFFER, file), size)
     };
-    whole().map_err(at(path))
+    whole().map_err(with_path(path))
 }
 
 /// Reads a value as it is in memory, which is little-endian.

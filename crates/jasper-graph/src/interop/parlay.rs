@@ -30,7 +30,12 @@ pub fn read<T: Element>(
     read_file(path.as_ref(), |file, size| read_from(file, size, vectors, metric, params, progress))
 }
 
-pub(crate) fn read_from<T: Element>(
+/// [`read`] from any source of `actual` bytes.
+///
+/// # Errors
+/// Returns [`ImportFault`].
+#[doc(hidden)]
+pub fn read_from<T: Element>(
     mut source: impl Read,
     actual: u64,
     vectors: &(impl VectorSource<T> + ?Sized),

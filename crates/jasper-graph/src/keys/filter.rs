@@ -192,39 +192,40 @@ impl KeyMap {
         let entry = self.filters.entry(filter);
         let mut known = lock(&entry);
         let version = self.history.version;
-        let slots = match known.take() {
-            Some(known_slots) if known_slots.version == version => {
-                return Arc::clone(known.insert(known_slots));
-            }
-            Some(old) => match self.history.since(old.version) {
-                Some(changed) => {
-                    let mut slots =
-                        Arc::try_unwrap(old).map_or_else(|old| old.slots.clone(), |old| old.slots);
-                    changed.for_each(|slot| {
-                        if self.keys_of(slot).any(|key| filter.contains(key)) {
-                            slots.insert(slot.index())
-                        } else {
-                            slots.remove(slot.index())
-                        };
-                    });
-                    slots
+        if let Some(current) = known.as_ref().filter(|slots| slots.version == version) {
+            return Arc::clone(current);
+        }
+        let old = known.take();
+        let changed = old.as_ref().and_then(|old| self.history.since(old.version));
+        let slots = match (old, changed) {
+            (Some(old), Some(changed)) => {
+                let mut slots = Arc::try_unwrap(old).map_or_else(|old| old.slots.clone(), |old| old.slots);
+                for slot in changed {
+                    if self.has_key_in(slot, filter) {
+                        slots.insert(slot.index());
+                    } else {
+                        slots.remove(slot.index());
+                    }
                 }
-                None => self.look_up(filter),
-            },
-            None => self.look_up(filter),
+                slots
+            }
+            _ => self.look_up(filter),
         };
         Arc::clone(known.insert(Arc::new(FilteredSlots { slots, version })))
+    }
+
+    fn has_key_in(&self, slot: Slot, filter: &KeyFilter) -> bool {
+        self.keys_of(slot).any(|key| filter.contains(key))
     }
 
     fn look_up(&self, filter: &KeyFilter) -> BitSet {
         let slots = self.first.len();
         let mut words = vec![0; slots.div_ceil(32)];
-        let mut add = |slot: Slot| words[slot.index() / 32] |= 1 << (slot.index() % 32);
+        let add = |slot: Slot| words[slot.index() / 32] |= 1 << (slot.index() % 32);
         if filter.len() < slots {
             filter.keys().filter_map(|key| self.slot_of(key)).for_each(add);
         } else {
-            let passes = |slot: &Slot| self.keys_of(*slot).any(|key| filter.contains(key));
-            self.live_slots().filter(passes).for_each(&mut add);
+            self.live_slots().filter(|&slot| self.has_key_in(slot, filter)).for_each(add);
         }
         BitSet::from_words(words)
     }

@@ -188,7 +188,7 @@ impl KeyMap {
     }
 
     /// Returns the deleted keys that can be restored.
-    pub fn deleted(&self) -> impl ExactSizeIterator<Item = Key> + '_ {
+    pub fn deleted_keys(&self) -> impl ExactSizeIterator<Item = Key> + '_ {
         self.deleted.keys().copied()
     }
 

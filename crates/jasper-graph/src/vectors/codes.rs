@@ -1,11 +1,10 @@
 //! Quantized codes of the vectors, from which searches estimate distances.
 
-use std::io;
 use std::sync::Arc;
 
 use jasper_core::distance::prefetch;
 use jasper_core::{Element, Slot};
-use jasper_quant::{ENCODE_ROWS, Quantizer, QueryCode, Scratch};
+use jasper_quant::{ENCODE_ROWS, EncodeBuffers, Quantizer, QueryCode};
 
 use super::{Score, Vectors};
 use crate::{Graph, Segments, VectorError};
@@ -32,23 +31,16 @@ pub struct CodeBlock<'a, T> {
 #[derive(Debug)]
 pub(crate) struct Encoder<'a> {
     quantizer: &'a dyn Quantizer,
-    scratch: Scratch,
+    scratch: EncodeBuffers,
     values: Vec<f32>,
 }
 
 /// Rows of a [`CodeBlock`].
 const BLOCK_ROWS: usize = 1024;
 
-impl Codes {
-    pub(crate) fn new(quantizer: Arc<dyn Quantizer>, slots: usize) -> io::Result<Self> {
-        let table = Segments::zeroed(slots, quantizer.layout().words())?;
-        Ok(Self { quantizer, table })
-    }
-}
-
 impl<'a> Encoder<'a> {
     pub(crate) fn new(quantizer: &'a dyn Quantizer) -> Self {
-        Self { quantizer, scratch: Scratch::default(), values: Vec::new() }
+        Self { quantizer, scratch: EncodeBuffers::default(), values: Vec::new() }
     }
 
     /// Encodes rows of `width` elements, padded or not. Cheapest for [`ENCODE_ROWS`] rows at a time.
@@ -111,10 +103,6 @@ impl Score for CodeScorer<'_> {
         ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
     }
 
-    fn discard_beyond(&self, _limit: f32, _ids: &mut Vec<Slot>) {}
-
-    fn prefetch_score(&self, _ids: &[Slot]) {}
-
     fn score(&self, ids: &[Slot], out: &mut [f32]) {
         self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
     }
@@ -136,15 +124,15 @@ impl<T: Element> Graph<T> {
     ) -> Result<Codes, E> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
         self.require_vectors()?;
-        let mut codes = Codes::new(quantizer, self.slots()).map_err(VectorError::from)?;
-        let (width, words) = (self.vectors.table.width(), codes.table.width());
-        let segments = self.vectors.table.chunks().zip(codes.table.chunks_mut());
+        let (width, words) = (self.vectors.table.width(), quantizer.layout().words());
+        let mut table = Segments::zeroed(self.slots(), words).map_err(VectorError::from)?;
+        let segments = self.vectors.table.chunks().zip(table.chunks_mut());
         let blocks = segments.flat_map(|(rows, codes)| {
             rows.chunks(BLOCK_ROWS * width).zip(codes.chunks_mut(BLOCK_ROWS * words))
         });
-        let quantizer = &*codes.quantizer;
-        encode(blocks.map(|(rows, codes)| CodeBlock { rows, width, quantizer, codes }).collect())?;
-        Ok(codes)
+        let block = |(rows, codes)| CodeBlock { rows, width, quantizer: &*quantizer, codes };
+        encode(blocks.map(block).collect())?;
+        Ok(Codes { quantizer, table })
     }
 
     /// Replaces the codes. Vectors added later are encoded as well. Removes tuned searches, which were measured on

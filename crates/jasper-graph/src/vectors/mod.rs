@@ -6,13 +6,13 @@
 //! | `scorer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
-//! | `rounded` | the vectors rounded to bytes, by which builds link them |
+//! | `sq8` | the vectors quantized to bytes, by which builds link them |
 
 pub(crate) mod codes;
 pub(crate) mod prepare;
-mod rounded;
 mod scorer;
 pub(crate) mod sketch;
+mod sq8;
 
 use std::io;
 
@@ -43,8 +43,8 @@ pub struct Vectors<T: 'static> {
     /// The sketches, which are never saved.
     pub(crate) sketches: Option<Sketches>,
     pub(crate) codes: Option<Codes>,
-    /// The vectors rounded to bytes, which are never saved.
-    pub(crate) rounded: Option<Box<Vectors<i8>>>,
+    /// The vectors quantized to bytes, which are never saved.
+    pub(crate) sq8: Option<Box<Vectors<i8>>>,
     /// Number of slots and largest squared norm when the transaction began.
     pub(crate) undo: Option<(usize, f32)>,
 }
@@ -63,7 +63,7 @@ impl<T: Element> Vectors<T> {
             largest_squared_norm: 0.0,
             sketches: None,
             codes: None,
-            rounded: None,
+            sq8: None,
             undo: None,
         })
     }
@@ -161,11 +161,7 @@ impl<T: Element> Vectors<T> {
         if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
             return Ok(());
         }
-        let mut sketches = match slots {
-            Some(slots) => Sketches::for_slots(self.dimension, slots, self.table.len())?,
-            None => Sketches::new(self.dimension),
-        };
-        sketches.resize(self.table.len())?;
+        let mut sketches = Sketches::new(self.dimension, slots, self.table.len())?;
         for slot in 0..self.table.len() {
             sketches.set(slot, self.table.row(slot));
         }
@@ -192,7 +188,7 @@ impl<T: Element> Vectors<T> {
     }
 
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
-        self.rounded = None;
+        self.sq8 = None;
         if self.is_stored {
             self.table.resize(slots)?;
         }
@@ -219,10 +215,10 @@ impl<T: Element> Vectors<T> {
         Ok(())
     }
 
-    /// Updates the largest norm and the sketches, and drops the rounded vectors, after the vectors of `slots` were
+    /// Updates the largest norm and the sketches, and drops those quantized to bytes, after the vectors of `slots` were
     /// written.
     pub(crate) fn note_written(&mut self, slots: &[Slot]) {
-        self.rounded = None;
+        self.sq8 = None;
         if let Some(norms) = &self.squared_norms {
             let largest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
             self.largest_squared_norm = self.largest_squared_norm.max(largest);
@@ -234,7 +230,7 @@ impl<T: Element> Vectors<T> {
 
     /// Copies everything about a vector to another slot.
     pub(crate) fn copy(&mut self, from: Slot, to: Slot) {
-        self.rounded = None;
+        self.sq8 = None;
         if self.is_stored {
             let vector = self.padded(from).to_vec();
             self.table.row_mut(to.index()).copy_from_slice(&vector);
@@ -277,7 +273,7 @@ mod tests {
         for bytes in [4048, 9000, 1 << 20] {
             let (rows, taken) = within(bytes);
             let chosen: Vec<Slot> = (0..rows).map(Slot::from_index).collect();
-            assert_eq!(Sketches::for_slots(20, &chosen, SLOTS).unwrap().bytes(), taken, "{rows} rows");
+            assert_eq!(Sketches::new(20, Some(&chosen), SLOTS).unwrap().bytes(), taken, "{rows} rows");
             assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
         }
         assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");

@@ -15,10 +15,10 @@ pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
 pub trait Score {
     /// Prefetches the memory that [`Self::discard_beyond`] reads.
     fn prefetch_bounds(&self, ids: &[Slot]);
-    /// Removes some of the ids that are farther than `limit`.
-    fn discard_beyond(&self, limit: f32, ids: &mut Vec<Slot>);
-    /// Prefetches the memory that [`Self::score`] reads first.
-    fn prefetch_score(&self, ids: &[Slot]);
+    /// Removes some of the ids that are farther than `limit`: by default none.
+    fn discard_beyond(&self, _limit: f32, _ids: &mut Vec<Slot>) {}
+    /// Prefetches the memory that [`Self::score`] reads first, unless [`Self::prefetch_bounds`] did.
+    fn prefetch_score(&self, _ids: &[Slot]) {}
     /// Writes the distances to `ids` to `out`, of the same length.
     fn score(&self, ids: &[Slot], out: &mut [f32]);
 }

@@ -52,20 +52,17 @@ pub(crate) struct SketchedVector {
 }
 
 impl Sketches {
-    /// Creates an empty table for sketches of all vectors.
-    pub(crate) fn new(dimension: usize) -> Self {
-        Self { table: Segments::new(row_bytes(dimension)), rows: None }
-    }
-
-    /// Creates a table for sketches of the vectors in `chosen`, of `slots` slots.
-    pub(crate) fn for_slots(dimension: usize, chosen: &[Slot], slots: usize) -> io::Result<Self> {
-        let mut table = Segments::new(row_bytes(dimension));
-        table.resize(chosen.len())?;
-        let mut rows = vec![NO_ROW; slots];
-        for (row, slot) in chosen.iter().enumerate() {
-            rows[slot.index()] = row as u32;
-        }
-        Ok(Self { table, rows: Some(rows) })
+    /// Creates a table for sketches of the vectors in `chosen`, or of all, of `slots` slots.
+    pub(crate) fn new(dimension: usize, chosen: Option<&[Slot]>, slots: usize) -> io::Result<Self> {
+        let table = Segments::zeroed(chosen.map_or(slots, <[_]>::len), row_bytes(dimension))?;
+        let rows = chosen.map(|chosen| {
+            let mut rows = vec![NO_ROW; slots];
+            for (row, slot) in chosen.iter().enumerate() {
+                rows[slot.index()] = row as u32;
+            }
+            rows
+        });
+        Ok(Self { table, rows })
     }
 
     /// Sets the number of slots. If only some vectors have sketches, new ones have none.
@@ -224,8 +221,7 @@ mod tests {
             let a: Vec<f32> = a.iter().map(|x| x * scale * 0.01).collect();
             // From equal vectors over close ones to unrelated ones.
             let b: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a * (1.0 - near) + b * scale * 0.01 * near).collect();
-            let mut sketches = Sketches::new(d);
-            sketches.resize(1).unwrap();
+            let mut sketches = Sketches::new(d, None, 1).unwrap();
             sketches.set(0, &b);
             let (query, row) = (sketches.sketch_vector(&a), sketches.sketch_vector(&b));
             let bounds = Bounds::new(&query.header, &row.header, (i8::kernels().dot)(&query.codes, &row.codes));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot};
 use jasper_graph::{CodeBlock, Graph, VectorError};
-use jasper_quant::{Quantizer, Rabitq, RabitqParams, Scratch};
+use jasper_quant::{EncodeBuffers, Quantizer, Rabitq, RabitqParams};
 
 pub const DIMENSION: usize = 6;
 
@@ -70,7 +70,7 @@ pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
     let code = |slot| {
         let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
         let mut code = vec![0; quantizer.layout().words()];
-        quantizer.encode(&mut row, &mut Scratch::default(), &mut code);
+        quantizer.encode(&mut row, &mut EncodeBuffers::default(), &mut code);
         code
     };
     graph.keys().vertices().map(code).collect()
@@ -133,14 +133,15 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
     );
     assert_eq!(a.adjacency().start_points(), b.adjacency().start_points());
     assert_eq!(a.adjacency().unchecked(), b.adjacency().unchecked());
-    assert_eq!((a.tuned_section(), a.state()), (b.tuned_section(), b.state()));
+    assert_eq!((a.tuned_section(), a.fingerprint()), (b.tuned_section(), b.fingerprint()));
     assert_eq!(a.vectors().codes().is_some(), b.vectors().codes().is_some());
     if let Some((x, y)) = a.vectors().codes().zip(b.vectors().codes()) {
         assert_eq!(x.quantizer().to_bytes(), y.quantizer().to_bytes());
         assert_eq!(kept_codes(a), kept_codes(b));
     }
-    let deleted =
-        |graph: &Graph<T>| graph.keys().deleted().map(|key| (key, graph.keys().len())).collect::<Vec<_>>();
+    let deleted = |graph: &Graph<T>| {
+        graph.keys().deleted_keys().map(|key| (key, graph.keys().len())).collect::<Vec<_>>()
+    };
     assert_eq!(deleted(a), deleted(b));
     for slot in (0..a.slots()).map(Slot::from_index) {
         assert_eq!(

@@ -73,10 +73,10 @@ fn tuned_searches_stay_with_the_graph() {
     let mut opened = Graph::<f32>::open(&path, &mut no_progress).unwrap();
     assert_eq!(opened.tuned_section(), tuned());
     let info = IndexInfo::read(&path).unwrap();
-    assert_eq!((&info.tuned_section[..], info.state), (opened.tuned_section(), graph.state()));
+    assert_eq!((&info.tuned_section[..], info.fingerprint), (opened.tuned_section(), graph.fingerprint()));
     opened.keys_mut().delete(1007).unwrap();
     opened.save(&path, &mut no_progress).unwrap();
-    assert_ne!(IndexInfo::read(&path).unwrap().state, info.state, "a change shows");
+    assert_ne!(IndexInfo::read(&path).unwrap().fingerprint, info.fingerprint, "a change shows");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod codes;
 mod common;
 mod damage;
 mod file;
+mod fuzz;
 mod golden;
 mod interop;
 mod operations;

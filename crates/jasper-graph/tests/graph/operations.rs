@@ -305,7 +305,7 @@ impl Both {
         for key in 0..KEYS {
             assert_eq!(graph.keys().slot_of(key).map(Slot::index), model.slot_of(key), "key {key}");
         }
-        assert!(graph.keys().deleted().eq(model.deleted.keys().copied()));
+        assert!(graph.keys().deleted_keys().eq(model.deleted.keys().copied()));
         let count = |test: &dyn Fn(&Vertex) -> bool| model.slots.iter().flatten().filter(|v| test(v)).count();
         assert_eq!(graph.keys().live(), count(&|v| !v.keys.is_empty()));
         assert_eq!(graph.keys().tombstones(), count(&|v| v.keys.is_empty()));

@@ -11,6 +11,7 @@
 //! fitted by least squares to pairs of held-out queries and vectors, weighted by 1 / `‖p - r‖²`, since the order of
 //! near vectors matters most. They are folded into the two factors of a code, so that they cost a search nothing.
 
+use bytemuck::{Pod, Zeroable};
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
 
@@ -27,7 +28,8 @@ const NEAR: usize = 64;
 const RIDGE: f64 = 1e-6;
 
 /// The correction coefficients.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
 pub(super) struct Correction {
     pub(super) b1: f32,
     pub(super) b2: f32,
@@ -141,12 +143,12 @@ fn equations(
     for i in chosen {
         let Row { point, reconstruction } = &coded[i];
         let along = dot(&rotated, point);
-        let parts = Vector3::new(along, reconstruction.squared_error, correction.k(reconstruction) * along)
+        let terms = Vector3::new(along, reconstruction.squared_error, correction.k(reconstruction) * along)
             .map(f64::from);
         let squared_distance: f64 = query.iter().zip(row(i)).map(|(p, r)| f64::from(p - r).powi(2)).sum();
         if squared_distance > 0.0 {
-            normal += parts * parts.transpose() / squared_distance;
-            right += parts * (f64::from(dot(query, row(i))) / squared_distance);
+            normal += terms * terms.transpose() / squared_distance;
+            right += terms * (f64::from(dot(query, row(i))) / squared_distance);
         }
     }
     (normal, right)

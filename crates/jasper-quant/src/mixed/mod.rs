@@ -39,10 +39,10 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
-use crate::parts::{CodeParts, RotationParts};
+use crate::parts::{CodeParameters, RotationParameters};
 use crate::projection::{PANEL, Projection};
 use crate::quantizer::{Codec, Common};
-use crate::section::{Kind, Reader, Writer};
+use crate::section::{self, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
 use crate::{DecodeError, Layout, Quantization};
@@ -74,24 +74,14 @@ pub struct Mixed {
     /// One per coded dimension, at most as many as the vectors have dimensions.
     directions: Projection,
     steps: Steps,
-    sectors: u32,
-    plane_words: [usize; 4],
     correction: Correction,
 }
 
 impl Mixed {
-    fn from_parts(
-        space: Space,
-        directions: Projection,
-        steps: Vec<f32>,
-        sectors: u32,
-        plane_words: [usize; 4],
-    ) -> Self {
-        let layout = Layout::mixed(plane_words, sectors as usize, FACTORS);
-        let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
-        let steps = Steps::new(&bits, steps);
+    fn new(space: Space, directions: Projection, steps: Vec<f32>, layout: Layout) -> Self {
+        let steps = Steps::new(&layout.bits(), steps);
         let common = Common { space, layout: Arc::new(layout), units: Units::ONE };
-        Self { common, directions, steps, sectors, plane_words, correction: Correction::NONE }
+        Self { common, directions, steps, correction: Correction::NONE }
     }
 
     /// Maximum floats of directions and steps: those of a code whose words all hold components of one bit.
@@ -125,19 +115,18 @@ impl Mixed {
         }
         let coded = layout.dimensions().min(space.dimension());
         let directions = reader.projection("directions", coded, space.dimension())?;
-        let mut mixed = Self::from_parts(space, directions, steps, sectors, plane_words);
-        mixed.correction =
-            Correction { b1: correction[0], b2: correction[1], b3: correction[2], max_k: correction[3] };
+        let mut mixed = Self::new(space, directions, steps, layout);
+        mixed.correction = *bytemuck::from_bytes(bytemuck::cast_slice(&correction));
         mixed.common.units = reader.units()?;
         Ok(mixed)
     }
 }
 
 impl Codec for Mixed {
-    const KIND: Kind = Kind::Mixed;
+    const KIND: u32 = section::MIXED;
 
     fn kind(&self) -> Quantization {
-        Quantization::Mixed { sectors: self.sectors }
+        Quantization::Mixed { sectors: (self.common.layout.bytes() / SECTOR_BYTES) as u32 }
     }
 
     fn common(&self) -> &Common {
@@ -161,7 +150,7 @@ impl Codec for Mixed {
         let space = &self.common.space;
         let weight = space.product_weight();
         Factors {
-            add: space.row_part(residual, squared_norm) + weight * b2 * reconstruction.squared_error,
+            add: space.row_term(residual, squared_norm) + weight * b2 * reconstruction.squared_error,
             rescale: weight * (b1 + b3 * self.correction.k(&reconstruction)) * reconstruction.scale,
             error: 0.0,
         }
@@ -175,24 +164,23 @@ impl Codec for Mixed {
         1
     }
 
-    fn rotation_parts(&self) -> RotationParts<'_> {
-        RotationParts::Matrix(self.directions.parts())
+    fn rotation_parameters(&self) -> RotationParameters<'_> {
+        RotationParameters::Matrix(self.directions.parameters())
     }
 
-    fn code_parts(&self) -> CodeParts {
-        let Correction { b1, b2, b3, max_k } = self.correction;
-        CodeParts::Mixed {
-            dimensions: self.steps.parts(),
+    fn code_parameters(&self) -> CodeParameters {
+        CodeParameters::Mixed {
+            dimensions: self.steps.parameters(),
             trials: quantize::STEPS.map(f32::recip),
-            fit: [b1, b2, b3, max_k],
+            fit: bytemuck::cast(self.correction),
         }
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u32(self.sectors);
-        self.plane_words.iter().for_each(|words| writer.u32(*words as u32));
-        let Correction { b1, b2, b3, max_k } = self.correction;
-        writer.floats(&[b1, b2, b3, max_k]);
+        let layout = &self.common.layout;
+        writer.u32((layout.bytes() / SECTOR_BYTES) as u32);
+        layout.words_by_width().into_iter().for_each(|words| writer.u32(words as u32));
+        writer.floats(&bytemuck::cast::<_, [f32; 4]>(self.correction));
         writer.floats(&self.steps.steps);
         writer.floats(&self.directions.values());
     }

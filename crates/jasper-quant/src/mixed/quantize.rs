@@ -3,7 +3,7 @@
 use jasper_core::distance::Level;
 
 use crate::parts::MixedDimension;
-use crate::simd::{Buffers, Magnitudes, SimdLoop, dispatch, min, to_u8};
+use crate::simd::{self, Buffers, min, simd_fn, to_u8};
 use crate::space::{Alignment, dot};
 
 /// Multiples of the steps to try per row.
@@ -37,7 +37,7 @@ impl Steps {
     }
 
     /// The parameters of each dimension, for kernels.
-    pub(super) fn parts(&self) -> Vec<MixedDimension> {
+    pub(super) fn parameters(&self) -> Vec<MixedDimension> {
         let of = self.steps.iter().zip(&self.inverses).zip(self.limits.iter().zip(&self.halves));
         of.map(|((&step, &inverse), (&limit, &half))| MixedDimension { step, inverse, limit, half }).collect()
     }
@@ -66,13 +66,13 @@ pub(super) fn quantize(
         levels.iter_mut().zip(&of.halves).for_each(|(level, half)| *level = *half as u8);
         return Reconstruction::default();
     }
-    let [magnitudes, points] = buffers.resized(projected.len());
+    let (level, [magnitudes, points]) = (Level::detect(), buffers.resized(projected.len()));
     // Normalized, because steps are for residuals of length 1.
     let norm = squared_norm.sqrt();
-    dispatch(Magnitudes { values: projected, factor: norm.recip(), out: magnitudes });
+    simd::magnitudes(level, projected, norm.recip(), magnitudes);
     let (mut best_step, mut best) = (STEPS[1], Alignment::WORST);
     for step in STEPS {
-        dispatch(Points { magnitudes, inverse: step.recip(), of, out: points });
+        grid_point(level, magnitudes, step.recip(), of, points);
         let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) };
         if found.has_larger_cosine(best) {
             (best_step, best) = (step, found);
@@ -80,51 +80,35 @@ pub(super) fn quantize(
     }
     let multiple = best.product / best.square;
     let (scale, coded) = (multiple * norm, multiple * best.product * squared_norm);
-    dispatch(Levels { projected, magnitudes, inverse: best_step.recip(), of, out: levels });
+    signed_levels(level, projected, magnitudes, best_step.recip(), of, levels);
     Reconstruction { scale, squared_norm: coded, squared_error: (squared_norm - coded).max(0.0) }
 }
 
-/// The grid point of magnitudes at a multiple of the steps.
-struct Points<'a> {
-    magnitudes: &'a [f32],
-    inverse: f32,
-    of: &'a Steps,
-    out: &'a mut [f32],
-}
-
-impl SimdLoop for Points<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        let Steps { steps, inverses, limits, .. } = self.of;
-        let of = steps.iter().zip(inverses).zip(limits);
-        for ((out, magnitude), ((step, inverse), limit)) in self.out.iter_mut().zip(self.magnitudes).zip(of) {
-            let level = min(magnitude * inverse * self.inverse, *limit).floor();
+simd_fn! {
+    /// The grid point of magnitudes at a multiple of the steps, given its `inverse`.
+    fn grid_point(_ => Level, magnitudes: &[f32], inverse: f32, of: &Steps, out: &mut [f32]) {
+        let of = of.steps.iter().zip(&of.inverses).zip(&of.limits);
+        for ((out, magnitude), ((step, step_inverse), limit)) in out.iter_mut().zip(magnitudes).zip(of) {
+            let level = min(magnitude * step_inverse * inverse, *limit).floor();
             *out = (level + 0.5) * step;
         }
     }
 }
 
-/// The levels of magnitudes at a multiple of the steps, with the signs of the row.
-struct Levels<'a> {
-    projected: &'a [f32],
-    magnitudes: &'a [f32],
-    inverse: f32,
-    of: &'a Steps,
-    out: &'a mut [u8],
-}
-
-impl SimdLoop for Levels<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        let Steps { inverses, limits, halves, .. } = self.of;
-        let row = self.projected.iter().zip(self.magnitudes);
-        let of = inverses.iter().zip(limits).zip(halves);
-        for ((out, (x, magnitude)), ((inverse, limit), half)) in self.out.iter_mut().zip(row).zip(of) {
-            let point = min(magnitude * inverse * self.inverse, *limit).floor() + 0.5;
+simd_fn! {
+    /// The levels of magnitudes at a multiple of the steps, with the signs of the row.
+    fn signed_levels(
+        _ => Level,
+        projected: &[f32],
+        magnitudes: &[f32],
+        inverse: f32,
+        of: &Steps,
+        out: &mut [u8],
+    ) {
+        let row = projected.iter().zip(magnitudes);
+        let of = of.inverses.iter().zip(&of.limits).zip(&of.halves);
+        for ((out, (x, magnitude)), ((step_inverse, limit), half)) in out.iter_mut().zip(row).zip(of) {
+            let point = min(magnitude * step_inverse * inverse, *limit).floor() + 0.5;
             let signed = if *x >= 0.0 { point } else { -point };
             *out = to_u8(half + signed - 0.5);
         }

@@ -60,9 +60,8 @@ impl Mixed {
         let plane_words = allocate(&running_minimum(variances(sample, &directions)), words, max_eights);
         let layout = Layout::mixed(plane_words, params.sectors as usize, FACTORS);
         let directions = rotated(&layout, &directions, params.seed);
-        let bits: Vec<u32> = (0..layout.dimensions()).map(|i| layout.bits_of(i)).collect();
-        let steps = best_steps(sample, &directions, &bits, &variances(sample, &directions));
-        let mut mixed = Self::from_parts(space, directions, steps, params.sectors, plane_words);
+        let steps = best_steps(sample, &directions, &layout.bits(), &variances(sample, &directions));
+        let mut mixed = Self::new(space, directions, steps, layout);
         mixed.correction = fit::fit(&mixed, queries, sample);
         mixed.common.units = mixed.train_units(sample);
         mixed

@@ -18,7 +18,7 @@
 
 use jasper_core::distance::Level;
 
-use crate::simd::{Buffers, Magnitudes, SimdLoop, dispatch, min, to_u8};
+use crate::simd::{self, Buffers, min, simd_fn, to_u8};
 use crate::space::{Alignment, dot};
 
 /// The scales to try at 2 to 8 bits: the mean of the best scales of random rows over sqrt(D), or 0 for the largest
@@ -108,84 +108,55 @@ pub(super) fn quantize(
         levels.fill(half);
         return Fit::default();
     }
-    let [magnitudes, points] = buffers.resized(rotated.len());
-    dispatch(Magnitudes { values: rotated, factor: norm.recip(), out: magnitudes });
+    let (level, [magnitudes, points]) = (Level::detect(), buffers.resized(rotated.len()));
+    simd::magnitudes(level, rotated, norm.recip(), magnitudes);
 
     let largest = largest_level(bits);
     // Padding is at level 0, the point 1/2, at every scale. Excluded from the norm of the grid point.
     let padding = 0.25 * (rotated.len() - dimension) as f32;
     let (mut scale, mut best) = (0.0, Alignment::WORST);
     for tried in scales.values(magnitudes) {
-        dispatch(Points { magnitudes, scale: tried, largest, out: points });
+        grid_point(level, magnitudes, tried, largest, points);
         let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) - padding };
         if found.has_larger_cosine(best) {
             (scale, best) = (tried, found);
         }
     }
-    dispatch(Points { magnitudes, scale, largest, out: points });
-    dispatch(Levels { rotated, points, half: f32::from(half), out: levels });
+    grid_point(level, magnitudes, scale, largest, points);
+    signed_levels(level, rotated, points, f32::from(half), levels);
     let (product, square) = (dot(magnitudes, points), dot(points, points) - padding);
     // The tangent, from the component of o orthogonal to x. 1 / cos² - 1 would cancel all digits of fine codes.
     let along = product / square;
-    dispatch(Orthogonal { magnitudes, along, points });
+    orthogonal(level, magnitudes, along, points);
     let squared_error = dot(points, points) - padding * along * along;
     Fit { norm, scale: norm / product, squared_tangent: (squared_error / (product * along)).max(0.0) }
 }
 
-/// The grid point of magnitudes at a scale: `out = min(floor(scale o), K) + 1/2`.
-struct Points<'a> {
-    magnitudes: &'a [f32],
-    scale: f32,
-    largest: f32,
-    out: &'a mut [f32],
-}
-
-impl SimdLoop for Points<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        let limit = self.largest + 0.5;
-        for (out, magnitude) in self.out.iter_mut().zip(self.magnitudes) {
-            *out = min(self.scale * magnitude, limit).floor() + 0.5;
+simd_fn! {
+    /// The grid point of magnitudes at a scale: `out = min(floor(scale o), K) + 1/2`.
+    fn grid_point(_ => Level, magnitudes: &[f32], scale: f32, largest: f32, out: &mut [f32]) {
+        let limit = largest + 0.5;
+        for (out, magnitude) in out.iter_mut().zip(magnitudes) {
+            *out = min(scale * magnitude, limit).floor() + 0.5;
         }
     }
 }
 
-/// The levels of a grid point with the signs of a row; `half` is the lowest level of a positive coordinate.
-struct Levels<'a> {
-    rotated: &'a [f32],
-    points: &'a [f32],
-    half: f32,
-    out: &'a mut [u8],
-}
-
-impl SimdLoop for Levels<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        for ((out, x), point) in self.out.iter_mut().zip(self.rotated).zip(self.points) {
+simd_fn! {
+    /// The levels of a grid point with the signs of a row; `half` is the lowest level of a positive coordinate.
+    fn signed_levels(_ => Level, rotated: &[f32], points: &[f32], half: f32, out: &mut [u8]) {
+        for ((out, x), point) in out.iter_mut().zip(rotated).zip(points) {
             let signed = if *x >= 0.0 { *point } else { -*point };
-            *out = to_u8(self.half + signed - 0.5);
+            *out = to_u8(half + signed - 0.5);
         }
     }
 }
 
-/// The orthogonal component: `points = magnitudes - along * points`.
-struct Orthogonal<'a> {
-    magnitudes: &'a [f32],
-    along: f32,
-    points: &'a mut [f32],
-}
-
-impl SimdLoop for Orthogonal<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        for (point, magnitude) in self.points.iter_mut().zip(self.magnitudes) {
-            *point = magnitude - self.along * *point;
+simd_fn! {
+    /// The orthogonal component: `points = magnitudes - along * points`.
+    fn orthogonal(_ => Level, magnitudes: &[f32], along: f32, points: &mut [f32]) {
+        for (point, magnitude) in points.iter_mut().zip(magnitudes) {
+            *point = magnitude - along * *point;
         }
     }
 }

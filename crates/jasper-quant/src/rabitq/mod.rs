@@ -31,9 +31,9 @@ use std::sync::Arc;
 use jasper_core::{Element, MatrixView, Metric};
 
 use crate::factors::{Factors, Units};
-use crate::parts::{CodeParts, RotationParts};
+use crate::parts::{CodeParameters, RotationParameters};
 use crate::quantizer::{Codec, Common, unit_stride};
-use crate::section::{Kind, Reader, Writer};
+use crate::section::{self, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::Space;
 use crate::{DecodeError, Layout, Quantization, Rotation, RotationKind, TrainError};
@@ -96,12 +96,12 @@ impl Rabitq {
         let space = Space::from_vectors(params.metric, rows);
         let rotation = Rotation::new(params.rotation, rows.dimension(), params.seed);
         let some = space.residuals(rows, (0..rows.len()).step_by(unit_stride(rows.len())));
-        let mut quantizer = Self::from_parts(space, rotation, params.bits, params.bound_sigmas, Units::ONE);
+        let mut quantizer = Self::new(space, rotation, params.bits, params.bound_sigmas, Units::ONE);
         quantizer.common.units = quantizer.train_units(&some);
         Ok(quantizer)
     }
 
-    fn from_parts(space: Space, rotation: Rotation, bits: u32, bound_sigmas: f32, units: Units) -> Self {
+    fn new(space: Space, rotation: Rotation, bits: u32, bound_sigmas: f32, units: Units) -> Self {
         let layout = Arc::new(Layout::uniform(rotation.rotated_dimension(), bits, FACTORS));
         Self { common: Common { space, layout, units }, rotation, bits, bound_sigmas }
     }
@@ -117,12 +117,12 @@ impl Rabitq {
         let bound_sigmas = reader.positive("bound_sigmas")?;
         let rotation = reader.rotation(space.dimension())?;
         let units = reader.units()?;
-        Ok(Self::from_parts(space, rotation, bits, bound_sigmas, units))
+        Ok(Self::new(space, rotation, bits, bound_sigmas, units))
     }
 }
 
 impl Codec for Rabitq {
-    const KIND: Kind = Kind::Rabitq;
+    const KIND: u32 = section::RABITQ;
 
     fn kind(&self) -> Quantization {
         Quantization::Rabitq { bits: self.bits }
@@ -150,7 +150,7 @@ impl Codec for Rabitq {
         let weight = self.common.space.product_weight();
         let deviation = norm * (squared_tangent / (dimension.max(2) - 1) as f32).sqrt();
         Factors {
-            add: self.common.space.row_part(residual, norm * norm),
+            add: self.common.space.row_term(residual, norm * norm),
             rescale: weight * scale,
             error: weight.abs() * self.bound_sigmas * deviation,
         }
@@ -164,13 +164,13 @@ impl Codec for Rabitq {
         if self.bits <= 5 { 1 } else { 2 }
     }
 
-    fn rotation_parts(&self) -> RotationParts<'_> {
-        self.rotation.parts()
+    fn rotation_parameters(&self) -> RotationParameters<'_> {
+        self.rotation.parameters()
     }
 
-    fn code_parts(&self) -> CodeParts {
+    fn code_parameters(&self) -> CodeParameters {
         let dimension = self.rotation.rotated_dimension();
-        CodeParts::Rabitq {
+        CodeParameters::Rabitq {
             bits: self.bits,
             dimension,
             bound_sigmas: self.bound_sigmas,

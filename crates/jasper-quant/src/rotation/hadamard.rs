@@ -11,11 +11,13 @@
 //! Every step is orthonormal, and so is the whole. The scale of the Hadamard matrix, 1 / sqrt(W), is folded into the
 //! signs.
 
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use jasper_core::distance::Level;
 use jasper_core::synthetic::rng;
 use rand::RngExt;
 
-use crate::simd::{SimdLoop, dispatch};
+use crate::simd::simd_fn;
 
 /// Number of rounds.
 pub(crate) const ROUNDS: usize = 4;
@@ -67,7 +69,7 @@ impl Hadamard {
             values[..self.dimension].copy_from_slice(row);
             values[self.dimension..].fill(0.0);
             padding.fill(0.0);
-            dispatch(Rounds { values, factors: &self.factors });
+            rounds(Level::detect(), values, &self.factors);
         }
     }
 }
@@ -82,31 +84,20 @@ fn first_of_window(round: usize, rotated: usize) -> usize {
     if round.is_multiple_of(2) { 0 } else { rotated - window(rotated) }
 }
 
-/// All rounds on one row, in place.
-struct Rounds<'a> {
-    values: &'a mut [f32],
-    factors: &'a [f32],
-}
-
-impl SimdLoop for Rounds<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, level: Level) {
-        let rotated = self.values.len();
+simd_fn! {
+    /// All rounds on one row, in place.
+    fn rounds(level => Level, values: &mut [f32], factors: &[f32]) {
+        let rotated = values.len();
         let window = window(rotated);
-        for (round, factors) in self.factors.chunks_exact(rotated).enumerate() {
-            for (x, factor) in self.values.iter_mut().zip(factors) {
+        for (round, factors) in factors.chunks_exact(rotated).enumerate() {
+            for (x, factor) in values.iter_mut().zip(factors) {
                 *x *= factor;
             }
-            transform(&mut self.values[first_of_window(round, rotated)..][..window], level);
+            transform(&mut values[first_of_window(round, rotated)..][..window], level);
             if window < rotated {
-                let (low, high) = self.values.split_at_mut(rotated / 2);
+                let (low, high) = values.split_at_mut(rotated / 2);
                 for (a, b) in low.iter_mut().zip(high) {
-                    (*a, *b) = (
-                        (*a + *b) * std::f32::consts::FRAC_1_SQRT_2,
-                        (*a - *b) * std::f32::consts::FRAC_1_SQRT_2,
-                    );
+                    (*a, *b) = ((*a + *b) * FRAC_1_SQRT_2, (*a - *b) * FRAC_1_SQRT_2);
                 }
             }
         }

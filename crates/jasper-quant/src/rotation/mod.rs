@@ -10,7 +10,7 @@
 mod haar;
 mod hadamard;
 
-use crate::parts::RotationParts;
+use crate::parts::RotationParameters;
 use crate::projection::Projection;
 
 pub(crate) use hadamard::{Hadamard, ROUNDS};
@@ -59,14 +59,6 @@ impl Rotation {
         2 * ROUNDS * hadamard::rotated_dimension(dimension)
     }
 
-    /// The kind of rotation.
-    pub fn kind(&self) -> RotationKind {
-        match &self.0 {
-            RotationForm::Haar(_) => RotationKind::Haar,
-            RotationForm::Hadamard(_) => RotationKind::Hadamard,
-        }
-    }
-
     /// Input dimension.
     pub fn dimension(&self) -> usize {
         match &self.0 {
@@ -106,10 +98,10 @@ impl Rotation {
     }
 
     /// The parameters, for kernels.
-    pub(crate) fn parts(&self) -> RotationParts<'_> {
+    pub(crate) fn parameters(&self) -> RotationParameters<'_> {
         match &self.0 {
-            RotationForm::Haar(matrix) => RotationParts::Matrix(matrix.parts()),
-            RotationForm::Hadamard(hadamard) => RotationParts::Hadamard(&hadamard.factors),
+            RotationForm::Haar(matrix) => RotationParameters::Matrix(matrix.parameters()),
+            RotationForm::Hadamard(hadamard) => RotationParameters::Hadamard(&hadamard.factors),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! AVX2: half a group per 256-bit register.
 //!
-//! `vpmaddubsw` sums two products of bytes in 16 bits, which bits of a high slot would overflow. So bits are shifted
+//! `vpmaddubsw` sums two products of bytes in 16 bits, which bits of a high field would overflow. So bits are shifted
 //! down before they are multiplied, and levels of 8 bits are widened to 16 first.
 
 use std::arch::x86_64::*;
@@ -175,7 +175,7 @@ unsafe fn words_of_lanes<const WIDTH: usize>() -> __m256i {
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
-/// The shift of each lane's slot.
+/// The shift of each lane's field.
 #[inline(always)]
 unsafe fn shifts_of_lanes<const WIDTH: usize>(half: usize) -> __m256i {
     let shifts: [i32; LANES] =

@@ -1,6 +1,6 @@
 //! AVX-512: a group per 512-bit register, in one AND and one `vpdpbusd`.
 //!
-//! Bits are multiplied in place. The sum of a lane is `2^(width * slot)` times too large, and is shifted down once, at
+//! Bits are multiplied in place. The sum of a lane is `2^(width * field)` times too large, and is shifted down once, at
 //! the end.
 
 use std::arch::x86_64::*;
@@ -102,7 +102,7 @@ unsafe fn words_of_lanes<const WIDTH: usize>() -> __m512i {
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
-/// The shift of each lane's slot.
+/// The shift of each lane's field.
 #[inline(always)]
 unsafe fn shifts_of_lanes<const WIDTH: usize>() -> __m512i {
     let shifts: [i32; PAIRS] = std::array::from_fn(|lane| (WIDTH * (lane / (2 * WIDTH))) as i32);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! 64 dimensions of a plane of `width` bits are `2 * width` words. Repeated to 64 bytes, they hold each of the group's
-//! 16 pairs of (word, slot) once, and one AND with a mask extracts them all. The query is stored in the same order,
+//! 16 pairs of (word, field) once, and one AND with a mask extracts them all. The query is stored in the same order,
 //! with zeros past the end of a plane. Sums are integers, so every level gives the same result.
 //!
 //! Scoring four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
@@ -25,12 +25,12 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::distance::{Level, prefetch};
 
 use crate::factors::LOW;
-use crate::simd::{self, SimdLoop};
+use crate::simd::simd_fn;
 use crate::{Layout, Plane, QueryCode};
 
 /// Dimensions per group.
 const GROUP: usize = 64;
-/// Pairs of word and slot per group, of four dimensions each.
+/// Pairs of word and field per group, of four dimensions each.
 const PAIRS: usize = GROUP / 4;
 
 /// The query's levels of a group.
@@ -87,12 +87,12 @@ impl QueryGroups {
     }
 }
 
-/// Up to 64 levels in the order of the (word, slot) pairs of a plane of `width` bits.
+/// Up to 64 levels in the order of the (word, field) pairs of a plane of `width` bits.
 fn group(width: usize, levels: &[i8]) -> Group {
     let mut group = Group::zeroed();
     for (pair, four) in group.0.iter_mut().enumerate() {
-        let (word, slot) = (pair % (2 * width), pair / (2 * width));
-        let first = 4 * (word * (8 / width) + slot);
+        let (word, field) = (pair % (2 * width), pair / (2 * width));
+        let first = 4 * (word * (8 / width) + field);
         if let Some(levels) = levels.get(first..first + 4) {
             four.copy_from_slice(levels);
         }
@@ -175,28 +175,22 @@ pub(crate) fn estimates<'a>(
 ) {
     match level.min(Level::detect()) {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => simd::at(Level::Avx512, Estimates { query, row, out, simd: avx512::Avx512 }),
+        Level::Avx512 => estimates_by(Level::Avx512, query, row, out, avx512::Avx512),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => simd::at(Level::Avx2, Estimates { query, row, out, simd: avx2::Avx2 }),
-        _ => simd::at(Level::Scalar, Estimates { query, row, out, simd: scalar::Scalar }),
+        Level::Avx2 => estimates_by(Level::Avx2, query, row, out, avx2::Avx2),
+        _ => estimates_by(Level::Scalar, query, row, out, scalar::Scalar),
     }
 }
 
-/// Created only by [`estimates`], with a supported level.
-struct Estimates<'a, F, S> {
-    query: &'a QueryCode,
-    row: F,
-    out: &'a mut [f32],
-    #[expect(dead_code, reason = "only its type is used")]
-    simd: S,
-}
-
-impl<'r, F: Fn(usize) -> &'r [u32], S: Simd> SimdLoop for Estimates<'_, F, S> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, _: Level) {
-        let Self { query, row, out, .. } = self;
+simd_fn! {
+    /// [`estimates`] by the operations of the level, which the CPU supports.
+    fn estimates_by['r, F: Fn(usize) -> &'r [u32], S: Simd](
+        _ => Level,
+        query: &QueryCode,
+        row: F,
+        out: &mut [f32],
+        _simd: S,
+    ) {
         let (layout, terms, QueryGroups { planes, groups }) = (query.layout(), query.terms(), query.groups());
         let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
         let (first_byte, second_byte) = groups.split_at(groups.len() / terms.level_bytes as usize);

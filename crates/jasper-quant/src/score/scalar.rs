@@ -27,9 +27,9 @@ impl Simd for Scalar {
             let mut sum = 0;
             for (group, words) in groups.iter().zip(words.chunks(words_per_group)) {
                 for (pair, levels) in group.0.iter().enumerate() {
-                    let (word, slot) = (pair % words_per_group, pair / words_per_group);
+                    let (word, field) = (pair % words_per_group, pair / words_per_group);
                     let Some(word) = words.get(word) else { continue };
-                    let bits = (word >> (WIDTH * slot) & plane.mask()).to_le_bytes();
+                    let bits = (word >> (WIDTH * field) & plane.mask()).to_le_bytes();
                     sum += bits.iter().zip(levels).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>();
                 }
             }

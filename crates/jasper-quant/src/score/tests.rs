@@ -50,29 +50,19 @@ fn products_are_those_of_the_levels() {
             .map(|levels| levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>());
         let lanes = QueryGroups::new(&layout, &query);
         for level in Level::available() {
-            let sum = Products { lanes: &lanes, rows: &rows, level };
-            assert_eq!(simd::at(level, sum), expected, "{level:?} {layout:?}");
+            assert_eq!(products(level, &lanes, &rows), expected, "{level:?} {layout:?}");
         }
     }
 }
 
-/// [`Simd::products`] in a function that is compiled for the level.
-struct Products<'a> {
-    lanes: &'a QueryGroups,
-    rows: &'a [Vec<u32>; ROWS],
-    level: Level,
-}
-
-impl SimdLoop for Products<'_> {
-    type Output = [i32; ROWS];
-
-    #[inline(always)]
-    fn run(self, _: Level) -> [i32; ROWS] {
-        let (planes, groups) = (&self.lanes.planes, &self.lanes.groups);
-        let rows = self.rows.each_ref().map(|row| row.as_ptr());
+simd_fn! {
+    /// [`Simd::products`] in a function that is compiled for the level.
+    fn products(level => Level, lanes: &QueryGroups, rows: &[Vec<u32>; ROWS]) -> [i32; ROWS] {
+        let (planes, groups) = (&lanes.planes, &lanes.groups);
+        let rows = rows.each_ref().map(|row| row.as_ptr());
         // SAFETY: the CPU supports the level, and groups and rows have one layout.
         unsafe {
-            match self.level {
+            match level {
                 Level::Avx512 => avx512::Avx512::products(planes, groups, rows),
                 Level::Avx2 => avx2::Avx2::products(planes, groups, rows),
                 _ => scalar::Scalar::products(planes, groups, rows),

@@ -2,7 +2,7 @@
 
 use jasper_core::synthetic::rng;
 use jasper_core::{MatrixView, Metric, Slot};
-use jasper_quant::{Codes, Quantizer};
+use jasper_quant::{CodeTable, Quantizer};
 use rand_distr::{Distribution, StandardNormal};
 
 /// A pool of two threads.
@@ -32,7 +32,7 @@ pub fn distance(metric: Metric, q: &[f32], v: &[f32]) -> f64 {
 /// Estimated distances from all `queries` to all `rows`, `[queries][rows]`.
 pub fn estimates(quantizer: &dyn Quantizer, rows: &[f32], queries: &[f32]) -> Vec<Vec<f32>> {
     let dimension = quantizer.dimension();
-    let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
+    let codes = CodeTable::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
     let ids: Vec<Slot> = (0..codes.len()).map(|i| Slot::new(i as u32)).collect();
     queries
         .chunks_exact(dimension)

@@ -4,7 +4,7 @@ use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, Slot, f16};
 use jasper_quant::{
-    Codes, DecodeError, Mixed, MixedParams, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind,
+    CodeTable, DecodeError, Mixed, MixedParams, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind,
     TrainError, open,
 };
 
@@ -109,7 +109,7 @@ fn zero_residuals_are_exact_and_bounded_by_nothing() {
         let exact = dot(&queries[..96], &queries[..96]);
         assert!((f64::from(all[0][100]) / exact - 1.0).abs() < 1e-4);
         assert!(all[1][100].abs() < 1e-3, "{}", all[1][100]);
-        let codes = Codes::from_vectors(&*quantizer, view, &pool());
+        let codes = CodeTable::from_vectors(&*quantizer, view, &pool());
         let bound = quantizer.query(&queries[..96]).bound(codes.row(100));
         assert!(bound < 1e-3 || bound.is_infinite(), "{bound}");
     }
@@ -178,7 +178,7 @@ fn far_and_large_rows_lose_nothing() {
 
 fn codes_of<T: Element>(quantizer: &dyn Quantizer, rows: &[f32]) -> Vec<u32> {
     let rows: Vec<T> = rows.iter().map(|x| T::from_f32(*x)).collect();
-    Codes::from_vectors(quantizer, MatrixView::new(&rows, quantizer.dimension()).unwrap(), &pool())
+    CodeTable::from_vectors(quantizer, MatrixView::new(&rows, quantizer.dimension()).unwrap(), &pool())
         .words()
         .to_vec()
 }
@@ -201,10 +201,10 @@ fn codes_depend_on_neither_threads_nor_blocks() {
     let view = MatrixView::new(&rows, 100).unwrap();
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     for quantizer in quantizers(&rows, 100, Metric::L2) {
-        let all = Codes::from_vectors(&*quantizer, view, &pool());
-        assert_eq!(Codes::from_vectors(&*quantizer, view, &one).words(), all.words());
+        let all = CodeTable::from_vectors(&*quantizer, view, &pool());
+        assert_eq!(CodeTable::from_vectors(&*quantizer, view, &one).words(), all.words());
         for i in 0..300 {
-            assert_eq!(Codes::from_vectors(&*quantizer, view.slice(i..i + 1), &one).words(), all.row(i));
+            assert_eq!(CodeTable::from_vectors(&*quantizer, view.slice(i..i + 1), &one).words(), all.row(i));
         }
     }
 }
@@ -215,7 +215,7 @@ fn simd_levels_and_ways_to_estimate_agree() {
     let view = MatrixView::new(&rows, 100).unwrap();
     let ids: Vec<Slot> = (0..200).map(|i| Slot::new(i * 77 % 200)).collect();
     for quantizer in quantizers(&rows, 100, Metric::Cosine) {
-        let codes = Codes::from_vectors(&*quantizer, view, &pool());
+        let codes = CodeTable::from_vectors(&*quantizer, view, &pool());
         let query = quantizer.query(&rows[300..400]);
         let mut range = vec![0.0; 200];
         query.estimate_rows(|i| codes.row(i), &mut range);
@@ -240,8 +240,8 @@ fn sections_read_back_what_was_trained() {
             assert_eq!(format!("{again:?}"), format!("{quantizer:?}"));
             assert_eq!(again.to_bytes(), bytes);
             let view = MatrixView::new(&rows, 65).unwrap();
-            let codes = Codes::from_vectors(&*again, view, &pool());
-            let read = Codes::from_words(&*quantizer, codes.words());
+            let codes = CodeTable::from_vectors(&*again, view, &pool());
+            let read = CodeTable::from_words(&*quantizer, codes.words());
             assert_eq!(read.words(), codes.words());
             let (mut ours, mut theirs) = ([0.0; 300], [0.0; 300]);
             quantizer.query(&query).estimate_rows(|i| read.row(i), &mut ours);

@@ -2,7 +2,7 @@
 
 use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::{MatrixView, Metric};
-use jasper_quant::{Codes, Quantizer, Rabitq, RabitqParams, RotationKind};
+use jasper_quant::{CodeTable, Quantizer, Rabitq, RabitqParams, RotationKind};
 
 /// Standard deviation of the error of the product of a unit residual and a unit query, times sqrt(D), for m = 1 to 8,
 /// as measured with another implementation that searches all scales.
@@ -101,7 +101,7 @@ fn estimates_have_no_bias() {
 /// Fraction of pairs whose error is within the bound.
 fn coverage(quantizer: &Rabitq, rows: &[f32], queries: &[f32]) -> f64 {
     let dimension = quantizer.dimension();
-    let codes = Codes::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
+    let codes = CodeTable::from_vectors(quantizer, MatrixView::new(rows, dimension).unwrap(), &pool());
     let (mut within, mut all) = (0.0, 0.0);
     for (query, estimates) in queries.chunks_exact(dimension).zip(estimates(quantizer, rows, queries)) {
         let code = quantizer.query(query);

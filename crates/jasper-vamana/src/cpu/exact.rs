@@ -4,6 +4,7 @@ use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Sta
 use jasper_graph::{Graph, Scorer};
 use rayon::prelude::*;
 
+use crate::top_k::TopK;
 use crate::{CpuExecutor, SearchError};
 
 /// Slots between two reports of progress.
@@ -34,10 +35,9 @@ impl CpuExecutor {
         assert!(k > 0, "k is at least 1");
         graph.require_vectors()?;
         let prepared = graph.vectors().prepare_all(queries)?;
-        let mut lists: Vec<List<'_, T>> = prepared
-            .chunks_exact(padded_len::<T>(graph.dimension()))
-            .map(|row| List { scorer: graph.vectors().scorer(row), k, nearest: Vec::new() })
-            .collect();
+        let rows = prepared.chunks_exact(padded_len::<T>(graph.dimension()));
+        let mut lists: Vec<(Scorer<'_, T>, TopK)> =
+            rows.map(|row| (graph.vectors().scorer(row), TopK::new(k))).collect();
         let total = graph.slots();
         for first in (0..total).step_by(PASS) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
@@ -47,38 +47,17 @@ impl CpuExecutor {
                 lists.par_chunks_mut(QUERIES_PER_TASK).for_each(|lists| {
                     let mut distances = [0.0; BLOCK];
                     for block in slots.chunks(BLOCK) {
-                        lists.iter_mut().for_each(|list| list.offer(block, &mut distances[..block.len()]));
+                        let distances = &mut distances[..block.len()];
+                        for (scorer, nearest) in &mut *lists {
+                            scorer.score(block, distances);
+                            let near = block.iter().zip(&*distances);
+                            near.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
+                        }
                     }
                 });
             });
         }
         Progress { stage: Stage::Scanning, done: total, total }.report(progress)?;
-        Ok(lists.into_iter().map(List::finish).collect())
-    }
-}
-
-/// The nearest vertices to one query so far.
-struct List<'a, T: Element> {
-    scorer: Scorer<'a, T>,
-    k: usize,
-    nearest: Vec<Neighbor>,
-}
-
-impl<T: Element> List<'_, T> {
-    fn offer(&mut self, slots: &[Slot], distances: &mut [f32]) {
-        self.scorer.score(slots, distances);
-        // A full list ends with its farthest vertex.
-        let farthest = if self.nearest.len() < self.k { Neighbor::NONE } else { self.nearest[self.k - 1] };
-        let near = slots.iter().zip(&*distances).map(|(&slot, &distance)| Neighbor::new(distance, slot));
-        self.nearest.extend(near.filter(|&near| near < farthest));
-        if self.nearest.len() >= self.k {
-            self.nearest.select_nth_unstable(self.k - 1);
-            self.nearest.truncate(self.k);
-        }
-    }
-
-    fn finish(mut self) -> Vec<Neighbor> {
-        self.nearest.sort_unstable();
-        self.nearest
+        Ok(lists.into_iter().map(|(_, nearest)| nearest.into_sorted()).collect())
     }
 }

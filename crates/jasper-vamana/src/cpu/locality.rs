@@ -29,7 +29,7 @@ pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[
 /// Halves larger than this are tasks of the thread pool.
 const TASK_LEN: usize = 512;
 
-fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32], keyed: &mut [(f32, u32)]) {
+fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32], scored: &mut [(f32, u32)]) {
     if items.len() <= LEAF {
         return;
     }
@@ -41,16 +41,17 @@ fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32],
             other = mean(rows, &items[middle..]);
         }
         let distance = T::kernels().squared_l2;
-        for (key, &item) in keyed.iter_mut().zip(&*items) {
+        for (score, &item) in scored.iter_mut().zip(&*items) {
             let row = rows[item as usize];
-            *key = (distance(&one, row) - distance(&other, row), item);
+            *score = (distance(&one, row) - distance(&other, row), item);
         }
-        keyed.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        items.iter_mut().zip(&*keyed).for_each(|(item, key)| *item = key.1);
+        scored.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        items.iter_mut().zip(&*scored).for_each(|(item, score)| *item = score.1);
     }
-    let ((left, right), (left_keyed, right_keyed)) = (items.split_at_mut(middle), keyed.split_at_mut(middle));
-    let mut left = || halve(pool, rows, left, left_keyed);
-    let mut right = || halve(pool, rows, right, right_keyed);
+    let ((left, right), (left_scored, right_scored)) =
+        (items.split_at_mut(middle), scored.split_at_mut(middle));
+    let mut left = || halve(pool, rows, left, left_scored);
+    let mut right = || halve(pool, rows, right, right_scored);
     if middle > TASK_LEN {
         pool.join(left, right);
     } else {

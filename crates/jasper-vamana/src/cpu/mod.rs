@@ -22,7 +22,7 @@ use crate::{ChunkEdges, Executor, PeerSampling, SearchCost};
 use beam::{Beam, SEARCHES_PER_THREAD};
 use locality::order_by_nearness;
 use prune::{Prune, pruned_prefixes};
-use rows::{BackEdge, BackEdges, NeighborLists, Updates};
+use rows::{BackEdge, BackEdges, NeighborLists, RowUpdates};
 
 /// Builds, updates and searches graphs on a pool of threads.
 #[derive(Debug)]
@@ -153,10 +153,10 @@ impl CpuExecutor {
     }
 }
 
-/// Evaluates an expression with the vectors by which a graph is linked: its own, or [rounded](Vectors::rounded) ones.
+/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to bytes](Vectors::sq8).
 macro_rules! link_by {
     ($graph:ident, |$vectors:ident| $result:expr) => {
-        match $graph.vectors().rounded() {
+        match $graph.vectors().sq8() {
             Some($vectors) => $result,
             None => {
                 let $vectors = $graph.vectors();
@@ -172,7 +172,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     type Candidates = NeighborLists;
     type Edges = NeighborLists;
     type BackEdges = BackEdges;
-    type Updates = Vec<Updates>;
+    type Updates = Vec<RowUpdates>;
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
@@ -254,7 +254,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         back_edges: &mut BackEdges,
-    ) -> Result<Option<Vec<Updates>>, Infallible> {
+    ) -> Result<Option<Vec<RowUpdates>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
         let updates = link_by!(graph, |vectors| {
             self.for_items(&targets, |scratch, edges, out| scratch.merge(vectors, graph, edges, out))
@@ -264,7 +264,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok((merged > 0).then_some(updates))
     }
 
-    fn publish(&self, graph: &mut Graph<T>, updates: Vec<Updates>) -> Result<SearchCost, Infallible> {
+    fn publish(&self, graph: &mut Graph<T>, updates: Vec<RowUpdates>) -> Result<SearchCost, Infallible> {
         let mut cost = SearchCost::default();
         for part in updates {
             part.write(graph);
@@ -282,7 +282,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(self.pool.install(|| slots.filter(has_tombstone).collect()))
     }
 
-    fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Updates>, Infallible> {
+    fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<RowUpdates>, Infallible> {
         Ok(link_by!(graph, |vectors| {
             self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(vectors, graph, vertex, out))
         }))
@@ -315,8 +315,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
         _graph: &Graph<T>,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
-    ) -> Result<Vec<Updates>, Infallible> {
-        let mut updates = Updates::default();
+    ) -> Result<Vec<RowUpdates>, Infallible> {
+        let mut updates = RowUpdates::default();
         for (&vertex, row) in vertices.iter().zip(rows) {
             updates.replace(vertex, row.iter().copied());
         }
@@ -392,7 +392,7 @@ impl Scratch {
         vectors: &Vectors<V>,
         graph: &Graph<T>,
         edges: &[BackEdge],
-        updates: &mut Updates,
+        updates: &mut RowUpdates,
     ) {
         let Some(&(target, _)) = edges.first() else { return };
         let (params, old) = (graph.params(), graph.adjacency().neighbors(target));
@@ -445,7 +445,7 @@ impl Scratch {
         vectors: &Vectors<V>,
         graph: &Graph<T>,
         vertex: Slot,
-        updates: &mut Updates,
+        updates: &mut RowUpdates,
     ) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
         let is_tombstone = |&id: &Slot| graph.keys().is_tombstone(id);

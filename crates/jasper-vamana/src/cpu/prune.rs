@@ -66,13 +66,6 @@ struct Candidate {
 const ALREADY_PRUNED: usize = 0;
 const OTHERS: usize = 1;
 
-/// The outcome of a round for a candidate.
-enum Outcome {
-    Kept,
-    Deferred,
-    Dropped,
-}
-
 impl Prune {
     /// Keeps up to `max_degree` of `candidates`. These are distinct, do not contain the vertex itself, and are tested
     /// in the given order.
@@ -101,7 +94,8 @@ impl Prune {
                 jasper_core::distance::prefetch(vectors.padded(next.slot()));
             }
             let mut candidate = fresh(candidate);
-            if let Outcome::Deferred = self.try_keep(vectors, &mut candidate, FIRST_ALPHA, alpha) {
+            let is_deferred = self.try_keep(vectors, &mut candidate, FIRST_ALPHA, alpha);
+            if is_deferred {
                 second_round.push(candidate);
             }
         }
@@ -117,15 +111,16 @@ impl Prune {
         &self.kept
     }
 
-    /// Keeps a candidate that no kept one occludes with the alpha of this `round`. A candidate that is also occluded
-    /// with the alpha of the `last` round is dropped, because it would not be kept then either.
+    /// Keeps a candidate that no kept one occludes with the alpha of this `round`. Returns whether one that is occluded
+    /// is deferred: if it is also occluded with the alpha of the `last` round, it is dropped, because it would not be
+    /// kept then either.
     fn try_keep<T: Element>(
         &mut self,
         vectors: &Vectors<T>,
         candidate: &mut Candidate,
         round: f32,
         last: f32,
-    ) -> Outcome {
+    ) -> bool {
         let Candidate { neighbor, compared } = candidate;
         let is_pruned = !neighbor.is_unexpanded();
         let scorer = vectors.slot_scorer(neighbor.slot());
@@ -140,16 +135,16 @@ impl Prune {
                     distances.iter().any(|&between| occludes(vectors, alpha, between, neighbor.distance()))
                 };
                 if is_occluded(last) {
-                    return Outcome::Dropped;
+                    return false;
                 }
                 if is_occluded(round) {
-                    return Outcome::Deferred;
+                    return true;
                 }
             }
         }
         self.kept.push(*neighbor);
         self.kept_ids[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.slot());
-        Outcome::Kept
+        false
     }
 
     /// Takes the count of distances computed.

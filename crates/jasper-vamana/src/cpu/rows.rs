@@ -108,7 +108,7 @@ impl BackEdges {
 /// New rows, and edges appended to rows. The representation is compact, because a batch changes about forty rows per
 /// vertex.
 #[derive(Debug, Default)]
-pub struct Updates {
+pub struct RowUpdates {
     rows: Vec<Update>,
     ids: Vec<Slot>,
     pub(crate) cost: SearchCost,
@@ -117,12 +117,12 @@ pub struct Updates {
 #[derive(Debug)]
 struct Update {
     vertex: Slot,
-    /// End of its ids in [`Updates::ids`].
+    /// End of its ids in [`RowUpdates::ids`].
     end: usize,
     is_appended: bool,
 }
 
-impl Updates {
+impl RowUpdates {
     pub(crate) fn append(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>) {
         self.push(vertex, ids, true);
     }

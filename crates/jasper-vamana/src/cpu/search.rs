@@ -5,6 +5,7 @@ use jasper_graph::{Graph, Score, Scorer, VectorError};
 use rayon::prelude::*;
 
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
+use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan,
     SearchReport, Strategy,
@@ -212,11 +213,7 @@ fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut Se
     let mut distances = vec![0.0; matching.len()];
     scorer.score(&matching, &mut distances);
     cost.distances += matching.len() as u64;
-    let mut found: Vec<_> = distances.iter().zip(matching).map(|(&d, slot)| Neighbor::new(d, slot)).collect();
-    if found.len() > plan.params.k {
-        found.select_nth_unstable(plan.params.k - 1);
-        found.truncate(plan.params.k);
-    }
-    found.sort_unstable();
-    found
+    let mut nearest = TopK::new(plan.params.k);
+    distances.iter().zip(matching).for_each(|(&d, slot)| nearest.add(Neighbor::new(d, slot)));
+    nearest.into_sorted()
 }

@@ -9,7 +9,7 @@ use jasper_graph::{Graph, needs_norms};
 use crate::bulk_linker::largest_batch;
 use crate::cpu::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::ingest::ingest_bytes;
-use crate::quantized_linking::quantized_metric;
+use crate::scalar_quantizer::sq8_metric;
 
 pub use free::free_host_memory;
 pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError};
@@ -74,9 +74,9 @@ impl BuildSpec {
         plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
-    /// [`Self::plan_on_host`] of a build that links vectors rounded to bytes, which are part of the scratch memory. There
+    /// [`Self::plan_on_host`] of a build that links vectors quantized to bytes, which are part of the scratch memory. There
     /// are no sketches.
-    pub fn plan_rounded_on_host<T: Element>(&self) -> MemoryPlan {
+    pub fn plan_sq8_on_host<T: Element>(&self) -> MemoryPlan {
         self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.dimension))
     }
 
@@ -85,10 +85,10 @@ impl BuildSpec {
         self.plan_index::<T>(self.rows * size_of::<Slot>())
     }
 
-    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::ByteRounding) links it.
+    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::ScalarQuantizer) links it.
     #[must_use]
-    pub fn quantized(self) -> Self {
-        Self { metric: quantized_metric(self.metric), ..self }
+    pub fn sq8(self) -> Self {
+        Self { metric: sq8_metric(self.metric), ..self }
     }
 
     /// Bytes of the vectors, padded, and of their squared norms where the metric needs them.

@@ -10,10 +10,10 @@ use jasper_cuda::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, ByteRounding, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
-    GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    OnConflict, SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError, consolidate,
-    insert, transaction, without_edges,
+    BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
+    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
+    ScalarQuantizer, SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError,
+    consolidate, insert, transaction, without_edges,
 };
 
 use super::{Backend, Combine};
@@ -235,7 +235,7 @@ impl BuildDevice {
         &self,
         executor: &Arc<CpuExecutor>,
         ingested: Ingested<T>,
-        rounding: Option<&ByteRounding>,
+        rounding: Option<&ScalarQuantizer>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, ByteRounding, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, ScalarQuantizer,
     UpdateError,
 };
 
@@ -70,7 +70,7 @@ impl BuildDevice {
         &self,
         _: &Arc<CpuExecutor>,
         _: Ingested<T>,
-        _: Option<&ByteRounding>,
+        _: Option<&ScalarQuantizer>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {

@@ -77,7 +77,7 @@ mod tests {
             launch: (expansions > 0).then_some(launch),
             recall: target,
             queries_per_second: 1.0,
-            state: 0,
+            fingerprint: 0,
         }
     }
 

@@ -151,14 +151,14 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         goal.check()?;
         let _writer = index.lock_writer();
         index.backend.read_edges()?;
-        let state = index.backend.read(|graph| graph.state());
+        let fingerprint = index.backend.read(|graph| graph.fingerprint());
         let (held_out, vertices) = match queries {
             TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
             TuneQueries::Sampled { count, seed } => HeldOut::sampled(index, count, goal.k, seed, progress)?,
         };
         held_out.check_depth(goal.k)?;
-        let searches =
-            index.without_edges(&vertices, || index.fastest_searches(goal, &held_out, state, progress))?;
+        let searches = index
+            .without_edges(&vertices, || index.fastest_searches(goal, &held_out, fingerprint, progress))?;
         index.backend.change(|graph| searches.iter().for_each(|search| search.store(graph)))?;
         Ok(TuneReport { searches, queries: held_out.len() })
     }

@@ -21,13 +21,13 @@ const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_CAPACITY: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 impl<T: Element> Index<T> {
-    /// The fastest search that reaches the goal, for each of [`BATCHES`]. `state` is that of the graph before queries
+    /// The fastest search that reaches the goal, for each of [`BATCHES`]. `fingerprint` is that of the graph before queries
     /// were held out.
     pub(super) fn fastest_searches(
         &self,
         goal: Goal,
         held_out: &HeldOut<T>,
-        state: u32,
+        fingerprint: u32,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>, TuneError> {
         let launches = if self.device() == Device::Cpu { vec![None] } else { launches() };
@@ -69,7 +69,7 @@ impl<T: Element> Index<T> {
                         launch,
                         recall,
                         queries_per_second,
-                        state,
+                        fingerprint,
                     });
                 }
             }

@@ -272,5 +272,5 @@ proptest! {
 }
 
 fn deleted_keys<T: Element>(index: &Index<T>) -> BTreeSet<Key> {
-    index.read_graph(|graph: &Graph<T>| graph.keys().deleted().collect()).unwrap()
+    index.read_graph(|graph: &Graph<T>| graph.keys().deleted_keys().collect()).unwrap()
 }

@@ -103,7 +103,7 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     let mut index = index::<f32>(1500, Metric::L2);
     let goal = Goal { k: 5, recall: 0.9 };
     let search = tuned(&mut index, goal, sampled(100));
-    assert_eq!(search.state, index.read_graph(Graph::state).unwrap());
+    assert_eq!(search.fingerprint, index.read_graph(Graph::fingerprint).unwrap());
     index.delete(&[3]).unwrap();
     index.consolidate().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +112,11 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     let again = Index::<f32>::open(&path).unwrap();
     assert_eq!(again.tuned_searches(), index.tuned_searches());
     assert_eq!(again.tuned(goal, 1).unwrap().beam_width, Some(search.beam_width));
-    assert_ne!(search.state, again.read_graph(Graph::state).unwrap(), "tuned before the index changed");
+    assert_ne!(
+        search.fingerprint,
+        again.read_graph(Graph::fingerprint).unwrap(),
+        "tuned before the index changed"
+    );
     assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jasper_core::{MatrixView, Metric, Slot, synthetic};
 use jasper_graph::Graph;
-use jasper_quant::{Codes, Quantization, Quantizer};
+use jasper_quant::{CodeTable, Quantization, Quantizer};
 use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
@@ -36,7 +36,7 @@ const CODES: [Quantization; 11] = [
 struct Coded {
     graph: Graph<f32>,
     quantizer: Arc<dyn Quantizer>,
-    codes: Codes,
+    codes: CodeTable,
     name: String,
 }
 
@@ -49,7 +49,7 @@ impl Coded {
             graph.keys().vertices().flat_map(|slot| graph.vectors().get(slot)).copied().collect();
         let rows = MatrixView::new(&rows, dimension).unwrap();
         let quantizer = code.train(metric, rows, cpu.pool()).unwrap();
-        let codes = Codes::from_vectors(&*quantizer, rows, cpu.pool());
+        let codes = CodeTable::from_vectors(&*quantizer, rows, cpu.pool());
         let name = format!("{code} {metric} {dimension}");
         Self { graph, quantizer, codes, name }
     }

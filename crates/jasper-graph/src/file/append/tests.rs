@@ -9,7 +9,6 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::file::save_to_memory;
 use crate::{CodeBlock, VectorError};
 
 /// What is done to a [`Disk`].
@@ -137,7 +136,7 @@ fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
 
 /// The file that a graph read from `bytes` would be saved to.
 fn saved_again(bytes: &[u8]) -> Vec<u8> {
-    save_to_memory(&Graph::<u8>::read_from(bytes, &mut no_progress).expect("the file can be opened"))
+    Graph::<u8>::read_from(bytes, &mut no_progress).expect("the file can be opened").to_bytes()
 }
 
 /// Appends, and returns the file.
@@ -150,7 +149,7 @@ fn appended(start: &[u8], graph: &Graph<u8>) -> Option<Vec<u8>> {
 /// Cuts the power while `new` is appended to `start`, and returns the files found afterwards that are not whole: with a
 /// damaged header page, or with bytes after the sections.
 fn cut_everywhere(start: &[u8], new: &Graph<u8>, rng: &mut SmallRng) -> Vec<Vec<u8>> {
-    let (old_state, new_state) = (saved_again(start), save_to_memory(new));
+    let (old_state, new_state) = (saved_again(start), new.to_bytes());
     let mut disk = Disk::new(start.to_vec());
     let stats = append(new, &mut disk, &mut no_progress).unwrap().expect("most sections are there");
     assert_eq!((stats.bytes, saved_again(&disk.bytes)), (disk.bytes.len() as u64, new_state.clone()));
@@ -165,8 +164,8 @@ fn cut_everywhere(start: &[u8], new: &Graph<u8>, rng: &mut SmallRng) -> Vec<Vec<
         }
         // Whatever is there, saving works again.
         assert!(appended(&found, new).is_none_or(|bytes| saved_again(&bytes) == new_state));
-        if Sections::open(&found[..]).unwrap().size()
-            != file_bytes(Sections::open(&found[..]).unwrap().entries())
+        if Sections::open(&found[..]).unwrap().size
+            != file_bytes(&Sections::open(&found[..]).unwrap().entries)
         {
             incomplete.push(found);
         }
@@ -179,14 +178,14 @@ fn cut_everywhere(start: &[u8], new: &Graph<u8>, rng: &mut SmallRng) -> Vec<Vec<
 fn a_power_cut_leaves_the_old_or_the_new_graph() {
     let mut rng = SmallRng::seed_from_u64(1);
     let (plain, coded) = (graph(None, 0), graph(Some(2), 0));
-    let first = save_to_memory(&plain);
+    let first = plain.to_bytes();
     let second = appended(&first, &coded).unwrap();
     let (other, third) = (graph(Some(1), 2), graph(Some(3), 1));
     let mut torn = 0;
     for (start, new) in [(&first, &coded), (&second, &other)] {
         // A cut while a file is appended to that was left by another cut.
         for found in cut_everywhere(start, new, &mut rng).iter().step_by(5) {
-            torn += usize::from(saved_again(found) == save_to_memory(new));
+            torn += usize::from(saved_again(found) == new.to_bytes());
             cut_everywhere(found, &third, &mut rng);
         }
     }
@@ -195,7 +194,7 @@ fn a_power_cut_leaves_the_old_or_the_new_graph() {
 
 #[test]
 fn a_full_disk_leaves_the_old_file() {
-    let (start, new) = (save_to_memory(&graph(None, 1)), graph(Some(2), 0));
+    let (start, new) = (graph(None, 1).to_bytes(), graph(Some(2), 0));
     let whole = appended(&start, &new).unwrap().len() - start.len();
     for room in (0..whole + 4096).step_by(509) {
         let mut disk = Disk { room, ..Disk::new(start.clone()) };
@@ -208,13 +207,13 @@ fn a_full_disk_leaves_the_old_file() {
         let mut disk = Disk { room, ..Disk::new(start.clone()) };
         append(&new, &mut disk, &mut no_progress).unwrap_err();
         let state = saved_again(&disk.bytes);
-        assert!(state == start || state == save_to_memory(&new));
+        assert!(state == start || state == new.to_bytes());
     }
 }
 
 #[test]
 fn cancelling_leaves_the_old_file() {
-    let (start, new) = (save_to_memory(&graph(None, 1)), graph(Some(2), 0));
+    let (start, new) = (graph(None, 1).to_bytes(), graph(Some(2), 0));
     let mut stages = Vec::new();
     for calls in 0.. {
         let mut disk = Disk::new(start.clone());
@@ -235,7 +234,7 @@ fn cancelling_leaves_the_old_file() {
 
 #[test]
 fn unused_sections_are_merged_and_bounded() {
-    let mut bytes = save_to_memory(&graph(None, 0));
+    let mut bytes = graph(None, 0).to_bytes();
     let mut kinds = Vec::new();
     for (bits, tuned) in [(None, 1), (Some(1), 0), (Some(1), 2), (Some(1), 3), (Some(2), 1)] {
         let Some(next) = appended(&bytes, &graph(bits, tuned)) else { break };
@@ -243,7 +242,7 @@ fn unused_sections_are_merged_and_bounded() {
         let sections = Sections::open(&bytes[..]).unwrap();
         assert!(sections.unused_bytes() <= bytes.len() as u64 / UNUSED_SHARE);
         kinds.push(
-            sections.entries().iter().skip(10).map(|entry| entry.section().to_string()).collect::<Vec<_>>(),
+            sections.entries.iter().skip(10).map(|entry| entry.section().to_string()).collect::<Vec<_>>(),
         );
     }
     let kinds: Vec<String> = kinds.iter().map(|kinds| kinds.join(", ")).collect();
@@ -269,7 +268,7 @@ fn unused_sections_are_merged_and_bounded() {
 
 #[test]
 fn what_differs_elsewhere_is_not_appended_to() {
-    let start = save_to_memory(&graph(Some(2), 0));
+    let start = graph(Some(2), 0).to_bytes();
     let coded = || graph(Some(1), 0);
     assert!(appended(&start, &coded()).is_some());
     let changes: [fn(&mut Graph<u8>); 6] = [

@@ -1,22 +1,24 @@
-//! Linking on vectors of bytes, which are a quarter of the size of f32 vectors.
+//! Linking on vectors quantized to one byte per coordinate (SQ8), a quarter of the size of f32 vectors.
 //!
-//! Scalar quantization: the mean of its dimension is subtracted from each coordinate, and the difference rounded to
-//! steps of the same size in all dimensions, so that squared distances keep their proportions. The rounding errors are
-//! far below the differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
+//! The mean of its dimension is subtracted from each coordinate, and the difference rounded to steps of the same size in
+//! all dimensions, so that squared distances keep their proportions. The rounding errors are far below the differences
+//! that decide a prune, unless vectors are within a few steps of each other. A trial tells:
 //!
 //! ```text
 //! for each of a sample of the vectors:
-//!     candidates <- the 100 nearest others by bytes                 brute force, on rows rounded as they are read
+//!     candidates <- the 100 nearest others by bytes                 brute force, on rows quantized as they are read
 //!     found += the 10 nearest candidates by bytes that are among the 10 nearest candidates by exact distances
 //! ```
 //!
-//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in
-//! any order by exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a
-//! [second table](Vectors::rounded), on a device the only one that a build uploads.
+//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in any order by
+//! exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a [second table](Vectors::sq8), on
+//! a device the only one that a build uploads.
 
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, VectorBlock, VectorError, Vectors};
 use rayon::prelude::*;
+
+use crate::top_k::TopK;
 
 /// Vectors that means and steps are computed from, evenly spaced. For inner products all vectors are read: the longest
 /// are the results of searches, and must not be clamped.
@@ -41,31 +43,31 @@ const MAX_COMPARED: usize = 1 << 22;
 const TRIAL_BLOCK: usize = 128;
 
 /// The metric in which vectors of bytes are linked: unit vectors have the same order by angle as by squared L2.
-pub const fn quantized_metric(metric: Metric) -> Metric {
+pub const fn sq8_metric(metric: Metric) -> Metric {
     match metric {
         Metric::Cosine | Metric::L2 => Metric::L2,
         Metric::InnerProduct => Metric::InnerProduct,
     }
 }
 
-/// How coordinates are rounded to bytes: to steps from the center of their dimension.
+/// Rounds coordinates to bytes: to steps from the center of their dimension.
 #[derive(Clone, Debug)]
-pub struct ByteRounding {
+pub struct ScalarQuantizer {
     centers: Vec<f32>,
     scale: f32,
 }
 
-impl ByteRounding {
-    /// The rounding for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.
+impl ScalarQuantizer {
+    /// The quantizer for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.
     /// Deterministic for any number of threads; runs in the current rayon pool.
     ///
     /// Cost: up to 64 distances of bytes per vector.
     pub fn by_trial<T: Element>(graph: &Graph<T>) -> Option<Self> {
-        let rounding = Self::new(graph);
-        (rounding.neighbors_found(graph) >= MIN_FOUND).then_some(rounding)
+        let quantizer = Self::new(graph);
+        (quantizer.neighbors_found(graph) >= MIN_FOUND).then_some(quantizer)
     }
 
-    /// Whether the rounding suits `new` vectors of the graph, which was made before them: as few coordinates are
+    /// Whether the quantizer suits `new` vectors of the graph, which was made before them: as few coordinates are
     /// clamped, or none for inner products. Runs in the current rayon pool.
     pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
@@ -92,20 +94,20 @@ impl ByteRounding {
         self.scale
     }
 
-    /// Adds the [rounded](Vectors::rounded) vectors to a graph, by which the CPU then links it. Runs in the current rayon
+    /// Adds the [quantized](Vectors::sq8) vectors to a graph, by which the CPU then links it. Runs in the current rayon
     /// pool. Cost: a byte per coordinate.
     ///
     /// # Errors
     /// Returns [`VectorError`] if memory cannot be allocated.
-    pub fn round_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
-        let metric = quantized_metric(graph.metric());
+    pub fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
+        let metric = sq8_metric(graph.metric());
         let norm = Self::scaled_norm(graph.vectors().largest_squared_norm(), self.scale);
-        graph.vectors_mut().round(metric, norm, |vectors, blocks| {
-            blocks.into_par_iter().for_each(|block| self.round_block(vectors, block));
+        graph.vectors_mut().build_sq8(metric, norm, |vectors, blocks| {
+            blocks.into_par_iter().for_each(|block| self.quantize_block(vectors, block));
         })
     }
 
-    /// The largest squared norm of rounded vectors, from that of the vectors. It is the same on the CPU and on devices,
+    /// The largest squared norm of quantized vectors, from that of the vectors. It is the same on the CPU and on devices,
     /// which do not compute the norms.
     pub fn scaled_norm(largest_squared_norm: f32, scale: f32) -> f32 {
         largest_squared_norm * (scale * scale)
@@ -143,30 +145,30 @@ impl ByteRounding {
         Self { centers, scale: steps_of(reach) }
     }
 
-    /// Rounds the coordinates of `row`; `values` has room for them as f32.
-    fn round<T: Element>(&self, row: &[T], values: &mut [f32], bytes: &mut [i8]) {
+    /// Quantizes the coordinates of `row`; `values` has room for them as f32.
+    fn quantize<T: Element>(&self, row: &[T], values: &mut [f32], bytes: &mut [i8]) {
         T::slice_to_f32(&row[..values.len()], values);
         for ((byte, x), center) in bytes.iter_mut().zip(values).zip(&self.centers) {
-            *byte = rounded((*x - center) * self.scale);
+            *byte = nearest_byte((*x - center) * self.scale);
         }
     }
 
-    fn round_block<T: Element>(&self, vectors: &Vectors<T>, mut block: VectorBlock<'_, i8>) {
+    fn quantize_block<T: Element>(&self, vectors: &Vectors<T>, mut block: VectorBlock<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         let mut values = vec![0.0; self.centers.len()];
         for number in block.numbers() {
-            self.round(vectors.padded(Slot::from_index(number)), &mut values, &mut bytes);
-            // No metric of rounded vectors needs their norms.
+            self.quantize(vectors.padded(Slot::from_index(number)), &mut values, &mut bytes);
+            // No metric of quantized vectors needs their norms.
             block.set(number, &bytes, 0.0);
         }
     }
 
-    /// The rounded vectors of some slots, one after another.
-    fn round_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
+    /// The quantized vectors of some slots, one after another.
+    fn quantize_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
         let width = padded_len::<i8>(self.centers.len());
         let (mut bytes, mut values) = (vec![0; slots.len() * width], vec![0.0; self.centers.len()]);
         for (bytes, &slot) in bytes.chunks_exact_mut(width).zip(slots) {
-            self.round(graph.vectors().padded(slot), &mut values, bytes);
+            self.quantize(graph.vectors().padded(slot), &mut values, bytes);
         }
         bytes
     }
@@ -193,14 +195,14 @@ impl ByteRounding {
     /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
     fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Neighbor>> {
         let width = padded_len::<i8>(self.centers.len());
-        let (kernels, queries) = (i8::kernels(), self.round_slots(graph, sample));
-        let add_block = |mut nearest: Vec<Nearest>, block: &[Slot]| {
-            let bytes = self.round_slots(graph, block);
+        let (kernels, queries) = (i8::kernels(), self.quantize_slots(graph, sample));
+        let add_block = |mut nearest: Vec<TopK>, block: &[Slot]| {
+            let bytes = self.quantize_slots(graph, block);
             let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
             let mut distances = vec![0.0; block.len()];
             for ((query, vector), nearest) in sample.iter().zip(queries.chunks_exact(width)).zip(&mut nearest)
             {
-                match quantized_metric(graph.metric()) {
+                match sq8_metric(graph.metric()) {
                     Metric::InnerProduct => {
                         (kernels.dot_many)(vector, &rows, &mut distances);
                         distances.iter_mut().for_each(|product| *product = -*product);
@@ -212,40 +214,14 @@ impl ByteRounding {
             }
             nearest
         };
-        let none = || vec![Nearest::default(); sample.len()];
-        let merge = |mut a: Vec<Nearest>, b: Vec<Nearest>| {
+        let none = || vec![TopK::new(TRIAL_CANDIDATES); sample.len()];
+        let merge = |mut a: Vec<TopK>, b: Vec<TopK>| {
             let pairs = a.iter_mut().zip(b);
-            pairs.for_each(|(a, b)| b.found.into_iter().for_each(|neighbor| a.add(neighbor)));
+            pairs.for_each(|(a, b)| b.into_sorted().into_iter().for_each(|neighbor| a.add(neighbor)));
             a
         };
         let all = slots.par_chunks(TRIAL_BLOCK).fold(none, add_block).reduce(none, merge);
-        all.into_iter().map(Nearest::into_sorted).collect()
-    }
-}
-
-/// Collects the [`TRIAL_CANDIDATES`] nearest; twice as many are held before the farther ones are dropped.
-#[derive(Clone, Default)]
-struct Nearest {
-    found: Vec<Neighbor>,
-    /// The farthest that counts.
-    bound: Option<Neighbor>,
-}
-
-impl Nearest {
-    fn add(&mut self, neighbor: Neighbor) {
-        if self.bound.is_none_or(|bound| neighbor < bound) {
-            self.found.push(neighbor);
-            if self.found.len() == 2 * TRIAL_CANDIDATES {
-                self.bound = Some(*self.found.select_nth_unstable(TRIAL_CANDIDATES - 1).1);
-                self.found.truncate(TRIAL_CANDIDATES);
-            }
-        }
-    }
-
-    fn into_sorted(mut self) -> Vec<Neighbor> {
-        self.found.sort_unstable();
-        self.found.truncate(TRIAL_CANDIDATES);
-        self.found
+        all.into_iter().map(TopK::into_sorted).collect()
     }
 }
 
@@ -261,7 +237,7 @@ fn steps_of(reach: f32) -> f32 {
 
 /// The nearest byte: the sum is so large that its last bit is worth 1, and the addition vectorizes.
 #[inline(always)]
-fn rounded(x: f32) -> i8 {
+fn nearest_byte(x: f32) -> i8 {
     const WHOLE: f32 = 12_582_912.0;
     (x.clamp(-LARGEST, LARGEST) + WHOLE).to_bits() as i8
 }
@@ -277,7 +253,7 @@ mod tests {
     #[test]
     fn bytes_are_the_nearest() {
         for x in [-300.0, -127.0, -126.51, -1.5, -0.5, -0.4, 0.0, 0.6, 1.5, 2.5, 126.6, 1e9] {
-            assert_eq!(f32::from(rounded(x)), x.round_ties_even().clamp(-LARGEST, LARGEST), "{x}");
+            assert_eq!(f32::from(nearest_byte(x)), x.round_ties_even().clamp(-LARGEST, LARGEST), "{x}");
         }
     }
 
@@ -300,19 +276,19 @@ mod tests {
         for metric in Metric::ALL {
             let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
             let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-            let rounding = ByteRounding::by_trial(&ingested.graph);
+            let rounding = ScalarQuantizer::by_trial(&ingested.graph);
             assert!(rounding.is_some(), "{metric}: bytes tell these vectors apart");
             let linked =
                 link_on_host(&executor, ingested, rounding.as_ref(), None, &mut no_progress).unwrap();
             let (by_bytes, _) = linked.finish();
-            assert!(by_bytes.check_structure().is_sound() && by_bytes.vectors().rounded().is_none());
+            assert!(by_bytes.check_structure().is_sound() && by_bytes.vectors().sq8().is_none());
             let shared = shared(&exact, &by_bytes);
             assert!(shared > 0.8, "{metric}: {shared} of the edges");
         }
     }
 
     #[test]
-    fn vectors_that_bytes_do_not_tell_apart_are_not_rounded() {
+    fn vectors_that_bytes_do_not_tell_apart_are_not_quantized() {
         let executor = CpuExecutor::new(2).unwrap();
         let params = BuildParams::builder().build().unwrap();
         let clusters: Vec<f32> = Clusters::new(24, 3).rows(1500, 0);
@@ -324,7 +300,7 @@ mod tests {
             for metric in [Metric::L2, Metric::InnerProduct] {
                 let view = MatrixView::new(rows, 24).unwrap();
                 let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-                assert_eq!(ByteRounding::by_trial(&graph).is_some(), is_bytes, "{metric}");
+                assert_eq!(ScalarQuantizer::by_trial(&graph).is_some(), is_bytes, "{metric}");
             }
         }
     }
@@ -337,10 +313,10 @@ mod tests {
         for metric in Metric::ALL {
             let params = BuildParams::default();
             let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-            let rounding = ByteRounding::new(&graph);
+            let rounding = ScalarQuantizer::new(&graph);
             let slots: Vec<Slot> = graph.keys().vertices().collect();
             let sample = [3, 400, 699].map(Slot::from_index);
-            let bytes = rounding.round_slots(&graph, &slots);
+            let bytes = rounding.quantize_slots(&graph, &slots);
             let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
             for (query, found) in sample.iter().zip(rounding.nearest(&graph, &slots, &sample)) {
                 let distance = |slot: Slot| match metric {
@@ -368,7 +344,7 @@ mod tests {
             let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
             let near = MatrixView::new(&rows, 8).unwrap();
             let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
-            let rounding = ByteRounding::by_trial(&before).unwrap();
+            let rounding = ScalarQuantizer::by_trial(&before).unwrap();
             let slots: Vec<Slot> = graph.keys().vertices().collect();
             assert!(rounding.suits(&graph, &slots[..500]) && rounding.suits(&graph, &[]), "{metric}");
             assert!(!rounding.suits(&graph, &slots[500..]), "{metric}");

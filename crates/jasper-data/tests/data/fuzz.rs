@@ -1,4 +1,4 @@
-//! One body for each reader, called by the fuzz targets and, over damaged files, by the tests.
+//! One body for each reader, called over damaged files by the tests, and by the fuzz targets, which include this file.
 //!
 //! Any bytes must give a typed error or consistent rows; a panic is a bug.
 
@@ -6,7 +6,9 @@ use std::fmt::Debug;
 
 use jasper_core::{Element, ElementKind, f16};
 
-use crate::{GroundTruth, ReadError, Runbook, VectorFile, VectorFileOptions, VectorFormat, keys_from_bytes};
+use jasper_data::{
+    GroundTruth, ReadError, Runbook, VectorFile, VectorFileOptions, VectorFormat, keys_from_bytes,
+};
 
 /// A reader's name, and its body.
 pub type Target = (&'static str, fn(&[u8]));

@@ -1,4 +1,4 @@
-//! A second table of the same vectors, rounded to bytes, by which a build links them.
+//! A second table of the same vectors, quantized to one byte per coordinate (SQ8), by which a build links them.
 
 use jasper_core::{Element, Metric, Slot};
 
@@ -6,37 +6,36 @@ use super::Vectors;
 use crate::{VectorBlock, VectorError};
 
 impl<T: Element> Vectors<T> {
-    /// The vectors rounded to bytes, while a build links by them.
-    pub fn rounded(&self) -> Option<&Vectors<i8>> {
-        self.rounded.as_deref()
+    /// The vectors quantized to bytes, while a build links by them.
+    pub fn sq8(&self) -> Option<&Vectors<i8>> {
+        self.sq8.as_deref()
     }
 
-    /// Adds a table of vectors rounded to bytes, whose distances are those of `metric`, with the largest squared norm, if
-    /// the metric needs it. `write` computes them from the
-    /// vectors. It gets blocks that different threads may write, in which vectors are numbered by slot. A change of the
-    /// vectors removes the table, which is never saved.
+    /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`, with the largest squared norm,
+    /// if the metric needs it. `write` computes them from the vectors. It gets blocks that different threads may write,
+    /// in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
     ///
     /// # Errors
     /// Returns [`VectorError`] if there is not enough memory.
     #[doc(hidden)]
-    pub fn round(
+    pub fn build_sq8(
         &mut self,
         metric: Metric,
         largest_squared_norm: f32,
         write: impl FnOnce(&Self, Vec<VectorBlock<'_, i8>>),
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
-        let mut rounded = Vectors::zeroed(metric, self.dimension, slots.len())?;
-        write(self, rounded.blocks_mut(&slots));
-        rounded.largest_squared_norm = largest_squared_norm;
-        self.rounded = Some(Box::new(rounded));
+        let mut quantized = Vectors::zeroed(metric, self.dimension, slots.len())?;
+        write(self, quantized.blocks_mut(&slots));
+        quantized.largest_squared_norm = largest_squared_norm;
+        self.sq8 = Some(Box::new(quantized));
         Ok(())
     }
 
-    /// Frees the rounded vectors.
+    /// Frees the vectors quantized to bytes.
     #[doc(hidden)]
-    pub fn clear_rounded(&mut self) {
-        self.rounded = None;
+    pub fn clear_sq8(&mut self) {
+        self.sq8 = None;
     }
 }
 
@@ -48,7 +47,7 @@ mod tests {
     use crate::Graph;
 
     #[test]
-    fn rounded_vectors_are_there_until_vectors_change() {
+    fn quantized_vectors_are_there_until_vectors_change() {
         let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, BuildParams::default()).unwrap();
         for key in 0..5_u64 {
             let slot = graph.add_vector(&[key as f32 / 2.0, 0.0, 1.0, 0.0], 1.0).unwrap();
@@ -63,11 +62,11 @@ mod tests {
                 }
             }
         };
-        graph.vectors_mut().round(Metric::InnerProduct, 4.0, halves).unwrap();
-        let rounded = graph.vectors().rounded().unwrap();
-        assert_eq!((rounded.get(Slot::new(3)), rounded.largest_squared_norm()), (&[3, 0, 0][..], 4.0));
+        graph.vectors_mut().build_sq8(Metric::InnerProduct, 4.0, halves).unwrap();
+        let quantized = graph.vectors().sq8().unwrap();
+        assert_eq!((quantized.get(Slot::new(3)), quantized.largest_squared_norm()), (&[3, 0, 0][..], 4.0));
         assert_eq!(graph.vectors().get(Slot::new(3)), [1.5, 0.0, 1.0]);
         graph.add_vector(&[9.0, 0.0, 0.0, 0.0], 81.0).unwrap();
-        assert!(graph.vectors().rounded().is_none());
+        assert!(graph.vectors().sq8().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Fuzz bodies, one per reader, called by the fuzz targets and by the tests over damaged files.
+//! Fuzz bodies, one per reader, called by the tests over damaged files and by the fuzz targets, which include this file.
 //!
 //! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a
 //! graph was read.
@@ -7,8 +7,11 @@ use std::fmt::Display;
 
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 
-use crate::interop::{ImportFault, diskann, parlay};
-use crate::{Graph, Section, file};
+use jasper_graph::interop::{ImportFault, diskann, parlay};
+use jasper_graph::{Graph, Section, check_source};
+
+#[path = "forge.rs"]
+mod forge;
 
 /// A reader's name, and its body.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
@@ -21,14 +24,14 @@ pub fn index(bytes: &[u8]) -> bool {
     let mut bytes = bytes.to_vec();
     let mut read = false;
     for _ in 0..2 {
-        let report = tell(file::check_source(&bytes[..], &mut no_progress));
+        let report = tell(check_source(&bytes[..], &mut no_progress));
         // Nothing reads the other sections.
         let is_read = |section: Section| !matches!(section, Section::Unused | Section::Unknown(_));
         let intact = report.is_ok_and(|report| !report.damaged().any(is_read));
         let opened = [open::<f32>(&bytes), open::<f16>(&bytes), open::<u8>(&bytes), open::<i8>(&bytes)];
         assert!(intact || !opened.contains(&true), "what is opened is intact");
         read |= opened.contains(&true);
-        file::seal(&mut bytes);
+        forge::seal(&mut bytes);
     }
     read
 }
@@ -67,9 +70,9 @@ fn open<T: Element>(bytes: &[u8]) -> bool {
     // Edges and keys of a file may be wrong, but reading them must not panic.
     graph.check_structure();
     walk(&graph);
-    let saved = file::save_to_memory(&graph);
+    let saved = graph.to_bytes();
     let again = Graph::<T>::read_from(&saved[..], &mut no_progress).expect("what is saved can be opened");
-    assert!(file::save_to_memory(&again) == saved, "the same graph is the same file");
+    assert!(again.to_bytes() == saved, "the same graph is the same file");
     true
 }
 

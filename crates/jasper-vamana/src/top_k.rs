@@ -1,0 +1,35 @@
+//! The nearest of many vertices.
+
+use jasper_core::Neighbor;
+
+/// Collects the `k` nearest of the neighbors added. Twice as many are held before the farther ones are dropped.
+#[derive(Clone)]
+pub(crate) struct TopK {
+    k: usize,
+    found: Vec<Neighbor>,
+    /// Neighbors from this one on are too far.
+    bound: Neighbor,
+}
+
+impl TopK {
+    pub(crate) fn new(k: usize) -> Self {
+        Self { k, found: Vec::new(), bound: Neighbor::NONE }
+    }
+
+    pub(crate) fn add(&mut self, neighbor: Neighbor) {
+        if neighbor < self.bound {
+            self.found.push(neighbor);
+            if self.found.len() == self.k.saturating_mul(2) {
+                self.bound = *self.found.select_nth_unstable(self.k - 1).1;
+                self.found.truncate(self.k);
+            }
+        }
+    }
+
+    /// The neighbors, nearest first.
+    pub(crate) fn into_sorted(mut self) -> Vec<Neighbor> {
+        self.found.sort_unstable();
+        self.found.truncate(self.k);
+        self.found
+    }
+}
