@@ -307,7 +307,7 @@ impl<'a> IndexBuilder<'a> {
             checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
-        let _kernels = cuda.as_ref().map(|cuda| cuda.prepare::<T>(&spec, rounded));
+        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, rounded));
         let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let try_rounding = || executor.pool().install(|| ByteRounding::by_trial(&ingested.graph));
         let rounding = if rounded { try_rounding() } else { None };

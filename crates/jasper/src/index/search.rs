@@ -180,8 +180,7 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        let cuda = self.backend.as_cuda().ok_or(crate::DeviceError::OnCpu)?;
-        cuda.enqueue(stream, params, arrays)
+        self.backend.search_on_device(stream, params, arrays)
     }
 
     /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
