@@ -137,9 +137,9 @@ pub use jasper_vamana::{Distances, Filter, Hit, Matches, MemorySpace, SearchPara
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use jasper_cuda::{
-        Attempt, Buffer, Context, Device, DeviceBatch, DeviceHit, Error, ErrorKind, KnnError, LaunchLimit,
-        LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version, encode_on_device,
-        exact_knn_on_device, hit_from_device, prelude,
+        Attempt, Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind,
+        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version,
+        encode_on_device, exact_knn_on_device, hit_from_device, prelude,
     };
     pub use jasper_quant::{Codes, Quantizer};
 }

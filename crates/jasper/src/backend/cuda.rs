@@ -22,12 +22,12 @@ use crate::{Device, DeviceError};
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
-    Ok(jasper_cuda::Device::get(ordinal).map(drop)?)
+    Ok(jasper_cuda::DeviceInfo::get(ordinal).map(drop)?)
 }
 
 /// Numbers of the devices.
 pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
-    let devices = jasper_cuda::Device::list()?;
+    let devices = jasper_cuda::DeviceInfo::list()?;
     Ok(devices.into_iter().map(|device| device.ordinal).collect())
 }
 
@@ -79,7 +79,7 @@ impl<T: Element> UploadedGraph<T> {
         let Self { stream, copy } = self;
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
         Arc::new(CudaBackend {
-            searches: DeviceSearcher::new(stream.context()),
+            searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
             device_executor: device_executor.exact_linking(exact_linking),
             graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
             executor,
@@ -151,7 +151,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| self.searches.search_one(graph.view()?, self.executor.pool(), query, params))
+        self.graph.read(|graph| self.searches.search_one(graph.view()?, query, params))
     }
 
     fn search_rows(
@@ -160,8 +160,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.search(graph.view()?, pool, queries, params, matches))
+        self.graph.read(|graph| self.searches.search(graph.view()?, queries, params, matches))
     }
 
     fn insert(
@@ -195,8 +194,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.enqueue(graph.view()?, pool, stream, params, arrays))
+        self.graph.read(|graph| self.searches.enqueue(graph.view()?, stream, params, arrays))
     }
 
     fn profile(
@@ -204,8 +202,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
-        let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.profile(graph.view()?, pool, queries, params)).map(Some)
+        self.graph.read(|graph| self.searches.profile(graph.view()?, queries, params)).map(Some)
     }
 
     fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
