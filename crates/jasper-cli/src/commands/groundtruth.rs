@@ -95,9 +95,10 @@ impl Args {
                     .collect(),
             };
             for ordinal in ordinals {
-                let truth = cuda::Context::open(ordinal).map_err(cuda::DeviceKnnError::from).and_then(|context| {
-                    cuda::exact_knn_on_device(&context, vectors, queries, k, metric, &pool, progress)
-                });
+                let truth =
+                    cuda::Context::open(ordinal).map_err(cuda::DeviceKnnError::from).and_then(|context| {
+                        cuda::exact_knn_on_device(&context, vectors, queries, k, metric, &pool, progress)
+                    });
                 let can_fall_back = |error: &cuda::DeviceKnnError| match error {
                     cuda::DeviceKnnError::K(_) => true,
                     cuda::DeviceKnnError::Device(error) => error.kind.is_unavailable(),
