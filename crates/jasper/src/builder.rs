@@ -312,7 +312,7 @@ impl<'a> IndexBuilder<'a> {
         let try_rounding = || executor.pool().install(|| ByteRounding::by_trial(&ingested.graph));
         let rounding = if rounded { try_rounding() } else { None };
         let cuda = match cuda.as_ref() {
-            Some(cuda) if rounded && rounding.is_none() => self.if_there_is_room::<T>(&spec, cuda)?,
+            Some(cuda) if rounded && rounding.is_none() => self.if_unrounded_fits::<T>(&spec, cuda)?,
             cuda => cuda,
         };
         let linked = match cuda {
@@ -340,7 +340,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
     /// `None`, for the CPU, if the device was to be chosen automatically.
-    fn if_there_is_room<'c, T: Element>(
+    fn if_unrounded_fits<'c, T: Element>(
         &self,
         spec: &BuildSpec,
         device: &'c BuildDevice,

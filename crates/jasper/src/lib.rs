@@ -131,7 +131,7 @@ pub use jasper_core::{
 };
 pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
-pub use jasper_vamana::{Distances, Filter, Hit, Matches, MemorySpace, SearchParams};
+pub use jasper_vamana::{Distances, Filter, Hit, LaunchParams, Matches, MemorySpace, SearchParams};
 
 /// CUDA devices: their memory, streams and errors, and what works on vectors there without an index.
 #[cfg(feature = "cuda")]

@@ -93,7 +93,8 @@ impl<T: Element> Index<T> {
     /// time.
     ///
     /// # Errors
-    /// Returns [`FileError`]; the old file is unchanged.
+    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault, where
+    /// the new file is complete but may be lost if the system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.with_progress(&mut no_progress).save(path)
     }
