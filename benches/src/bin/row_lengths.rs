@@ -13,7 +13,7 @@
 
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
-use jasper::{BuildParams, Device, Element, Index, Key, Metric, SearchParams, f16};
+use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, SearchParams, with_element};
 use jasper_core::{MatrixView, Slot, padded_len};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;
@@ -36,18 +36,10 @@ fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let edges = edges();
     for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
-        let is_wanted = |element: &str| wanted.is_empty() || wanted.contains(&format!("{element}-{metric}"));
-        if is_wanted("f16") {
-            measure::<f16>(metric, &edges)?;
-        }
-        if is_wanted("u8") {
-            measure::<u8>(metric, &edges)?;
-        }
-        if is_wanted("f32") {
-            measure::<f32>(metric, &edges)?;
-        }
-        if is_wanted("i8") {
-            measure::<i8>(metric, &edges)?;
+        for element in [ElementKind::F16, ElementKind::U8, ElementKind::F32, ElementKind::I8] {
+            if wanted.is_empty() || wanted.contains(&format!("{element}-{metric}")) {
+                with_element!(element, T => measure::<T>(metric, &edges))?;
+            }
         }
     }
     Ok(())

@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::bench::recall::{Truth, mean_recall};
+use jasper::bench::recall::mean_recall;
 use jasper::report::SearchReport;
-use jasper::{Key, Matches, SearchError, SearchParams};
+use jasper::{AnyIndex, AnyMatrixView, Matches, SearchParams};
+use jasper_data::GroundTruth;
 use serde::Serialize;
 
 use crate::{process, units};
@@ -41,40 +42,37 @@ pub struct Point {
 const ROUNDS: usize = 3;
 const TIMED: Duration = Duration::from_millis(500);
 
-/// Runs `search` on a batch of `queries` queries: a warm-up round, then timed rounds. `truth` returns the true keys of
-/// a query.
-///
-/// # Errors
-/// Returns the error of `search`.
-pub fn measure<'a>(
-    queries: usize,
+/// Searches for a batch of queries, whose true neighbors are `truth`: a warm-up round, then timed rounds.
+pub fn measure(
+    index: &AnyIndex,
+    queries: AnyMatrixView<'_>,
+    truth: &GroundTruth,
     params: SearchParams<'_>,
-    truth: impl Fn(usize) -> Truth<'a>,
-    search: impl Fn(&mut [Key], &mut [f32]) -> Result<SearchReport, SearchError>,
 ) -> Result<Point> {
-    let (mut keys, mut distances) = Matches::new(queries, params.k)?.into_arrays();
-    let SearchReport { cost, .. } = search(&mut keys, &mut distances)?;
+    let (mut keys, mut distances) = Matches::new(queries.len(), params.k)?.into_arrays();
+    let mut search = || index.search_batch_into(queries, params, &mut keys, &mut distances);
+    let SearchReport { cost, .. } = search()?;
     let mut seconds = Vec::new();
     let (start, cpu_before) = (Instant::now(), process::cpu_seconds());
     while seconds.len() < ROUNDS || start.elapsed() < TIMED {
         let round = Instant::now();
-        search(&mut keys, &mut distances)?;
+        search()?;
         seconds.push(round.elapsed().as_secs_f64());
     }
     let cpu = process::cpu_seconds().zip(cpu_before).map(|(after, before)| after - before);
-    let (rounds, count) = (seconds.len(), queries as f64);
+    let (rounds, count) = (seconds.len(), queries.len() as f64);
     seconds.sort_unstable_by(f64::total_cmp);
     Ok(Point {
         beam_width: params.effective_beam_width(),
         k: params.k,
-        recall: mean_recall(&keys, params.k, truth),
+        recall: mean_recall(&keys, params.k, |query| truth.truth(query)),
         queries_per_second: count / seconds[rounds / 2],
         resident_queries_per_second: None,
         mean_hops: cost.hops as f64 / count,
         mean_distances: cost.distances as f64 / count,
         cpu_seconds: cpu.map(|cpu| cpu / rounds as f64),
         rounds,
-        queries,
+        queries: queries.len(),
     })
 }
 

@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use jasper::tune::{Goal, LaunchParams, TunedSearch};
-use jasper::{AnyIndex, SearchParams};
+use jasper::tune::{Goal, TunedSearch};
+use jasper::{AnyIndex, LaunchParams, SearchParams};
 use serde::Serialize;
 
 use crate::units;

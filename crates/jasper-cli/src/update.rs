@@ -36,13 +36,10 @@ pub struct UpdateArgs {
     device: Device,
     #[command(flatten)]
     vectors: VectorStorageArgs,
-    /// Set by the commands that link vectors.
-    #[arg(skip)]
-    exact_linking: bool,
 }
 
 /// How a change on a GPU links float vectors.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct LinkingArgs {
     /// On a GPU, link the vectors themselves, where they are floats; by default a large change links 8-bit copies, if a
     /// sample has the same nearest neighbors by these
@@ -67,18 +64,14 @@ pub struct Updated {
 }
 
 impl UpdateArgs {
-    /// The same update, which links vectors as given.
-    pub fn linking(self, LinkingArgs { exact_linking }: LinkingArgs) -> Self {
-        Self { exact_linking, ..self }
-    }
-
     /// Opens the index, calls `update` on it, and saves it; if `update` fails, the file stays unchanged.
     pub fn update<R>(
         self,
+        LinkingArgs { exact_linking }: LinkingArgs,
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let Self { output: OutputArgs { index, output, threads }, device, vectors, exact_linking } = self;
+        let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
         device.check()?;
         let output = output.unwrap_or_else(|| index.clone());
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
@@ -107,9 +100,8 @@ impl OutputArgs {
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let vectors = VectorStorageArgs::default();
-        UpdateArgs { output: self, device: Device::Cpu, vectors, exact_linking: false }
-            .update(terminal, update)
+        let args = UpdateArgs { output: self, device: Device::Cpu, vectors: VectorStorageArgs::default() };
+        args.update(LinkingArgs::default(), terminal, update)
     }
 }
 

@@ -9,10 +9,10 @@ use gpu_kernels::{Kernel, LaunchConfig};
 use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
-use crate::error::{Error, ErrorKind, Result, failure_of, failure_of_cust};
+use crate::error::{Error, ErrorKind, Result, failure_of};
 use crate::kernels::{KernelId, Kernels};
 use crate::memory_pool;
-use crate::{Bytes, Device};
+use crate::{Bytes, DeviceInfo};
 
 /// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device,
 /// share both.
@@ -25,7 +25,7 @@ pub struct Context {
 }
 
 struct Inner {
-    device: Device,
+    device: DeviceInfo,
     driver: (u32, u32),
     /// The loaded kernels. Declared before `primary`, so that they are dropped first.
     kernels: Kernels,
@@ -50,9 +50,9 @@ impl Context {
     /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device.
     ///
     /// # Errors
-    /// Returns the errors of [`Device::get`], and the driver's error.
+    /// Returns the errors of [`DeviceInfo::get`], and the driver's error.
     pub fn open(ordinal: usize) -> Result<Self> {
-        let device = Device::get(ordinal)?;
+        let device = DeviceInfo::get(ordinal)?;
         let mut open = lock(&OPEN);
         open.retain(|context| context.strong_count() > 0);
         let shared = open.iter().filter_map(Weak::upgrade).find(|inner| inner.device.ordinal == ordinal);
@@ -61,7 +61,7 @@ impl Context {
         }
         let driver = crate::device::driver_version()?;
         let primary = cust::context::Context::new(device.raw()?)
-            .map_err(|error| ErrorKind::new(failure_of_cust(error), || (0, device.memory)).on(ordinal))?;
+            .map_err(|error| ErrorKind::new(failure_of(error as i32), || (0, device.memory)).on(ordinal))?;
         let inner = Arc::new(Inner {
             device,
             driver,
@@ -76,7 +76,7 @@ impl Context {
     }
 
     /// The device.
-    pub fn device(&self) -> &Device {
+    pub fn device(&self) -> &DeviceInfo {
         &self.inner.device
     }
 
@@ -138,13 +138,13 @@ impl Context {
         self.enter()?;
         match call() {
             CUresult::CUDA_SUCCESS => Ok(()),
-            failed => Err(self.error(failure_of(failed))),
+            failed => Err(self.error(failure_of(failed as i32))),
         }
     }
 
     /// Converts the result of a call of `cust` made since [`Self::enter`].
     pub(crate) fn check<T>(&self, result: std::result::Result<T, CudaError>) -> Result<T> {
-        result.map_err(|error| self.error(failure_of_cust(error)))
+        result.map_err(|error| self.error(failure_of(error as i32)))
     }
 
     /// Converts a failure. One that makes the context unusable is stored and returned by all later calls.

@@ -8,11 +8,11 @@ use cust::error::CudaError;
 use cust::sys::{self, CUdevice_attribute};
 
 use crate::Context;
-use crate::error::{ErrorKind, Result, failure_of, failure_of_cust};
+use crate::error::{ErrorKind, Result, failure_of};
 
 /// A CUDA device: its name and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct DeviceInfo {
     /// Its number, as in `cuda:0`.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
@@ -43,7 +43,7 @@ pub struct Device {
     pub copy_engines: u32,
 }
 
-impl Device {
+impl DeviceInfo {
     /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Device {
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for DeviceInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cuda:{} ({})", self.ordinal, self.name)
     }
@@ -155,26 +155,20 @@ fn count() -> Result<usize, ErrorKind> {
 fn attribute(device: cust::device::Device, attribute: CUdevice_attribute) -> Result<u32, ErrorKind> {
     let mut value = 0;
     // SAFETY: `value` is writable, and `device` came from the driver.
-    check_driver(unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) })?;
-    Ok(unsigned(value))
+    match unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) } {
+        sys::CUresult::CUDA_SUCCESS => Ok(unsigned(value)),
+        failed => Err(error_kind(failed as i32)),
+    }
 }
 
 /// Converts the result of a call of `cust` without a context.
 fn check<T>(result: Result<T, CudaError>) -> Result<T, ErrorKind> {
-    result.map_err(|error| ErrorKind::new(failure_of_cust(error), unknown_memory))
+    result.map_err(|error| error_kind(error as i32))
 }
 
-/// Converts the result of a driver call without a context.
-fn check_driver(result: sys::CUresult) -> Result<(), ErrorKind> {
-    match result {
-        sys::CUresult::CUDA_SUCCESS => Ok(()),
-        failed => Err(ErrorKind::new(failure_of(failed), unknown_memory)),
-    }
-}
-
-/// Without a context the free memory is not known.
-fn unknown_memory() -> (usize, usize) {
-    (0, 0)
+/// The error of a call without a context, and hence without the free memory.
+fn error_kind(code: i32) -> ErrorKind {
+    ErrorKind::new(failure_of(code), || (0, 0))
 }
 
 /// Counts and sizes are never negative.
@@ -188,11 +182,11 @@ mod tests {
 
     #[test]
     fn where_there_is_no_device_the_error_says_which_kind() {
-        match Device::list() {
+        match DeviceInfo::list() {
             Ok(devices) => {
-                let past = Device::get(devices.len()).unwrap_err();
+                let past = DeviceInfo::get(devices.len()).unwrap_err();
                 assert!(matches!(past.kind, ErrorKind::NoSuchDevice { .. }), "{past}");
-                assert_eq!(Device::get(0).as_ref(), Ok(&devices[0]));
+                assert_eq!(DeviceInfo::get(0).as_ref(), Ok(&devices[0]));
             }
             Err(error) => match &error.kind {
                 ErrorKind::NoDriver(cause) => {

@@ -1,7 +1,5 @@
 //! Errors of devices.
 
-use cust::error::CudaError;
-use cust::sys::CUresult;
 use gpu_kernels::LaunchConfig;
 use jasper_core::DeviceError;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
@@ -174,6 +172,8 @@ fn compiler_output(log: &str) -> String {
 const OUT_OF_MEMORY: i32 = 2;
 /// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: i32 = 100;
+/// `CUDA_ERROR_UNKNOWN`.
+const UNKNOWN: i32 = 999;
 
 impl From<Error> for DeviceError {
     fn from(error: Error) -> Self {
@@ -263,19 +263,10 @@ fn loses_context(code: i32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
 }
 
-/// The failed call and its exact error code, as recorded by `jasper_driver` if the record is of the same failure.
-pub(crate) fn failure_of(result: CUresult) -> Failure {
-    explain(result as i32, result == CUresult::CUDA_ERROR_UNKNOWN)
-}
-
-/// As [`failure_of`], for an error of `cust`.
-pub(crate) fn failure_of_cust(error: CudaError) -> Failure {
-    explain(error as i32, error == CudaError::UnknownError)
-}
-
-/// A recorded failure may be of an earlier call: it is used if the codes agree, or if `cust` lost the code.
-fn explain(code: i32, lost: bool) -> Failure {
-    let noted = take_failure().filter(|noted| noted.code == code || lost);
+/// The failed call and its exact error code, as recorded by `jasper_driver` if the record is of the same failure. It may
+/// be of an earlier call: it is used if the codes agree, or if `cust` lost the code.
+pub(crate) fn failure_of(code: i32) -> Failure {
+    let noted = take_failure().filter(|noted| noted.code == code || code == UNKNOWN);
     noted.unwrap_or(Failure { call: "the CUDA driver", code })
 }
 

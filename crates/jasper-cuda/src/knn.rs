@@ -16,7 +16,7 @@ use crate::{Buffer, Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, Pl
 /// An exact search on a device failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KnnError {
+pub enum DeviceKnnError {
     /// Invalid input, or the search was cancelled.
     #[error(transparent)]
     Input(#[from] jasper_data::KnnError),
@@ -42,7 +42,7 @@ const TASK_BYTES: usize = 256 << 10;
 /// `pool`. `progress` is called between tiles with the number of base vectors searched, and can cancel.
 ///
 /// # Errors
-/// Returns [`KnnError`] if [`jasper_data::exact_knn`] refuses the input, `k` is above [`MAX_K`], the queries do not fit
+/// Returns [`DeviceKnnError`] if [`jasper_data::exact_knn`] refuses the input, `k` is above [`MAX_K`], the queries do not fit
 /// into device memory, or the device fails.
 pub fn exact_knn_on_device<T: Element>(
     context: &Context,
@@ -52,10 +52,10 @@ pub fn exact_knn_on_device<T: Element>(
     metric: Metric,
     pool: &ThreadPool,
     progress: &mut ProgressFn<'_>,
-) -> Result<GroundTruth, KnnError> {
+) -> Result<GroundTruth, DeviceKnnError> {
     check_knn(base, queries, k, metric)?;
     if k > MAX_K {
-        return Err(KnnError::K(k));
+        return Err(DeviceKnnError::K(k));
     }
     let (dimension, stride, total) = (base.dimension(), padded_len::<T>(base.dimension()), base.len());
     let free = context.free_memory()?;
@@ -130,7 +130,7 @@ fn check_and_pad<T: Element>(
     range: Range<usize>,
     metric: Metric,
     out: &mut [T],
-) -> Result<(), KnnError> {
+) -> Result<(), DeviceKnnError> {
     let padded = pad_in_parallel(base, range.start, out, |rows, first| check_knn_base(rows, metric, first));
     padded.or_else(|error| {
         // Which task failed first depends on timing: report the first invalid row.

@@ -23,7 +23,7 @@
 //!
 //! | item | for |
 //! | --- | --- |
-//! | [`Device`] | the devices of this machine and their limits |
+//! | [`DeviceInfo`] | the devices of this machine and their limits |
 //! | [`Context`] | the primary context of a device, shared by all threads |
 //! | [`Stream`], [`Event`], [`Buffer`] | streams, events, and arrays in device memory |
 //! | [`Pinned`], [`Pipeline`] | pinned memory, and copies that overlap with kernels |
@@ -66,7 +66,7 @@ mod virtual_memory;
 pub use buffer::Buffer;
 pub use build::{DeviceExecutor, KernelPreload, link_on_device, plan_build};
 pub use context::Context;
-pub use device::{Device, driver_version};
+pub use device::{DeviceInfo, driver_version};
 pub use encode::encode_on_device;
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
@@ -74,7 +74,7 @@ pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
 pub use graph::{DeviceGraph, MirroredGraph};
 pub use jasper_driver::{Attempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError};
-pub use knn::{KnnError, exact_knn_on_device};
+pub use knn::{DeviceKnnError, exact_knn_on_device};
 pub use measure::{copy_bandwidth, median_time};
 pub use memory_pool::{PeakMemory, PoolRetention};
 pub use module::Module;

@@ -10,7 +10,7 @@ use gpu_kernels::{LaunchConfig, MAX_SHARED_BYTES};
 
 use crate::Context;
 use crate::context::lock;
-use crate::error::{ErrorKind, LaunchLimit, Result, failure_of_cust};
+use crate::error::{ErrorKind, LaunchLimit, Result, failure_of};
 use crate::ptx::Requirement;
 
 /// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
@@ -55,7 +55,7 @@ impl LoadedModule {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
         context.enter()?;
         let module = cust::module::Module::from_ptx(ptx, &[]).map_err(|error| {
-            let failure = failure_of_cust(error);
+            let failure = failure_of(error as i32);
             if !is_rejection(failure.code) {
                 return context.error(failure);
             }
@@ -104,7 +104,7 @@ impl LoadedModule {
         if entry.contains('\0') {
             return Err(unknown());
         }
-        let function = self.module.get_function(entry).map_err(|error| match failure_of_cust(error) {
+        let function = self.module.get_function(entry).map_err(|error| match failure_of(error as i32) {
             failure if failure.code == NOT_FOUND => unknown(),
             failure => context.error(failure),
         })?;

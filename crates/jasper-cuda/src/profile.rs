@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use gpu_kernels::Stream as _;
 use jasper_core::{Element, MatrixView};
-use jasper_data::ThreadPool;
 use jasper_vamana::{SearchCost, SearchError, SearchParams};
 
 use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
@@ -22,7 +21,6 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn profile(
         &self,
         graph: GraphView<'_, T>,
-        pool: &ThreadPool,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
@@ -37,7 +35,7 @@ impl<T: Element> DeviceSearcher<T> {
         let (mut results, mut costs) = (stream.allocate(count * params.k)?, stream.allocate(count * 2)?);
         let launch = || {
             let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
-            self.enqueue(graph, pool, &stream, params, arrays)
+            self.enqueue(graph, &stream, params, arrays)
         };
         let time = median_time(&stream, TIMES, || Ok(()), launch)?;
         let costs = stream.download(&costs)?;

@@ -7,7 +7,7 @@ use cust::sys::{
 };
 
 use crate::error::Result;
-use crate::{Context, Device};
+use crate::{Context, DeviceInfo};
 
 /// A reserved address range of the size of the device's memory, with physical memory mapped to its first bytes.
 pub(crate) struct VirtualAllocation {
@@ -27,7 +27,7 @@ impl VirtualAllocation {
     /// # Errors
     /// Returns the driver's error.
     pub(crate) fn new(context: &Context) -> Result<Option<Self>> {
-        if !Device::maps_memory(context)? {
+        if !DeviceInfo::maps_memory(context)? {
             return Ok(None);
         }
         let (mut granularity, kind) = (0, allocation(context));

@@ -54,7 +54,7 @@ macro_rules! with_element {
     };
 }
 
-/// Defines an enum with a variant per element type.
+/// Defines an enum with a variant per element type, and conversions from and to what it holds.
 macro_rules! any_element {
     ($(#[$doc:meta])* $Any:ident $(<$life:lifetime>)?, $Of:ident) => {
         $(#[$doc])*
@@ -92,6 +92,17 @@ macro_rules! any_element {
                 Self::$variant(of)
             }
         }
+
+        impl $(<$life>)? TryFrom<$Any $(<$life>)?> for $Of<$($life,)? $T> {
+            type Error = VectorError;
+
+            fn try_from(any: $Any $(<$life>)?) -> Result<Self, VectorError> {
+                match any {
+                    $Any::$variant(of) => Ok(of),
+                    other => Err(VectorError::Element { given: other.element(), expected: ElementKind::$variant }),
+                }
+            }
+        }
     };
 }
 
@@ -103,22 +114,6 @@ macro_rules! any {
             $Any::F16($held) => $body,
             $Any::U8($held) => $body,
             $Any::I8($held) => $body,
-        }
-    };
-    (AnyIndex($any:expr), ($index:ident) => $body:expr) => {
-        any!(AnyIndex($any), $index => $body)
-    };
-    // For an index and vectors, which must have the same element type.
-    (AnyIndex($any:expr), $Vectors:ident($vectors:expr), ($index:ident, $view:ident) => $body:expr) => {
-        match ($any, $vectors) {
-            (AnyIndex::F32($index), $Vectors::F32($view)) => $body,
-            (AnyIndex::F16($index), $Vectors::F16($view)) => $body,
-            (AnyIndex::U8($index), $Vectors::U8($view)) => $body,
-            (AnyIndex::I8($index), $Vectors::I8($view)) => $body,
-            (index, vectors) => {
-                let (given, expected) = (vectors.element(), index.element());
-                Err(VectorError::Element { given, expected }.into())
-            }
         }
     };
 }
@@ -226,9 +221,7 @@ macro_rules! forward {
         impl AnyIndex {$(
             #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
             pub fn $name(&self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
-                any!(AnyIndex(self), $($Vectors($vectors),)? (index $(, $vectors)?) => {
-                    index.$name($($vectors,)? $($argument),*)
-                })
+                any!(AnyIndex(self), index => index.$name($($vectors.try_into()?,)? $($argument),*))
             }
         )*}
     };
@@ -246,8 +239,8 @@ macro_rules! forward {
             #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
             pub fn $name(self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
                 let Self { inner, progress } = self;
-                any!(AnyIndex(inner), $($Vectors($vectors),)? (index $(, $vectors)?) => {
-                    index.with_progress(progress).$name($($vectors,)? $($argument),*)
+                any!(AnyIndex(inner), index => {
+                    index.with_progress(progress).$name($($vectors.try_into()?,)? $($argument),*)
                 })
             }
         )*}
@@ -318,7 +311,7 @@ impl Measure for AnyIndex {
     type Queries<'a> = AnyMatrixView<'a>;
 
     fn profile(&self, queries: AnyMatrixView<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
-        any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => index.profile(queries, params))
+        any!(AnyIndex(self), index => index.profile(queries.try_into()?, params))
     }
 
     fn device_time(
@@ -326,7 +319,7 @@ impl Measure for AnyIndex {
         queries: AnyMatrixView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Option<Duration>, SearchError> {
-        any!(AnyIndex(self), AnyMatrixView(queries), (index, queries) => index.device_time(queries, params))
+        any!(AnyIndex(self), index => index.device_time(queries.try_into()?, params))
     }
 
     fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
@@ -470,15 +463,12 @@ impl WithProgress<'_, &AnyIndex> {
         queries: TuneQueries<'_, AnyMatrixView<'_>>,
     ) -> Result<TuneReport, TuneError> {
         let Self { inner, progress } = self;
-        match queries {
-            TuneQueries::Sampled { count, seed } => any!(AnyIndex(inner), index => {
-                index.with_progress(progress).tune(goal, TuneQueries::Sampled { count, seed })
-            }),
-            TuneQueries::Given { queries, truth } => {
-                any!(AnyIndex(inner), AnyMatrixView(queries), (index, queries) => {
-                    index.with_progress(progress).tune(goal, TuneQueries::Given { queries, truth })
-                })
-            }
-        }
+        any!(AnyIndex(inner), index => {
+            let queries = match queries {
+                TuneQueries::Sampled { count, seed } => TuneQueries::Sampled { count, seed },
+                TuneQueries::Given { queries, truth } => TuneQueries::Given { queries: queries.try_into()?, truth },
+            };
+            index.with_progress(progress).tune(goal, queries)
+        })
     }
 }

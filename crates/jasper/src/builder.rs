@@ -307,12 +307,12 @@ impl<'a> IndexBuilder<'a> {
             checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
-        let _kernels = cuda.as_ref().map(|cuda| cuda.prepare::<T>(&spec, rounded));
+        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, rounded));
         let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let try_rounding = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
         let rounding = if rounded { try_rounding() } else { None };
         let cuda = match cuda.as_ref() {
-            Some(cuda) if rounded && rounding.is_none() => self.if_there_is_room::<T>(&spec, cuda)?,
+            Some(cuda) if rounded && rounding.is_none() => self.if_unrounded_fits::<T>(&spec, cuda)?,
             cuda => cuda,
         };
         let linked = match cuda {
@@ -340,7 +340,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
     /// `None`, for the CPU, if the device was to be chosen automatically.
-    fn if_there_is_room<'c, T: Element>(
+    fn if_unrounded_fits<'c, T: Element>(
         &self,
         spec: &BuildSpec,
         device: &'c BuildDevice,

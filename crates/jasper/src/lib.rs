@@ -131,15 +131,15 @@ pub use jasper_core::{
 };
 pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
-pub use jasper_vamana::{Distances, Filter, Hit, Matches, MemorySpace, SearchParams};
+pub use jasper_vamana::{Distances, Filter, Hit, LaunchParams, Matches, MemorySpace, SearchParams};
 
 /// CUDA devices: their memory, streams and errors, and what works on vectors there without an index.
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use jasper_cuda::{
-        Attempt, Buffer, Context, Device, DeviceBatch, DeviceHit, Error, ErrorKind, KnnError, LaunchLimit,
-        LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version, encode_on_device,
-        exact_knn_on_device, hit_from_device, prelude,
+        Attempt, Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind,
+        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version,
+        encode_on_device, exact_knn_on_device, hit_from_device, prelude,
     };
     pub use jasper_quant::{CodeTable, Quantizer};
 }

@@ -146,9 +146,9 @@ fn table(columns: &[Vec<Usage>]) -> String {
 /// Says where and how much local memory a kernel uses, if it does.
 fn in_memory(usage: &Usage, arch: &str, row_bytes: u32) -> Option<String> {
     let Usage { kernel, spills, stack, .. } = usage;
-    let is_used = *spills > 0 || *stack > 0;
-    let what = || format!("{spills} bytes of spills, {stack} of stack");
-    is_used.then(|| format!("{kernel} on {arch}, rows of {row_bytes} bytes: {}", what()))
+    (*spills > 0 || *stack > 0).then(|| {
+        format!("{kernel} on {arch}, rows of {row_bytes} bytes: {spills} bytes of spills, {stack} of stack")
+    })
 }
 
 #[cfg(test)]

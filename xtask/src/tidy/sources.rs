@@ -7,8 +7,6 @@ use crate::workspace::{Package, Workspace};
 
 /// Maximum length of a file, in lines. Aim for 200.
 const MAX_LINES: usize = 600;
-/// Files that may be longer, each with its reason.
-const LONG_FILES: [&str; 0] = [];
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, and calls
 /// to the CUDA driver.
 const UNSAFE_PACKAGES: [&str; 10] = [
@@ -43,7 +41,7 @@ fn check_file(file: &str, text: &str) -> Vec<Violation> {
         violations.push(Violation::at_line(file, 1, "the file does not begin with `//!` docs"));
     }
     let lines = text.lines().count();
-    if lines > MAX_LINES && !LONG_FILES.contains(&file) {
+    if lines > MAX_LINES {
         let what = format!("{lines} lines, more than {MAX_LINES}; split the file");
         violations.push(Violation::new(file, what));
     }

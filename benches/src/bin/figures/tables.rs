@@ -15,34 +15,27 @@ pub fn recall(lines: &Lines, peers: &Peers, k: u64) -> String {
     let widths: Vec<&Value> = lines.kind("widths").into_iter().filter(of_k).collect();
     let recalls = distinct(&equal, "recall");
     let names: String = recalls.iter().map(|recall| format!("{recall} | ")).collect();
-    let mut table = Table::new(&format!("set, vectors | {names}highest"));
-    for subject in subjects(&equal) {
-        let mut row = vec![subject.to_string()];
-        for recall in &recalls {
-            let at = equal.iter().find(|line| subject.matches(line) && line["recall"] == **recall);
-            row.push(at.map_or("-".into(), |line| {
-                let rate = peers.rate(subject.set, k, number(recall));
-                speed(line, rate)
-            }));
-        }
+    let row = |subject: Subject<'_>| {
+        let at = |recall: &&Value| {
+            let line = equal.iter().find(|line| subject.matches(line) && line["recall"] == **recall);
+            line.map_or("-".into(), |line| speed(line, peers.rate(subject.set, k, number(recall))))
+        };
         let widest = widths.iter().find(|line| subject.matches(line));
-        row.push(widest.map_or("-".into(), |line| format!("{:.4}", number(&line["widest_recall"]))));
-        table.push(row);
-    }
-    table.markdown()
+        let highest = widest.map_or("-".into(), |line| format!("{:.4}", number(&line["widest_recall"])));
+        [subject.to_string()].into_iter().chain(recalls.iter().map(at)).chain([highest]).collect()
+    };
+    table(&format!("set, vectors | {names}highest"), subjects(&equal).into_iter().map(row))
 }
 
 /// Queries per second, recall, hops, distances and bandwidth by beam width.
 pub fn widths(lines: &Lines) -> String {
-    let mut table = Table::new(
-        "set, vectors | beam width | M queries/s | recall@10 | hops | distances | GB/s | relative to a copy",
-    );
+    let mut rows = Vec::new();
     for line in lines.kind("widths").into_iter().filter(|line| line["k"] == 10) {
         let mut name = Subject::from_line(line).to_string();
         let points = line["points"].as_array().map(Vec::as_slice).unwrap_or_default();
         for point in points.iter().filter(|point| WIDTHS.iter().any(|width| point[0] == *width)) {
-            let at = |place: usize| number(&point[place]);
-            table.push(vec![
+            let at = |column: usize| number(&point[column]);
+            rows.push(vec![
                 std::mem::take(&mut name),
                 format!("{}", at(0)),
                 millions(at(1)),
@@ -54,36 +47,38 @@ pub fn widths(lines: &Lines) -> String {
             ]);
         }
     }
-    table.markdown()
+    let head =
+        "set, vectors | beam width | M queries/s | recall@10 | hops | distances | GB/s | relative to a copy";
+    table(head, rows)
 }
 
 /// Batches of 100,000 queries at the settings that reach a recall.
 pub fn many(lines: &Lines) -> String {
-    let mut table = Table::new("set, vectors | queries | beam width | recall@10 | M queries/s");
-    for line in lines.kind("batch") {
-        table.push(vec![
+    let row = |line: &Value| {
+        vec![
             Subject::from_line(line).to_string(),
             thousands(number(&line["queries"])),
             line["beam_width"].to_string(),
             format!("{:.4}", number(&line["recall"])),
             millions(number(&line["queries_per_second"])),
-        ]);
-    }
-    table.markdown()
+        ]
+    };
+    table(
+        "set, vectors | queries | beam width | recall@10 | M queries/s",
+        lines.kind("batch").into_iter().map(row),
+    )
 }
 
 /// Latency in microseconds by queries per call: the fastest team of each set.
 pub fn latency(lines: &Lines, peers: &Peers) -> String {
     let all = lines.kind("latency");
-    let mut table = Table::new(
-        "set, vectors | queries | team | recall@10 | median µs | 99th percentile | best other library",
-    );
+    let mut rows = Vec::new();
     for subject in subjects(&all) {
         for queries in distinct(&all, "queries") {
             let of_call = all.iter().filter(|line| subject.matches(line) && line["queries"] == *queries);
             let fastest = of_call.min_by(|a, b| number(&a["median_us"]).total_cmp(&number(&b["median_us"])));
             let Some(line) = fastest else { continue };
-            table.push(vec![
+            rows.push(vec![
                 subject.to_string(),
                 queries.to_string(),
                 format!("{} warps, {} ahead", line["warps"], line["expansions"]),
@@ -94,25 +89,26 @@ pub fn latency(lines: &Lines, peers: &Peers) -> String {
             ]);
         }
     }
-    table.markdown()
+    table(
+        "set, vectors | queries | team | recall@10 | median µs | 99th percentile | best other library",
+        rows,
+    )
 }
 
 /// Build times, and the fastest build of another library.
 pub fn graphs(lines: &Lines, peers: &Peers) -> String {
-    let mut table =
-        Table::new("set | built on | seconds | vectors per second | fastest other build, seconds");
-    for line in lines.kind("build") {
-        table.push(vec![
+    let row = |line: &Value| {
+        let build = peers.build(text(line, "set"));
+        vec![
             text(line, "set").to_owned(),
             format!("{}, {} threads", text(line, "device"), line["threads"]),
             format!("{:.1}", number(&line["seconds"])),
             thousands(number(&line["rows_per_second"])),
-            peers
-                .build(text(line, "set"))
-                .map_or("-".into(), |(name, seconds)| format!("{seconds:.2} ({name})")),
-        ]);
-    }
-    table.markdown()
+            build.map_or("-".into(), |(name, seconds)| format!("{seconds:.2} ({name})")),
+        ]
+    };
+    let head = "set | built on | seconds | vectors per second | fastest other build, seconds";
+    table(head, lines.kind("build").into_iter().map(row))
 }
 
 /// `4,700 (0.98)`: GB/s of rows by dimension, and the share of the best rate near it.
@@ -125,17 +121,16 @@ pub fn row_lengths(lines: &Lines) -> String {
             names.push(name(line));
         }
     }
-    let mut table = Table::new(&format!("dimension | {}", names.join(" | ")));
-    for dimension in distinct(&all, "dimension") {
+    let row = |dimension: &Value| {
         let cell = |wanted: &String| {
             let is_cell = |line: &&&Value| name(line) == *wanted && line["dimension"] == *dimension;
             all.iter().find(is_cell).map_or("-".to_owned(), |line| {
                 format!("{} ({:.2})", thousands(number(&line["gb_per_s"])), number(&line["share"]))
             })
         };
-        table.push([dimension.to_string()].into_iter().chain(names.iter().map(cell)).collect());
-    }
-    table.markdown()
+        [dimension.to_string()].into_iter().chain(names.iter().map(cell)).collect()
+    };
+    table(&format!("dimension | {}", names.join(" | ")), distinct(&all, "dimension").into_iter().map(row))
 }
 
 /// `18.4 (5.40)`: million queries per second and the ratio to the best other library; `>` if the fastest setting
@@ -166,29 +161,14 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-/// A header, its cells separated by ` | `, and rows; the first column holds names, the others numbers.
-struct Table {
-    head: String,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(head: &str) -> Self {
-        Self { head: head.to_owned(), rows: Vec::new() }
+/// A table of a header, its cells separated by ` | `, and rows; the first column holds names, the others numbers.
+fn table(head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let rows: Vec<String> = rows.into_iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
+    if rows.is_empty() {
+        return String::new();
     }
-
-    fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
-    }
-
-    fn markdown(&self) -> String {
-        if self.rows.is_empty() {
-            return String::new();
-        }
-        let rule = " ---: |".repeat(self.rows[0].len() - 1);
-        let rows: String = self.rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
-        format!("| {} |\n| --- |{rule}\n{rows}", self.head)
-    }
+    let rule = " ---: |".repeat(head.matches(" | ").count());
+    format!("| {head} |\n| --- |{rule}\n{}", rows.concat())
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //! elsewhere.
 
 use anyhow::Result;
-use jasper::Element;
-use jasper::tune::LaunchParams;
+use jasper::{Element, LaunchParams};
 
 use super::front::{fastest_at, front, rate_at};
 use super::measure::{Bench, MAX_QUERIES, Point, SOLO, Setting};

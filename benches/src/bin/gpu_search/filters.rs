@@ -42,10 +42,6 @@ enum Kind {
     Far,
 }
 
-impl Kind {
-    const ALL: [(Self, &str); 3] = [(Self::Every, "every"), (Self::Near, "near"), (Self::Far, "far")];
-}
-
 /// Measures an index, and prints a line per filter and batch. The first filter allows all keys.
 pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     let all: Vec<Key> = (0..bench.index.len() as Key).collect();
@@ -60,7 +56,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     let mut near_rows = by_distance(row(&0), &rows, row);
     near_rows.truncate(RECALL_QUERIES);
     let near_queries: Vec<T> = near_rows.iter().cycle().take(QUERIES).flat_map(row).copied().collect();
-    for (kind, name) in Kind::ALL {
+    for (kind, name) in [(Kind::Every, "every"), (Kind::Near, "near"), (Kind::Far, "far")] {
         for one_in in ONE_IN.into_iter().filter(|&one_in| kind == Kind::Every || one_in > 1) {
             let len = all.len() / one_in;
             let (allowed, queries) = match kind {

@@ -5,8 +5,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
 use jasper::cuda::MAX_BEAM_WIDTH;
-use jasper::tune::LaunchParams;
-use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams};
+use jasper::{Device, Element, Index, IndexBuilder, LaunchParams, Matches, MatrixView, SearchParams};
 use serde_json::json;
 
 use super::measure::{Bench, SOLO, Setting, launch_fields, merge, rounded};

@@ -2,8 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
-use jasper::tune::LaunchParams;
-use jasper::{Distances, Element, Index, Matches, MatrixView, SearchParams};
+use jasper::{Distances, Element, Index, LaunchParams, Matches, MatrixView, SearchParams};
 use jasper_core::padded_len;
 use serde_json::{Value, json};
 

@@ -38,15 +38,14 @@ impl Report<'_> {
         points.sort_by_key(|point| point.setting.beam_width);
         let widest_recall = points.last().map_or(0.0, |point| rounded(point.recall, 5));
         let width = |&&Point { setting, recall, rate, hops, distances, bytes_per_second, .. }: &&Point| {
-            let bandwidth = [rounded(bytes_per_second / 1e9, 0), rounded(bytes_per_second / self.copy, 3)];
             json!([
                 setting.beam_width,
                 rate.round(),
                 rounded(recall, 5),
                 rounded(hops, 1),
                 distances.round(),
-                bandwidth[0],
-                bandwidth[1]
+                rounded(bytes_per_second / 1e9, 0),
+                rounded(bytes_per_second / self.copy, 3)
             ])
         };
         let points: Vec<Value> = points.iter().map(width).collect();

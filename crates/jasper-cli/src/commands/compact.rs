@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::terminal::Terminal;
 use crate::units;
-use crate::update::UpdateArgs;
+use crate::update::{LinkingArgs, UpdateArgs};
 
 /// Shrink an index by moving vectors into free slots
 ///
@@ -19,9 +19,9 @@ pub struct Args {
 impl Args {
     /// Compacts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let compact =
-            |index: &jasper::AnyIndex| Ok(index.with_progress(&mut terminal.progress()).compact()?);
-        let (report, updated) = self.update.update(terminal, compact)?;
+        let (report, updated) = self.update.update(LinkingArgs::default(), terminal, |index| {
+            Ok(index.with_progress(&mut terminal.progress()).compact()?)
+        })?;
         let [moved, freed] = [report.moved, report.freed].map(units::count);
         let text = format!("freed    {freed} slots, and moved {moved} vertices");
         updated.report(terminal, report, text)

@@ -22,9 +22,9 @@ pub struct Args {
 impl Args {
     /// Consolidates and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let consolidate =
-            |index: &jasper::AnyIndex| Ok(index.with_progress(&mut terminal.progress()).consolidate()?);
-        let (report, updated) = self.update.linking(self.linking).update(terminal, consolidate)?;
+        let (report, updated) = self.update.update(self.linking, terminal, |index| {
+            Ok(index.with_progress(&mut terminal.progress()).consolidate()?)
+        })?;
         let [freed, reconnected] = [report.freed, report.reconnected].map(units::count);
         let text = format!("freed    {freed} slots, and reconnected {reconnected} vertices");
         updated.report(terminal, report, text)

@@ -107,8 +107,7 @@ impl Args {
         let keys = with_element!(info.element, T => {
             let graph = Graph::<T>::open(&self.input, &mut terminal.progress())?;
             let write = if to == Format::Hnswlib { hnswlib::write::<T> } else { diskann::write::<T> };
-            let slots = write(&graph, &self.output);
-            let slots = slots
+            let slots = write(&graph, &self.output)
                 .with_context(|| format!("{} cannot be converted to a {to} graph", self.input.display()))?;
             slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect::<Vec<Key>>()
         });

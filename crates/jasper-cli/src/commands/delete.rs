@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::terminal::Terminal;
 use crate::units;
-use crate::update::UpdateArgs;
+use crate::update::{LinkingArgs, UpdateArgs};
 
 /// Delete keys from an index, or restore deleted ones
 ///
@@ -33,7 +33,8 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (keys, undo) = (read_keys(&self.keys)?, self.undo);
         let change = if undo { AnyIndex::undelete } else { AnyIndex::delete };
-        let ((), updated) = self.update.update(terminal, |index| Ok(change(index, &keys)?))?;
+        let ((), updated) =
+            self.update.update(LinkingArgs::default(), terminal, |index| Ok(change(index, &keys)?))?;
         let verb = if undo { "restored" } else { "deleted " };
         let text = format!("{verb} {} keys", units::count(keys.len()));
         updated.report(terminal, json!({ "keys": keys.len(), "undo": undo }), text)

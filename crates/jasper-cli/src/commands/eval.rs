@@ -87,12 +87,7 @@ impl Args {
         let (mut points, mut profiles) = (Vec::new(), Vec::new());
         for params in searches {
             let params = params.distances(self.distances.distances());
-            let mut point = curve::measure(
-                count,
-                params,
-                |query| truth.truth(query),
-                |keys, distances| index.search_batch_into(queries, params, keys, distances),
-            )?;
+            let mut point = curve::measure(&index, queries, &truth, params)?;
             let profile = self.profile.then(|| index.profile(queries, params)).transpose()?;
             // On a GPU, profiles are timed by events on the device.
             let resident = match &profile {

@@ -88,19 +88,20 @@ impl Args {
             let ordinals = match self.device {
                 Device::Cpu => Vec::new(),
                 Device::Cuda(ordinal) => vec![ordinal],
-                Device::Auto => cuda::Device::list()
+                Device::Auto => cuda::DeviceInfo::list()
                     .unwrap_or_default()
                     .into_iter()
                     .map(|device| device.ordinal)
                     .collect(),
             };
             for ordinal in ordinals {
-                let truth = cuda::Context::open(ordinal).map_err(cuda::KnnError::from).and_then(|context| {
-                    cuda::exact_knn_on_device(&context, vectors, queries, k, metric, &pool, progress)
-                });
-                let can_fall_back = |error: &cuda::KnnError| match error {
-                    cuda::KnnError::K(_) => true,
-                    cuda::KnnError::Device(error) => error.kind.is_unavailable(),
+                let truth =
+                    cuda::Context::open(ordinal).map_err(cuda::DeviceKnnError::from).and_then(|context| {
+                        cuda::exact_knn_on_device(&context, vectors, queries, k, metric, &pool, progress)
+                    });
+                let can_fall_back = |error: &cuda::DeviceKnnError| match error {
+                    cuda::DeviceKnnError::K(_) => true,
+                    cuda::DeviceKnnError::Device(error) => error.kind.is_unavailable(),
                     _ => false,
                 };
                 match truth {

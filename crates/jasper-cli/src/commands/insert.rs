@@ -34,20 +34,19 @@ impl Args {
     /// Inserts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let keys = self.keys.map(read_keys).transpose()?;
-        let ((count, first_key, report), updated) =
-            self.update.linking(self.linking).update(terminal, |index| {
-                let file = open_vectors(&self.base, index.element(), index.dimension())?;
-                let (vectors, progress) = ((&file).into(), &mut terminal.progress());
-                let (first_key, report) = match &keys {
-                    None => {
-                        let (first, report) = index.with_progress(progress).insert_auto(vectors)?;
-                        (Some(first), report)
-                    }
-                    Some(keys) if self.upsert => (None, index.with_progress(progress).upsert(vectors, keys)?),
-                    Some(keys) => (None, index.with_progress(progress).insert(vectors, keys)?),
-                };
-                Ok((file.len(), first_key, report))
-            })?;
+        let ((count, first_key, report), updated) = self.update.update(self.linking, terminal, |index| {
+            let file = open_vectors(&self.base, index.element(), index.dimension())?;
+            let (vectors, progress) = ((&file).into(), &mut terminal.progress());
+            let (first_key, report) = match &keys {
+                None => {
+                    let (first, report) = index.with_progress(progress).insert_auto(vectors)?;
+                    (Some(first), report)
+                }
+                Some(keys) if self.upsert => (None, index.with_progress(progress).upsert(vectors, keys)?),
+                Some(keys) => (None, index.with_progress(progress).insert(vectors, keys)?),
+            };
+            Ok((file.len(), first_key, report))
+        })?;
         let rate = count as f64 / updated.seconds;
         let json = json!({
             "inserted": count,

@@ -258,7 +258,7 @@ fn missing_for_cuda() -> Vec<String> {
     #[cfg(not(feature = "cuda"))]
     return vec!["jasper was compiled without CUDA; use cpu or auto".into()];
     #[cfg(feature = "cuda")]
-    match jasper::cuda::Device::get(0) {
+    match jasper::cuda::DeviceInfo::get(0) {
         Ok(_) => Vec::new(),
         Err(error) => match error.kind {
             jasper::cuda::ErrorKind::NoDriver(error) => {

@@ -21,7 +21,6 @@ use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Reached, SearchCost};
 
-use super::parts::{BackEdges, Candidates, Edges, Updates};
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
 use crate::search::launch::{search_args, search_kernel};
 use crate::search::params::default_launch;
@@ -109,6 +108,63 @@ fn cost_of(counters: &[u64]) -> SearchCost {
         distances: counters[DISTANCES],
         prune_distances: counters[PRUNE_DISTANCES],
     }
+}
+
+/// The vertices expanded by the searches for a chunk of a batch.
+pub struct Candidates<S: Stream> {
+    /// `[vertices_len]`
+    batch: S::Buffer<u32>,
+    /// `[vertices_len][max_candidates]`
+    entries: S::Buffer<u64>,
+    /// `[vertices_len][2]`: hops and distances of each search.
+    costs: S::Buffer<u32>,
+    /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
+    duplicate_of: S::Buffer<u32>,
+    /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
+    batch_candidates: Option<S::Buffer<u64>>,
+    /// `[COUNTERS]`
+    counters: S::Buffer<u64>,
+    /// Maximum number of candidates per vertex.
+    max_candidates: u32,
+    /// The graph that was searched.
+    graph: GraphId,
+}
+
+impl<S: Stream> Candidates<S> {
+    fn len(&self) -> u32 {
+        self.batch.len() as u32
+    }
+}
+
+/// The edges of a chunk of a batch.
+pub struct Edges<S: Stream> {
+    rows: EdgeRows<S>,
+    /// `[rows][edges_stride]`
+    distances: S::Buffer<u32>,
+    /// Number of bits of a slot number. The number with all these bits set is no slot.
+    slot_bits: u32,
+    /// The graph of the edges.
+    graph: GraphId,
+}
+
+/// The reversed edges of a batch, sorted and grouped by target.
+pub struct BackEdges<S: Stream> {
+    edges: Pairs<S>,
+    targets: Groups<S>,
+    targets_len: u32,
+    /// Number of targets that are merged.
+    merged: u32,
+    /// The graph of the edges; `None` if there are none.
+    graph: Option<GraphId>,
+}
+
+/// New rows to publish.
+pub struct Updates<S: Stream> {
+    rows: EdgeRows<S>,
+    /// The graph of the rows.
+    graph: GraphId,
+    /// The cost of computing the rows.
+    cost: SearchCost,
 }
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {

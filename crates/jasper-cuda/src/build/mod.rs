@@ -8,7 +8,6 @@
 //! | `preload` | compiles kernels before they are launched |
 
 mod executor;
-mod parts;
 mod plan;
 mod preload;
 #[cfg(test)]

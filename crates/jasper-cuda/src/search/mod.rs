@@ -17,13 +17,14 @@ pub(crate) mod params;
 mod tests;
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use gpu_kernels::Buffer as _;
 use jasper_core::Element;
-use jasper_data::ThreadPool;
 use jasper_graph::Graph;
-use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport};
+use jasper_vamana::{
+    CpuExecutor, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport,
+};
 
 use crate::context::lock;
 use crate::{Context, DeviceGraph, Result, Stream};
@@ -51,6 +52,8 @@ use params::{cost_model, default_launch};
 /// distances differ by less may change order.
 pub struct DeviceSearcher<T: Element> {
     context: Context,
+    /// Prepares the queries.
+    cpu: Arc<CpuExecutor>,
     /// The contexts of finished calls.
     idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
 }
@@ -78,9 +81,10 @@ impl<'a, T: Element> GraphView<'a, T> {
 }
 
 impl<T: Element> DeviceSearcher<T> {
-    /// A pool of contexts for searches on the device of `context`. Contexts are created as calls need them.
-    pub fn new(context: &Context) -> Self {
-        Self { context: context.clone(), idle: Mutex::default() }
+    /// A pool of contexts for searches on the device of `context`. Contexts are created as calls need them. The threads
+    /// of `cpu` prepare the queries of large batches.
+    pub fn new(context: &Context, cpu: Arc<CpuExecutor>) -> Self {
+        Self { context: context.clone(), cpu, idle: Mutex::default() }
     }
 
     /// The CUDA context.
@@ -102,8 +106,7 @@ impl<T: Element> DeviceSearcher<T> {
         SearchPlan::new(graph.host, params, queries, cost_model)
     }
 
-    /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query. Large batches
-    /// are prepared on `pool`.
+    /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query.
     ///
     /// The results of a query do not depend on the other queries of the batch, but with a filter on their number.
     ///
@@ -112,7 +115,6 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn search(
         &self,
         graph: GraphView<'_, T>,
-        pool: &ThreadPool,
         queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
@@ -121,7 +123,7 @@ impl<T: Element> DeviceSearcher<T> {
         plan.check_size(queries.len(), &matches)?;
         let tasks = queries.iter().zip(matches.rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
-        self.run(&plan, graph.copy, pool, tasks)
+        self.run(&plan, graph.copy, tasks)
     }
 
     /// Searches for one query. Returns `k` hits, or fewer if there are fewer.
@@ -131,13 +133,12 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn search_one(
         &self,
         graph: GraphView<'_, T>,
-        pool: &ThreadPool,
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = self.plan(graph, params, 1)?;
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
-        self.run(&plan, graph.copy, pool, vec![PendingQuery::new(0, query, matches.as_mut())])?;
+        self.run(&plan, graph.copy, vec![PendingQuery::new(0, query, matches.as_mut())])?;
         Ok(matches.hits(0).collect())
     }
 
@@ -163,7 +164,6 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn enqueue(
         &self,
         graph: GraphView<'_, T>,
-        pool: &ThreadPool,
         stream: &Stream,
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
@@ -176,14 +176,13 @@ impl<T: Element> DeviceSearcher<T> {
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?.without_retry();
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
         // synchronizes the device.
-        unsafe { device_batch::launch(&plan, graph.copy, pool, stream, arrays, SCRATCH_BYTES) }
+        unsafe { device_batch::launch(&plan, graph.copy, self.cpu.pool(), stream, arrays, SCRATCH_BYTES) }
     }
 
     fn run(
         &self,
         plan: &SearchPlan<'_, T>,
         graph: &DeviceGraph<T>,
-        pool: &ThreadPool,
         tasks: Vec<PendingQuery<'_, T>>,
     ) -> Result<SearchReport, SearchError> {
         let idle = || lock(&self.idle);
@@ -192,7 +191,7 @@ impl<T: Element> DeviceSearcher<T> {
         if contexts.is_empty() {
             contexts.push(add()?);
         }
-        let report = BatchSearch { plan, graph, pool }.search(tasks, &mut contexts, add);
+        let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(tasks, &mut contexts, add);
         // After an error chunks may be in flight: their contexts can be reused once these are complete.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
             idle().push(contexts);

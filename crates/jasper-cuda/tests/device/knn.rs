@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, f16, no_progress};
-use jasper_cuda::{Context, KnnError, exact_knn_on_device};
+use jasper_cuda::{Context, DeviceKnnError, exact_knn_on_device};
 use jasper_data::ThreadPoolBuilder;
 
 fn agrees<T: Element>(context: &Context, rows: usize, dimension: usize, k: usize) {
@@ -44,8 +44,8 @@ fn what_cannot_be_is_refused() {
         let base = MatrixView::new(values, 4).unwrap();
         exact_knn_on_device(&context, base, queries, k, Metric::L2, &pool, &mut no_progress)
     };
-    assert_eq!(search(&values, 200).unwrap_err(), KnnError::K(200));
-    assert!(matches!(search(&values, 301), Err(KnnError::Input(jasper_data::KnnError::K { .. }))));
+    assert_eq!(search(&values, 200).unwrap_err(), DeviceKnnError::K(200));
+    assert!(matches!(search(&values, 301), Err(DeviceKnnError::Input(jasper_data::KnnError::K { .. }))));
     values[4 * 250 + 1] = f32::NAN;
     let error = search(&values, 10).unwrap_err().to_string();
     assert!(error.starts_with("base row 250 holds a value that is not finite"), "{error}");
@@ -59,5 +59,5 @@ fn a_cancel_is_heard() {
     let mut stop = |_| ControlFlow::Break(());
     let pool = ThreadPoolBuilder::new().build().unwrap();
     let error = exact_knn_on_device(&context, view, view, 1, Metric::L2, &pool, &mut stop).unwrap_err();
-    assert!(matches!(error, KnnError::Input(jasper_data::KnnError::Cancelled(_))), "{error}");
+    assert!(matches!(error, DeviceKnnError::Input(jasper_data::KnnError::Cancelled(_))), "{error}");
 }

@@ -1,5 +1,7 @@
 //! Searches on a device give the results of the CPU, from any thread and at any batch size.
 
+use std::sync::Arc;
+
 use gpu_kernels::Stream as _;
 use gpu_kernels::search::DeviceHit;
 use jasper_core::synthetic::Clusters;
@@ -19,7 +21,7 @@ use jasper_vamana::{
 
 /// A graph on the host and on the device.
 struct Both<T: Element> {
-    cpu: CpuExecutor,
+    cpu: Arc<CpuExecutor>,
     graph: MirroredGraph<T>,
     contexts: DeviceSearcher<T>,
 }
@@ -32,7 +34,7 @@ fn entries(matches: &Matches) -> Vec<Hit> {
 
 impl<T: Element> Both<T> {
     fn new(context: &Context, rows: usize, dimension: usize, metric: Metric) -> Self {
-        let cpu = CpuExecutor::new(None).unwrap();
+        let cpu = Arc::new(CpuExecutor::new(None).unwrap());
         let values = Clusters::new(dimension, 3).rows::<T>(rows, 0);
         let params = BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap();
         let rows = MatrixView::new(&values, dimension).unwrap();
@@ -40,11 +42,11 @@ impl<T: Element> Both<T> {
         Self::of(context, cpu, graph)
     }
 
-    fn of(context: &Context, cpu: CpuExecutor, graph: Graph<T>) -> Self {
+    fn of(context: &Context, cpu: Arc<CpuExecutor>, graph: Graph<T>) -> Self {
         Self::with_vectors(context, cpu, graph, MemorySpace::Device)
     }
 
-    fn with_vectors(context: &Context, cpu: CpuExecutor, graph: Graph<T>, vectors: MemorySpace) -> Self {
+    fn with_vectors(context: &Context, cpu: Arc<CpuExecutor>, graph: Graph<T>, vectors: MemorySpace) -> Self {
         let (vectors, _) =
             DeviceGraph::<T>::plan_within(&graph, Some(vectors), context.free_memory().unwrap()).unwrap();
         let stream = Stream::new(context).unwrap();
@@ -53,7 +55,7 @@ impl<T: Element> Both<T> {
         copy.check_search(context).unwrap();
         assert_eq!(copy.vector_space(), vectors);
         let graph = MirroredGraph::new(stream, graph, copy);
-        Self { cpu, graph, contexts: DeviceSearcher::new(context) }
+        Self { contexts: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }
 
     /// The graph on the host, after `change`, and on the device again.
@@ -84,12 +86,12 @@ impl<T: Element> Both<T> {
         let queries = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
         let queries: Vec<&[T]> = queries.rows().collect();
-        self.contexts.search(self.view(), self.cpu.pool(), &queries, params, matches.as_mut()).unwrap();
+        self.contexts.search(self.view(), &queries, params, matches.as_mut()).unwrap();
         entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        self.contexts.search_one(self.view(), self.cpu.pool(), query, params).unwrap()
+        self.contexts.search_one(self.view(), query, params).unwrap()
     }
 
     /// The device's results, compared with those of the CPU for the same plan: equal where sums are exact, else nearly
@@ -149,13 +151,7 @@ impl<T: Element> There<T> {
 
     fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
         let Self { stream, queries, results, costs } = self;
-        both.contexts.enqueue(
-            both.view(),
-            both.cpu.pool(),
-            stream,
-            params,
-            DeviceBatch { queries, results, costs },
-        )
+        both.contexts.enqueue(both.view(), stream, params, DeviceBatch { queries, results, costs })
     }
 
     fn launch(&mut self, both: &Both<T>, params: SearchParams<'_>) {
@@ -455,7 +451,7 @@ fn rows_lie_beyond_what_32_bits_can_address() {
     }
     graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
     assert!(graph.vectors().bytes() as u64 > 1 << 32);
-    let both = Both::of(&context, CpuExecutor::new(None).unwrap(), graph);
+    let both = Both::of(&context, Arc::new(CpuExecutor::new(None).unwrap()), graph);
     let numbers: Vec<usize> = (0..400).map(|i| (1 << SIDES) - 1 - i * 2600).collect();
     let mut queries = vec![0_u8; numbers.len() * DIMENSION];
     for (query, &number) in queries.chunks_mut(DIMENSION).zip(&numbers) {

@@ -16,18 +16,18 @@ use jasper_vamana::{
     consolidate, insert, transaction, without_edges,
 };
 
-use super::{Backend, Combine};
+use super::Backend;
 use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError};
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
-    Ok(jasper_cuda::Device::get(ordinal).map(drop)?)
+    Ok(jasper_cuda::DeviceInfo::get(ordinal).map(drop)?)
 }
 
 /// Numbers of the devices.
 pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
-    let devices = jasper_cuda::Device::list()?;
+    let devices = jasper_cuda::DeviceInfo::list()?;
     Ok(devices.into_iter().map(|device| device.ordinal).collect())
 }
 
@@ -45,29 +45,46 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// Copies a graph to a device.
-pub(crate) fn upload<T: Element>(
-    graph: &Graph<T>,
-    executor: &CpuExecutor,
-    ordinal: usize,
-    storage: Option<MemorySpace>,
-) -> Result<Combine<T>, DeviceError> {
-    let context = Context::open(ordinal)?;
-    let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
-    let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
-    let stream = Stream::new(&context)?;
-    let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
-    copy.check_search(&context)?;
-    context.synchronize()?;
-    Ok(Box::new(move |graph, executor, exact_linking| {
+/// The copy of a graph on a device, before it becomes a backend.
+pub(crate) struct UploadedGraph<T: Element> {
+    stream: Stream,
+    copy: DeviceGraph<T>,
+}
+
+impl<T: Element> UploadedGraph<T> {
+    /// Copies a graph to a device.
+    pub(crate) fn new(
+        graph: &Graph<T>,
+        executor: &CpuExecutor,
+        ordinal: usize,
+        storage: Option<MemorySpace>,
+    ) -> Result<Self, DeviceError> {
+        let context = Context::open(ordinal)?;
+        let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
+        let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
+        let stream = Stream::new(&context)?;
+        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
+        copy.check_search(&context)?;
+        context.synchronize()?;
+        Ok(Self { stream, copy })
+    }
+
+    /// Combines the copy with its graph.
+    pub(crate) fn into_backend(
+        self,
+        graph: Graph<T>,
+        executor: Arc<CpuExecutor>,
+        exact_linking: bool,
+    ) -> Arc<dyn Backend<T>> {
+        let Self { stream, copy } = self;
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
         Arc::new(CudaBackend {
-            searches: DeviceSearcher::new(&context),
+            searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
             device_executor: device_executor.exact_linking(exact_linking),
             graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
             executor,
         })
-    }))
+    }
 }
 
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
@@ -91,34 +108,6 @@ impl<T: Element> CudaBackend<T> {
     /// Keeps freed memory in the device's pool for the allocations of one change.
     fn retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
         PoolRetention::new(self.searches.context())
-    }
-
-    /// Queues a search of queries in device memory.
-    pub(crate) fn enqueue(
-        &self,
-        stream: &Stream,
-        params: SearchParams<'_>,
-        arrays: DeviceBatch<'_, T>,
-    ) -> Result<(), SearchError> {
-        let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.enqueue(graph.view()?, pool, stream, params, arrays))
-    }
-
-    /// The time of one launch without transfers, and the cost of each query.
-    pub(crate) fn profile(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
-        let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.profile(graph.view()?, pool, queries, params))
-    }
-
-    /// Measures the peaks of the device.
-    pub(crate) fn peaks(&self) -> Result<DevicePeaks, DeviceError> {
-        let context = self.searches.context();
-        let bandwidth = Stream::new(context).and_then(|stream| jasper_cuda::copy_bandwidth(&stream));
-        Ok(DevicePeaks { bytes_per_second: bandwidth?, operations_per_second: context.device().peak_f32() })
     }
 }
 
@@ -162,7 +151,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| self.searches.search_one(graph.view()?, self.executor.pool(), query, params))
+        self.graph.read(|graph| self.searches.search_one(graph.view()?, query, params))
     }
 
     fn search_rows(
@@ -171,8 +160,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let pool = self.executor.pool();
-        self.graph.read(|graph| self.searches.search(graph.view()?, pool, queries, params, matches))
+        self.graph.read(|graph| self.searches.search(graph.view()?, queries, params, matches))
     }
 
     fn insert(
@@ -200,8 +188,28 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
     }
 
-    fn as_cuda(&self) -> Option<&Self> {
-        Some(self)
+    fn search_on_device(
+        &self,
+        stream: &Stream,
+        params: SearchParams<'_>,
+        arrays: DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        self.graph.read(|graph| self.searches.enqueue(graph.view()?, stream, params, arrays))
+    }
+
+    fn profile(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+        self.graph.read(|graph| self.searches.profile(graph.view()?, queries, params)).map(Some)
+    }
+
+    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        let context = self.searches.context();
+        let bytes_per_second = jasper_cuda::copy_bandwidth(&Stream::new(context)?)?;
+        let operations_per_second = context.device().peak_f32();
+        Ok(Some(DevicePeaks { bytes_per_second, operations_per_second }))
     }
 }
 
@@ -226,7 +234,7 @@ impl BuildDevice {
     }
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn prepare<T: Element>(&self, spec: &BuildSpec, rounded: bool) -> KernelPreload {
+    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, rounded: bool) -> KernelPreload {
         KernelPreload::for_build::<T>(&self.0, spec, rounded)
     }
 

@@ -1,5 +1,7 @@
 //! CUDA devices without the feature `cuda`: there are none.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
@@ -9,7 +11,7 @@ use jasper_vamana::{
     UpdateError,
 };
 
-use super::Combine;
+use super::Backend;
 use crate::DeviceError;
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -33,13 +35,21 @@ pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: MemorySpace) -> Option<Mem
     None
 }
 
-pub(crate) fn upload<T: Element>(
-    _: &Graph<T>,
-    _: &CpuExecutor,
-    ordinal: usize,
-    _: Option<MemorySpace>,
-) -> Result<Combine<T>, DeviceError> {
-    Err(DeviceError::NotCompiled(ordinal))
+pub(crate) struct UploadedGraph<T>(Infallible, PhantomData<T>);
+
+impl<T: Element> UploadedGraph<T> {
+    pub(crate) fn new(
+        _: &Graph<T>,
+        _: &CpuExecutor,
+        ordinal: usize,
+        _: Option<MemorySpace>,
+    ) -> Result<Self, DeviceError> {
+        Err(DeviceError::NotCompiled(ordinal))
+    }
+
+    pub(crate) fn into_backend(self, _: Graph<T>, _: Arc<CpuExecutor>, _: bool) -> Arc<dyn Backend<T>> {
+        match self.0 {}
+    }
 }
 
 pub(crate) enum BuildDevice {}
@@ -62,7 +72,7 @@ impl BuildDevice {
     }
 
     #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn prepare<T: Element>(&self, _: &BuildSpec, _: bool) {
+    pub(crate) fn preload_kernels<T: Element>(&self, _: &BuildSpec, _: bool) {
         match *self {}
     }
 

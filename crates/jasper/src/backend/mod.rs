@@ -9,23 +9,19 @@ mod host;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict, SearchCost,
     SearchError, SearchParams, SearchReport,
 };
 
+use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError, UpdateError};
-#[cfg(feature = "cuda")]
-pub(crate) use cuda::CudaBackend;
-pub(crate) use cuda::{BuildDevice, check_device, plan_build, plan_graph, upload};
+pub(crate) use cuda::{BuildDevice, UploadedGraph, check_device, plan_build, plan_graph};
 pub(crate) use host::HostBackend;
-
-/// Combines the copy of a graph on a device with the graph: the second half of a move, which cannot fail. The flag is
-/// `exact_linking`.
-pub(crate) type Combine<T> = Box<dyn FnOnce(Graph<T>, Arc<CpuExecutor>, bool) -> Arc<dyn Backend<T>>>;
 
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
@@ -67,8 +63,10 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// The graph. The caller holds the only reference, and has [read](Self::read_edges) the edges.
     fn into_graph(self: Arc<Self>) -> Graph<T>;
 
+    /// Searches for one query.
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
+    /// Searches for several queries.
     fn search_rows(
         &self,
         queries: &[&[T]],
@@ -76,6 +74,10 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError>;
 
+    /// Inserts vectors, or replaces those of keys that are there, and links them.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`]; the index is unchanged.
     fn insert(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -84,8 +86,16 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError>;
 
+    /// Removes tombstones from the graph, and repairs the edges of their neighbors.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`]; the index is unchanged.
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
 
+    /// Moves vertices into free slots, and frees the memory after them.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`]; a device that fails meanwhile leaves its copy unusable.
     fn compact(&self) -> Result<CompactReport, UpdateError>;
 
     /// Removes the out-edges of some vertices, calls `work`, and restores the edges.
@@ -94,9 +104,29 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// Returns [`DeviceError`]; `work` may then not have been called.
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError>;
 
+    /// Queues a search for queries in device memory.
     #[cfg(feature = "cuda")]
-    fn as_cuda(&self) -> Option<&CudaBackend<T>> {
-        None
+    fn search_on_device(
+        &self,
+        _stream: &jasper_cuda::Stream,
+        _params: SearchParams<'_>,
+        _arrays: jasper_cuda::DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        Err(DeviceError::OnCpu.into())
+    }
+
+    /// The time of a batch on a device, without transfers, and the cost of each query. `None` on the CPU.
+    fn profile(
+        &self,
+        _queries: MatrixView<'_, T>,
+        _params: SearchParams<'_>,
+    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+        Ok(None)
+    }
+
+    /// Measures the peaks of the device. `None` on the CPU.
+    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        Ok(None)
     }
 }
 

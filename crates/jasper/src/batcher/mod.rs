@@ -60,11 +60,6 @@ impl<T: Element> Query<T> {
             None => self.params,
         }
     }
-
-    /// Whether both searches may be in one batch.
-    fn is_compatible(&self, other: &Self) -> bool {
-        self.params() == other.params() && self.vector.len() == other.vector.len()
-    }
 }
 
 /// Runs batches on the backend of an index.
@@ -75,7 +70,7 @@ impl<T: Element> Run for Runner<T> {
     type Answer = Answer;
 
     fn are_compatible(&self, first: &Query<T>, other: &Query<T>) -> bool {
-        first.is_compatible(other)
+        first.params() == other.params() && first.vector.len() == other.vector.len()
     }
 
     fn run(&self, batch: &[&Query<T>]) -> Vec<Answer> {

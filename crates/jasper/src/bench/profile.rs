@@ -86,7 +86,7 @@ impl<T: Element> Measure for Index<T> {
 
     fn profile(&self, queries: MatrixView<'_, T>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
         let params = params.distances(Distances::Exact);
-        let (time, costs) = match on_device(self, queries, params)? {
+        let (time, costs) = match self.backend.profile(queries, params)? {
             Some(measured) => measured,
             None => on_host(self, queries, params)?,
         };
@@ -107,41 +107,20 @@ impl<T: Element> Measure for Index<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<Duration>, SearchError> {
-        Ok(on_device(self, queries, params)?.map(|(time, _)| time))
+        Ok(self.backend.profile(queries, params)?.map(|(time, _)| time))
     }
 
     fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        #[cfg(feature = "cuda")]
-        if let Some(cuda) = self.backend.as_cuda() {
-            return cuda.peaks().map(Some);
-        }
-        Ok(None)
+        self.backend.peaks()
     }
 }
 
 /// The time of a batch, and the cost of each query.
-type Measured = (Duration, Vec<SearchCost>);
-
-/// Measures one launch without transfers on a CUDA device. `None` on the CPU.
-#[cfg_attr(not(feature = "cuda"), expect(clippy::unnecessary_wraps, reason = "a device may fail"))]
-fn on_device<T: Element>(
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
-    params: SearchParams<'_>,
-) -> Result<Option<Measured>, SearchError> {
-    #[cfg(feature = "cuda")]
-    if let Some(cuda) = index.backend.as_cuda() {
-        return cuda.profile(queries, params).map(Some);
-    }
-    let _ = (index, queries, params);
-    Ok(None)
-}
-
 fn on_host<T: Element>(
     index: &Index<T>,
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
-) -> Result<Measured, SearchError> {
+) -> Result<(Duration, Vec<SearchCost>), SearchError> {
     let mut matches = Matches::new(queries.len(), params.k)?;
     index.backend.search_batch(queries, params, matches.as_mut())?;
     let begun = Instant::now();

@@ -13,7 +13,7 @@ use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
-use crate::backend::{Backend, HostBackend, first_available, plan_graph, upload};
+use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_graph};
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
@@ -93,7 +93,8 @@ impl<T: Element> Index<T> {
     /// time.
     ///
     /// # Errors
-    /// Returns [`FileError`]; the old file is unchanged.
+    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault, where
+    /// the new file is complete but may be lost if the system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.with_progress(&mut no_progress).save(path)
     }
@@ -124,7 +125,7 @@ impl<T: Element> Index<T> {
         let index = self.to_host()?;
         let uploaded = index.backend.read(|graph| {
             let storage = options.vector_storage;
-            let upload = |ordinal| upload(graph, &index.executor, ordinal, storage).map(Some);
+            let upload = |ordinal| UploadedGraph::new(graph, &index.executor, ordinal, storage).map(Some);
             match device {
                 Device::Cpu => Ok(None),
                 Device::Cuda(ordinal) => upload(ordinal),
@@ -134,9 +135,9 @@ impl<T: Element> Index<T> {
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
             Ok(None) => Ok(index),
-            Ok(Some(combine)) => {
+            Ok(Some(copy)) => {
                 let exact_linking = index.exact_linking;
-                Ok(index.moved(|graph, executor| combine(graph, executor, exact_linking)))
+                Ok(index.moved(|graph, executor| copy.into_backend(graph, executor, exact_linking)))
             }
         }
     }

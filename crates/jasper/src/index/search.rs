@@ -48,7 +48,8 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`SearchError::SubmittedPredicate`] or [`SearchError::Thread`]. The future returns the errors of
+    /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, or [`SearchError::Thread`] if
+    /// the threads that search cannot be started: then there is no future. The future returns the errors of
     /// [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
         self.batcher.submit(query, params)
@@ -180,8 +181,7 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        let cuda = self.backend.as_cuda().ok_or(crate::DeviceError::OnCpu)?;
-        cuda.enqueue(stream, params, arrays)
+        self.backend.search_on_device(stream, params, arrays)
     }
 
     /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.

@@ -26,7 +26,7 @@ mod width;
 
 use jasper_core::{Element, MatrixView, Slot, no_progress};
 use jasper_data::GroundTruth;
-pub use jasper_graph::{LaunchParams, TunedSearch};
+pub use jasper_graph::TunedSearch;
 use jasper_vamana::SearchParams;
 
 use crate::{DeviceError, Index, WithProgress};

@@ -85,7 +85,8 @@ impl Args {
         show("exact", &exact, text, terminal)?;
         let mut points = Vec::new();
         for beam_width in BEAM_WIDTHS {
-            let point = state.measure(queries, &truth, beam_width)?;
+            let params = SearchParams::new(K).beam_width(beam_width);
+            let point = curve::measure(&state.index, queries.into(), &truth, params)?;
             show("recall", &point, format_args!("           {point}"), terminal)?;
             points.push(point);
         }
@@ -152,7 +153,7 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
         stats.mean_degree,
     );
     show("build", &json, text, terminal)?;
-    State::new(index, entries, threads)
+    State::new(index.into(), entries, threads)
 }
 
 /// Searches for a phrase, and shows the results next to the exact ones.
@@ -224,8 +225,10 @@ fn change(state: &mut State, held_out: &Entries, threads: Option<usize>, termina
         },
         &|state| {
             let saved = state.index.save(&path)?;
-            state.index =
-                OpenOptions::new().threads(threads).with_progress(&mut terminal.progress()).open(&path)?;
+            state.index = OpenOptions::new()
+                .threads(threads)
+                .with_progress(&mut terminal.progress())
+                .open_any(&path)?;
             Ok(format!("save {} and reopen", units::bytes(saved.bytes)))
         },
     ];

@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::bench::synthetic::permutation;
-use jasper::{Index, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{AnyIndex, Key, MatrixView, Metric, SearchParams, VectorSource, no_progress};
 use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
 
 use super::dictionary::Entries;
-use crate::curve::{self, Point};
 use crate::terminal::timed;
 
 /// Neighbors per query.
@@ -18,7 +17,7 @@ pub const K: usize = 10;
 /// An index, and the vectors that it should hold.
 pub struct State {
     /// The index.
-    pub index: Index<f32>,
+    pub index: AnyIndex,
     vectors: Vec<f32>,
     keys: Vec<Key>,
     pool: ThreadPool,
@@ -27,7 +26,7 @@ pub struct State {
 impl State {
     /// The state of an index just built over `entries`, whose keys are their positions. Brute force uses `threads`
     /// threads.
-    pub fn new(index: Index<f32>, entries: &Entries, threads: Option<usize>) -> Result<Self> {
+    pub fn new(index: AnyIndex, entries: &Entries, threads: Option<usize>) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
         Ok(Self {
             index,
@@ -48,31 +47,18 @@ impl State {
         Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))
     }
 
-    /// Measures recall and speed at one beam width.
-    pub fn measure(
-        &self,
-        queries: MatrixView<'_, f32>,
-        truth: &GroundTruth,
-        beam_width: usize,
-    ) -> Result<Point> {
-        let params = SearchParams::new(K).beam_width(beam_width);
-        let search = |keys: &mut [Key], distances: &mut [f32]| {
-            self.index.search_batch_into(queries, params, keys, distances)
-        };
-        curve::measure(queries.len(), params, |query| truth.truth(query), search)
-    }
-
     /// Recall against the current true neighbors.
     pub fn recall(&self, queries: MatrixView<'_, f32>, beam_width: usize) -> Result<f64> {
         let (truth, _) = self.truth(queries, K)?;
         let params = SearchParams::new(K).beam_width(beam_width);
-        let matches = self.index.search_batch(queries, params)?;
+        let matches = self.index.search_batch(queries.into(), params)?;
         Ok(mean_recall(matches.keys(), K, |query| truth.truth(query)))
     }
 
     /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let (first, _) = self.index.insert_auto(&entries.view())?;
+        let vectors: &dyn VectorSource<f32> = &entries.view();
+        let (first, _) = self.index.insert_auto(vectors.into())?;
         self.vectors.extend_from_slice(&entries.vectors);
         self.keys.extend((first..).take(entries.texts.len()));
         Ok(())

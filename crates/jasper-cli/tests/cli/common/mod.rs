@@ -107,7 +107,7 @@ impl Sandbox {
 #[cfg(feature = "cuda")]
 pub fn has_gpu(what: &str) -> bool {
     use std::io::Write;
-    let Err(error) = jasper::cuda::Device::get(0) else { return true };
+    let Err(error) = jasper::cuda::DeviceInfo::get(0) else { return true };
     assert!(std::env::var_os("JASPER_REQUIRE_GPU").is_none(), "{error}");
     // Past the capture of the test runner.
     let _ = writeln!(std::io::stderr(), "skipped {what}: there is no device");

@@ -75,10 +75,10 @@ impl<T: Element> Truths<'_, T> {
         live: &TagRows,
         progress: &mut ProgressFn<'_>,
     ) -> Result<GroundTruth, TruthFileError> {
-        let Some(folder) = self.folder else { return Ok(self.scan(live, progress)?) };
+        let Some(folder) = self.folder else { return Ok(self.exact(live, progress)?) };
         let path = folder.join(format!("step{step}.gt100"));
         if !path.exists() {
-            let truth = self.scan(live, progress)?;
+            let truth = self.exact(live, progress)?;
             truth.write(path)?;
             return Ok(truth);
         }
@@ -97,7 +97,7 @@ impl<T: Element> Truths<'_, T> {
     }
 
     /// Compares every query with every live vector. Computes one distance per pair, in [`GATHERED_BYTES`] of memory.
-    fn scan(&self, live: &TagRows, progress: &mut ProgressFn<'_>) -> Result<GroundTruth, KnnError> {
+    fn exact(&self, live: &TagRows, progress: &mut ProgressFn<'_>) -> Result<GroundTruth, KnnError> {
         let depth = DEPTH.max(self.k).min(live.len());
         let row_bytes = self.base.dimension() * size_of::<T>();
         let mut nearest: Vec<Vec<(f32, u32)>> = vec![Vec::new(); self.queries.len()];
