@@ -9,7 +9,7 @@ use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStr
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
-use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
