@@ -118,6 +118,6 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
             }
             step += 1;
         }
-        lists.merge_pending(0);
+        lists.merge_pending();
     }
 }

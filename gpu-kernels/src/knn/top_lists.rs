@@ -73,21 +73,18 @@ impl TopLists {
         self.lists.add(query as usize * self.list_len as usize)
     }
 
-    /// Merges the pending entries of queries that have more than `more_than` into their lists. Called by the whole block
-    /// after a barrier; another must follow before more entries are offered.
+    /// Merges pending entries into the lists. Called by the whole block after a barrier; another must follow before more
+    /// entries are offered.
     ///
     /// # Safety
     /// As for [`Self::begin`].
     #[inline(always)]
-    pub(super) unsafe fn merge_pending(&self, more_than: u32) {
+    pub(super) unsafe fn merge_pending(&self) {
         self.for_queries_of_warp(|query| {
             // SAFETY: a query belongs to one warp, which alone sees its list; what is pending was written before the
             // barrier.
             unsafe {
                 let count = self.pending_counts.add(query).load();
-                if count <= more_than {
-                    return;
-                }
                 strided(0, count, WARP_SIZE, |merged| {
                     let pending = self.pending.add(query * MAX_PENDING + merged);
                     let worst =
@@ -101,8 +98,8 @@ impl TopLists {
         });
     }
 
-    /// Adds the scores that are below the last entry of their list to its pending entries, and merges those of a query
-    /// before they overflow. Called by the whole block; each round ends with a barrier.
+    /// Adds the scores that are below the last entry of their list to its pending entries, and merges these before they
+    /// overflow. Called by the whole block; each round ends with a barrier.
     ///
     /// # Safety
     /// As for [`Self::begin`]; `first_row` is the row at which the tile begins, `[TILE]` `squares` are the squared
@@ -149,7 +146,7 @@ impl TopLists {
             // SAFETY: all threads of the block reach the barriers, because all get the same result.
             unsafe {
                 if thread::sync_threads_or(crowded) {
-                    self.merge_pending(MAX_PENDING / 2);
+                    self.merge_pending();
                     thread::sync_threads();
                 }
             }
