@@ -2,16 +2,22 @@
 
 use std::arch::x86_64::*;
 
+use super::scalar::scaled;
 use super::select::{Level, Simd};
 use super::x86::sum_eight;
+use crate::Element;
 
 pub(crate) struct Avx2;
 
-/// Loads eight floats.
+/// Loads and stores eight floats.
 trait Floats: Copy + Default {
     /// # Safety
     /// Eight values are readable at `from`; the CPU has AVX2 and F16C.
     unsafe fn load(from: *const Self) -> __m256;
+
+    /// # Safety
+    /// Eight values are writable at `to`; the CPU has AVX2 and F16C.
+    unsafe fn store(to: *mut Self, values: __m256);
 }
 
 /// Loads sixteen bytes, widened to i16.
@@ -95,6 +101,28 @@ unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: 
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
+fn scale_floats<T: Floats + Element>(values: &mut [T], factor: f64) {
+    let factors = _mm256_set1_pd(factor);
+    let mut eights = values.chunks_exact_mut(8);
+    for eight in &mut eights {
+        // SAFETY: a chunk has eight values.
+        unsafe {
+            let values = T::load(eight.as_ptr());
+            let half = |values: __m128| _mm256_cvtpd_ps(_mm256_mul_pd(_mm256_cvtps_pd(values), factors));
+            let (low, high) = (_mm256_castps256_ps128(values), _mm256_extractf128_ps::<1>(values));
+            T::store(eight.as_mut_ptr(), _mm256_set_m128(half(high), half(low)));
+        }
+    }
+    eights.into_remainder().iter_mut().for_each(|value| *value = scaled(*value, factor));
+}
+
+/// Bytes are not scaled on a path that matters.
+fn scale_bytes<T: Element>(values: &mut [T], factor: f64) {
+    values.iter_mut().for_each(|value| *value = scaled(*value, factor));
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
     let mut sums = [_mm256_setzero_si256(); 4];
     // SAFETY: the caller's promise for `len`; sixteen values a step.
@@ -119,7 +147,9 @@ unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: us
 
 /// The kernels of each type: the function that sums, and how it loads the type.
 macro_rules! avx2 {
-    ($($sum:ident, $trait:ident for $type:ty: $from:ident => $load:expr, $register:ty;)*) => {$(
+    ($($sum:ident, $scale:ident, $trait:ident for $type:ty: $from:ident => $load:expr, $register:ty
+        $(, $to:ident, $values:ident => $store:expr)?;)*
+    ) => {$(
         impl $trait for $type {
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
@@ -127,6 +157,15 @@ macro_rules! avx2 {
                 // SAFETY: the caller says that as many values are readable.
                 unsafe { $load }
             }
+
+            $(
+                #[inline]
+                #[target_feature(enable = "avx2,fma,f16c")]
+                unsafe fn store($to: *mut Self, $values: __m256) {
+                    // SAFETY: the caller says that as many values are writable.
+                    unsafe { $store }
+                }
+            )?
         }
 
         impl Simd<$type> for Avx2 {
@@ -137,13 +176,20 @@ macro_rules! avx2 {
                 // SAFETY: the same promise, passed on.
                 unsafe { $sum::<$type, SQUARED>(a, b, len) }
             }
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn scale(values: &mut [$type], factor: f64) {
+                $scale(values, factor);
+            }
         }
     )*};
 }
 
 avx2! {
-    floats, Floats for f32: from => _mm256_loadu_ps(from), __m256;
-    floats, Floats for half::f16: from => _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), __m256;
-    bytes, Bytes for u8: from => _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())), __m256i;
-    bytes, Bytes for i8: from => _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+    floats, scale_floats, Floats for f32: from => _mm256_loadu_ps(from), __m256,
+        to, values => _mm256_storeu_ps(to, values);
+    floats, scale_floats, Floats for half::f16: from => _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), __m256,
+        to, values => _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values));
+    bytes, scale_bytes, Bytes for u8: from => _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+    bytes, scale_bytes, Bytes for i8: from => _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())), __m256i;
 }

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::avx2::Avx2;
 use super::select::{Level, Simd};
 use super::x86::sum_eight;
 
@@ -110,6 +111,11 @@ macro_rules! avx512 {
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the same promise, passed on.
                 unsafe { $sum::<$type, SQUARED>(a, b, len) }
+            }
+
+            unsafe fn scale(values: &mut [$type], factor: f64) {
+                // SAFETY: a CPU with AVX-512 has AVX2.
+                unsafe { Avx2::scale(values, factor) }
             }
         }
     )*};

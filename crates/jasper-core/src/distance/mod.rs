@@ -53,6 +53,8 @@ pub struct Kernels<T: 'static> {
     pub dot_many: ManyFn<T>,
     /// Sums of squared differences of a query and many rows.
     pub squared_l2_many: ManyFn<T>,
+    /// Multiplies each element in f64, and rounds the product to f32 and then to `T`.
+    pub scale: fn(&mut [T], f64),
 }
 
 /// Prefetches every cache line of `row` into L1.

@@ -18,12 +18,21 @@ macro_rules! scalar {
                 let (a, b) = unsafe { (std::slice::from_raw_parts(a, len), std::slice::from_raw_parts(b, len)) };
                 $reduce(a, b, |x, y| if SQUARED { (x - y, x - y) } else { (x, y) })
             }
+
+            unsafe fn scale(values: &mut [$type], factor: f64) {
+                values.iter_mut().for_each(|value| *value = scaled(*value, factor));
+            }
         }
     )*};
 }
 
 scalar!(reduce_floats: f32, half::f16);
 scalar!(reduce_integers: u8, i8);
+
+/// The product, rounded to f32 and then to `T`.
+pub(super) fn scaled<T: Element>(value: T, factor: f64) -> T {
+    T::from_f32((f64::from(value.to_f32()) * factor) as f32)
+}
 
 /// Sums the products of `factors(x, y)` in the fixed order.
 fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f32, f32)) -> f32 {

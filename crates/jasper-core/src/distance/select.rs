@@ -49,6 +49,12 @@ pub(crate) trait Simd<T> {
     /// - The CPU supports `LEVEL`.
     /// - `a` and `b` are readable for `len` elements.
     unsafe fn sum<const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32;
+
+    /// Multiplies each element in f64, and rounds the product to f32 and then to `T`.
+    ///
+    /// # Safety
+    /// The CPU supports `LEVEL`.
+    unsafe fn scale(values: &mut [T], factor: f64);
 }
 
 /// The functions of the widest level up to `level`.
@@ -83,6 +89,8 @@ fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
         squared_l2: |a, b| pair(a, b, S::sum::<true>),
         dot_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::sum::<false>)),
         squared_l2_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::sum::<true>)),
+        // SAFETY: `kernels` hands out only levels that were detected.
+        scale: |values, factor| unsafe { S::scale(values, factor) },
     }
 }
 

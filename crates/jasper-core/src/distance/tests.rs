@@ -33,6 +33,10 @@ where
         assert_eq!(out, rows.map(|row| (reference.dot)(a, row)));
         (level.squared_l2_many)(a, &rows, &mut out);
         assert_eq!(out, rows.map(|row| (reference.squared_l2)(a, row)));
+        let [mut scaled, mut expected] = [a.to_vec(), a.to_vec()];
+        (level.scale)(&mut scaled, 0.123_456_789);
+        (reference.scale)(&mut expected, 0.123_456_789);
+        assert_eq!(scaled, expected, "{:?}", level.level);
     }
 }
 

@@ -203,14 +203,17 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     }
 }
 
-/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks.
+/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. The more
+/// queries a product has, the longer are its segments of rows, and the fewer entries its lists take in.
 fn chunk_len<T: Element>(
     queries: usize,
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
     let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<DeviceHit>());
-    let max_len = (CHUNK_BYTES / bytes).clamp(1, QUERIES_PER_MULTIPROCESSOR * multiprocessors as usize);
+    let most =
+        if launch.is_product() { usize::MAX } else { QUERIES_PER_MULTIPROCESSOR * multiprocessors as usize };
+    let max_len = (CHUNK_BYTES / bytes).clamp(1, most);
     queries.div_ceil(queries.div_ceil(max_len).max(1)).max(1)
 }
 

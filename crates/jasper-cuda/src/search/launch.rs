@@ -213,6 +213,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         }
     }
 
+    /// Whether all queries are compared with all slots by a product.
+    pub(crate) fn is_product(&self) -> bool {
+        self.scan == Scan::Product
+    }
+
     /// Results per query.
     pub(crate) fn k(&self) -> usize {
         self.k as usize

@@ -88,14 +88,7 @@ pub fn prepare_vector<T: Element>(
 pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT {
-        let scale = squared_norm.sqrt().recip();
-        let mut values = [0.0; 64];
-        for part in out.chunks_mut(values.len()) {
-            let values = &mut values[..part.len()];
-            T::slice_to_f32(part, values);
-            values.iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
-            T::slice_from_f32(values, part);
-        }
+        (T::kernels().scale)(out, squared_norm.sqrt().recip());
     }
     Ok(squared_norm as f32)
 }
