@@ -60,7 +60,7 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
         max_beam_width: MAX_BEAM_WIDTH as usize,
         hop_ns: 2000.0,
         // If vectors are on the host, beam searches read codes, which are on the device.
-        beam_distance: DistanceCost { ns: 0.02, ns_per_byte: device_ns_per_byte },
+        beam_distance: DistanceCost { ns: 0.05, ns_per_byte: device_ns_per_byte },
         scan_distance: DistanceCost { ns: 0.02, ns_per_byte: scan_ns_per_byte },
         few_scan_distance: DistanceCost { ns: 0.3, ns_per_byte },
         few_queries: (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize,
@@ -69,12 +69,12 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
         filter_call_ns: 0.0,
         product: Some(ProductCost {
             max_k: MAX_K,
-            ns: 200_000.0,
+            ns: 300_000.0,
             tile: 128,
             least_tiles: 2 * multiprocessors as usize,
-            pair_ns: 1e-3,
+            pair_ns: 1.5e-3,
             f32_ns: 8e-5,
-            byte_ns: 6e-6,
+            byte_ns: 5e-6,
             gather_ns_per_byte: ns_per_byte + device_ns_per_byte,
         }),
     }
