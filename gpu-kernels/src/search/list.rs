@@ -45,7 +45,7 @@ impl Frontier for SortedList {
         }
     }
 
-    unsafe fn expand_nearest(&mut self) -> u64 {
+    unsafe fn take_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged here.
         unsafe {
             let nearest = self.nearest_unexpanded();

@@ -122,7 +122,7 @@ impl UnvisitedBuffer {
         while expanded < args.expansions.min(args.max_hops - hops) {
             // SAFETY: the warp is converged here.
             unsafe {
-                let nearest = frontier.expand_nearest();
+                let nearest = frontier.take_nearest();
                 if nearest == NO_ENTRY {
                     break;
                 }
