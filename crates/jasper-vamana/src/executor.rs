@@ -10,7 +10,7 @@ use crate::{GraphAccess, MutableGraph, SearchCost};
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
 /// Only the two `publish` steps change the graph; [`Self::read_edges`] updates the host's copy of its edges.
-/// [`Self::search`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
+/// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
 /// not through this trait.
 ///
 /// Results depend on the graph and the arguments only, never on threads or their timing.
@@ -56,7 +56,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn search(&self, graph: &Self::Graph, chunk: &[Slot]) -> Result<Self::Candidates, Self::Error>;
+    fn find_candidates(&self, graph: &Self::Graph, chunk: &[Slot]) -> Result<Self::Candidates, Self::Error>;
 
     /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
     /// need it: they deduplicate vectors while reading them.
@@ -124,7 +124,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
+    fn publish_updates(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
     ///

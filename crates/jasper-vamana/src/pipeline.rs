@@ -27,19 +27,19 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
     compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
 ) -> Result<SearchCost, E::Error> {
     let updates = graph.read(compute)?;
-    graph.write(|graph| executor.publish(graph, updates))
+    graph.write(|graph| executor.publish_updates(graph, updates))
 }
 
 /// Links one batch of vertices into the graph. Returns the duplicates, and the cost.
 ///
 /// ```text
 /// for each chunk of the batch:                      chunks bound the memory of candidates
-///     candidates = search(chunk)                    on the graph as it was before the batch
+///     candidates = find_candidates(chunk)               on the graph as it was before the batch
 ///     if mode is Insert: find duplicates; add the nearest peers to the candidates
 ///     edges += prune(candidates)
 /// publish edges                                     no edge leads to the batch yet
 /// back edges = reverse(edges), sorted
-/// while targets are left: publish merge(targets)    append to rows that are not full, prune full ones
+/// while targets are left: publish_updates(merge(targets))    append to rows that are not full, prune full ones
 /// ```
 ///
 /// Deviations from DiskANN, which inserts vertices one by one under locks, and why each is right:
@@ -60,7 +60,7 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     let (mut edges, mut duplicates, mut cost) = (Vec::new(), Duplicates::new(), SearchCost::default());
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
-            let mut candidates = executor.search(graph, chunk)?;
+            let mut candidates = executor.find_candidates(graph, chunk)?;
             if let LinkMode::Insert { peers } = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;
                 if let Some(peers) = peers {
@@ -76,7 +76,7 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     graph.write(|graph| executor.publish_edges(graph, &edges))?;
     let mut back_edges = executor.reverse_edges(edges)?;
     while let Some(updates) = graph.read(|graph| executor.merge(graph, &mut back_edges))? {
-        cost += graph.write(|graph| executor.publish(graph, updates))?;
+        cost += graph.write(|graph| executor.publish_updates(graph, updates))?;
     }
     Ok((duplicates, cost))
 }

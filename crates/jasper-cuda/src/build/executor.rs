@@ -193,7 +193,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         MirroredGraph::round(graph, self.cpu.pool(), new, distances)
     }
 
-    fn search(&self, graph: &MirroredGraph<T, S>, chunk: &[Slot]) -> Result<Candidates<S>, S::Error> {
+    fn find_candidates(&self, graph: &MirroredGraph<T, S>, chunk: &[Slot]) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(chunk);
         let input = graph.linking_input();
@@ -398,7 +398,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Some(self.updates(rows, &counters, id)?))
     }
 
-    fn publish(&self, graph: &mut MirroredGraph<T, S>, updates: Updates<S>) -> Result<SearchCost, S::Error> {
+    fn publish_updates(&self, graph: &mut MirroredGraph<T, S>, updates: Updates<S>) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
         self.check(graph, updates.graph);
         graph.publish_rows(&self.stream, &updates.rows)?;

@@ -180,7 +180,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
-    fn search(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
+    fn find_candidates(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
         Ok(link_by!(graph, |vectors| {
             let rows: Vec<_> = batch.iter().map(|&vertex| vectors.padded(vertex)).collect();
             let order = order_by_nearness(&self.pool, &rows);
@@ -264,7 +264,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok((merged > 0).then_some(updates))
     }
 
-    fn publish(&self, graph: &mut Graph<T>, updates: Vec<RowUpdates>) -> Result<SearchCost, Infallible> {
+    fn publish_updates(&self, graph: &mut Graph<T>, updates: Vec<RowUpdates>) -> Result<SearchCost, Infallible> {
         let mut cost = SearchCost::default();
         for part in updates {
             part.write(graph);

@@ -84,7 +84,7 @@ fn a_search_that_wanders_ends() {
     let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();
     let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
     let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
-    let Ok(candidates) = CpuExecutor::new(1).unwrap().search(&graph, &[Slot::new(199)]);
+    let Ok(candidates) = CpuExecutor::new(1).unwrap().find_candidates(&graph, &[Slot::new(199)]);
     assert_eq!((candidates.cost().hops, graph.params().max_hops()), (132, 132));
 }
 
@@ -115,7 +115,7 @@ fn on_any_graph<T: Element>(
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
     let Ok(updates) = executor.repair_rows(&graph, &touched);
-    let Ok(_) = executor.publish(&mut graph, updates);
+    let Ok(_) = executor.publish_updates(&mut graph, updates);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
     assert_eq!(found, expected);
 }
