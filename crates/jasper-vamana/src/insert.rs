@@ -60,7 +60,7 @@ const BATCH: usize = 16_384;
 const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_round: 3 };
 /// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
 /// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
-const UNBOUNDED_BATCH: usize = 512;
+const FULL_SHARE_BATCH: usize = 512;
 const BATCH_SHARE: usize = 8;
 
 /// An insert ends with a check of reachability once one vertex in this many is *unchecked*, that is, added since the
@@ -187,7 +187,7 @@ fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
         if left == 0 {
             return None;
         }
-        let max_len = vertices.min(UNBOUNDED_BATCH.max(vertices / BATCH_SHARE)).min(BATCH);
+        let max_len = vertices.min(FULL_SHARE_BATCH.max(vertices / BATCH_SHARE)).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])
