@@ -114,7 +114,7 @@ fn cost_of(counters: &[u64]) -> SearchCost {
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
     batch: S::Buffer<u32>,
-    /// `[vertices_len][max_candidates]`
+    /// `[vertices_len][candidates_stride]`
     entries: S::Buffer<u64>,
     /// `[vertices_len][2]`: hops and distances of each search.
     costs: S::Buffer<u32>,
@@ -124,8 +124,8 @@ pub struct Candidates<S: Stream> {
     batch_candidates: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     counters: S::Buffer<u64>,
-    /// Maximum number of candidates per vertex.
-    max_candidates: u32,
+    /// Room for candidates per vertex.
+    candidates_stride: u32,
     /// The graph that was searched.
     graph: GraphId,
 }
@@ -198,11 +198,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
-        let max_candidates = self.params.max_hops() as u32;
+        let candidates_stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
+        let mut entries = stream.allocate(batch.len() * candidates_stride as usize)?;
         let mut costs = stream.allocate(batch.len() * 2)?;
         let mut results = stream.allocate::<DeviceHit>(batch.len())?;
         let args = SearchArgs {
@@ -212,7 +212,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             costs: costs.output(),
             expanded: entries.output(),
             queries_len: batch.len() as u32,
-            max_hops: max_candidates,
+            max_hops: candidates_stride,
             ..search_args(&input, beam_width, launch)
         };
         let mut duplicate_of = stream.allocate(batch.len())?;
@@ -228,7 +228,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicate_of,
             batch_candidates: None,
             counters,
-            max_candidates,
+            candidates_stride,
             graph,
         })
     }
@@ -248,7 +248,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicate_of: candidates.duplicate_of.output(),
             row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
         unsafe { self.stream.launch(&FindDuplicates, args)? };
@@ -278,7 +278,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             stride: peers.stride as u32,
             second_round: peers.second_round as u32,
             chunk_len: PEER_CHUNK,
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
         unsafe { self.stream.launch(&input.kernel(BatchCandidates::for_rows), args)? };
@@ -312,7 +312,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             neighbors: rows.ids.output(),
             distances: distances.output(),
             vertices_len,
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
@@ -478,7 +478,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicate_of: candidates.duplicate_of.input(),
             nearest: nearest.output(),
             vertices_len: candidates.len(),
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
             edges_stride: graph.edges_stride(),
             max_degree: self.params.max_degree() as u32,
         };
