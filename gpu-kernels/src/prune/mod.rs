@@ -48,7 +48,7 @@
 //! | `fill` | both rounds of a prune around neighbors that stay |
 //! | `rows` | reverses edges; writes rows into the graph |
 //! | `update` | the arguments of the kernels that only updates use |
-//! | `entries` | the kernels |
+//! | `kernels` | the kernels |
 //! | `plan` | selects a kernel and its grid |
 
 mod layout;
@@ -59,7 +59,7 @@ cfg_if! { if #[cfg(feature = "kernels")] {
     mod already_pruned;
     mod batch_candidates;
     mod bit_set;
-    mod entries;
+    mod kernels;
     mod fill;
     mod find_duplicates;
     mod link;

@@ -90,7 +90,7 @@ macro_rules! families {
 
             #[cfg(feature = "kernels")]
             fn body(&self) -> unsafe fn($Args) {
-                super::entries::$family(self.0)
+                super::kernels::$family(self.0)
             }
         }
     )* };

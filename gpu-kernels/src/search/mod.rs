@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `entries` | the kernels |
+//! | `kernels` | the kernels |
 //! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
@@ -24,7 +24,7 @@ mod tests;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod buffered_list;
-    mod entries;
+    mod kernels;
     mod frontier;
     mod list;
     mod registers;

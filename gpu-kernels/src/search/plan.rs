@@ -81,7 +81,7 @@ impl Kernel for Search {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(SearchArgs) {
-        super::entries::exact_body(self.rows.name, self.variant)
+        super::kernels::exact_body(self.rows.name, self.variant)
     }
 }
 
@@ -179,6 +179,6 @@ impl Kernel for QuantizedSearch {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(QuantizedSearchArgs) {
-        super::entries::quantized_body(self.name, self.variant)
+        super::kernels::quantized_body(self.name, self.variant)
     }
 }
