@@ -13,8 +13,8 @@
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
-//! A quantized search reads codes, a tenth of the bytes of vectors or less. The entries nearest by estimated distance,
-//! the *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
+//! A quantized search reads codes, a fraction of the bytes of vectors. The entries nearest by estimated distance, the
+//! *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
 //! candidates, and that expands no vertex.
 
 mod quantized;
@@ -67,7 +67,7 @@ pub struct SearchArgs {
     pub graph: GraphArgs,
     /// `[queries][row_bytes]`: the queries, padded as rows are, and normalized if rows are.
     pub queries: DevicePtr<u8>,
-    /// `[queries / parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
+    /// `[queries / start_point_parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
@@ -90,17 +90,17 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices whose neighbors are scored at the same time, at least 1. One warp expands as many per step; a team
-    /// expands one per step, and scores those that may follow ahead, in as many mailboxes.
+    /// At least 1. One warp: vertices expanded per step; more than 1 may change the results. Team: mailboxes, that is,
+    /// vertices whose neighbors are scored at the same time; the results do not change.
     pub expansions: u32,
     /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`](crate::graph::NO_SLOT).
     pub start_points_stride: u32,
-    /// Searches of each query, which count as queries: 1, or the parts of one list of start points, each as long as the
-    /// stride, that are searched one by one.
-    pub parts: u32,
+    /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
+    /// part of each query is a search of its own and counts in `queries_len`.
+    pub start_point_parts: u32,
     /// Candidates per query, at most the beam width.
     pub candidates_len: u32,
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
@@ -114,10 +114,10 @@ impl SearchArgs {
     /// The start points of a query: the first, and how many.
     fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
         let (list, len) = (self.graph.start_points, self.graph.start_points_len);
-        if self.parts == 1 {
+        if self.start_point_parts == 1 {
             return (list.add((query * self.start_points_stride) as usize), len);
         }
-        let first = query % self.parts * self.start_points_stride;
+        let first = query % self.start_point_parts * self.start_points_stride;
         (list.add(first as usize), self.start_points_stride.min(len - first))
     }
 }

@@ -93,7 +93,7 @@ impl Variant {
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
             "edges_stride ({stride}) must be a multiple of 32"
         );
-        let (starts, parts) = (args.start_points_stride, args.parts);
+        let (starts, parts) = (args.start_points_stride, args.start_point_parts);
         assert!(
             parts > 1 || args.queries_len.checked_mul(starts).is_some(),
             "{} queries of start_points_stride ({starts}) must be below 2^32",
@@ -101,7 +101,7 @@ impl Variant {
         );
         assert!(
             parts == 1 || args.graph.start_points_len.div_ceil(starts) == parts,
-            "parts ({parts}) must be 1, or as many as {} start points have of {starts}",
+            "start_point_parts ({parts}) must be 1, or as many as {} start points have of {starts}",
             args.graph.start_points_len
         );
         assert!(

@@ -24,7 +24,7 @@ impl VisitedCache {
         Self { table, entries }
     }
 
-    /// The entry of an slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
+    /// The entry of a slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
     fn entry(&self, slot: u32) -> Shared<u32> {
         let shift = self.entries.leading_zeros() + 1;
         self.table.add(slot.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))

@@ -357,7 +357,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         expansions: launch.expansions,
         visited_capacity: launch.visited_capacity,
         start_points_stride: 0,
-        parts: 1,
+        start_point_parts: 1,
         candidates_len: 0,
         distances_before: 0,
         form: graph.form,

@@ -65,7 +65,7 @@ pub(super) trait Scorer: Sized {
 /// The arguments are valid, and the query is one of them.
 #[inline(always)]
 unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
-    let number = (number / args.parts) as usize;
+    let number = (number / args.start_point_parts) as usize;
     if args.query_rows.is_null() {
         return number;
     }

@@ -159,7 +159,7 @@ impl SearchCase {
             expansions: self.expansions,
             visited_capacity: self.visited_capacity,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
-            parts: 1,
+            start_point_parts: 1,
             candidates_len: self.candidates_len,
             distances_before: 0,
             form: self.form,
