@@ -58,13 +58,13 @@ pub mod graph;
 pub mod groups;
 pub mod knn;
 pub mod pointer;
+pub mod prefix_sum;
 pub mod project;
 pub mod prune;
 pub mod residuals;
 mod row_kind;
 mod row_shape;
 pub mod rows;
-pub mod prefix_sum;
 pub mod search;
 pub mod sort;
 #[cfg(feature = "suite")]

@@ -75,11 +75,11 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn batch_candidates(
+    fn add_peers(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
-        peers: PeerSampling,
+        sampling: PeerSampling,
     ) -> Result<Self::Candidates, Self::Error>;
 
     /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none.
@@ -124,7 +124,11 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn publish_updates(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
+    fn publish_updates(
+        &self,
+        graph: &mut Self::Graph,
+        updates: Self::Updates,
+    ) -> Result<SearchCost, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
     ///

@@ -64,7 +64,7 @@ pub fn link_batch<T: Element, E: Executor<T>>(
             if let LinkMode::Insert { peers } = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;
                 if let Some(peers) = peers {
-                    candidates = executor.batch_candidates(graph, candidates, peers)?;
+                    candidates = executor.add_peers(graph, candidates, peers)?;
                 }
             }
             executor.prune(graph, candidates)

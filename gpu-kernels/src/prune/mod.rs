@@ -41,7 +41,7 @@
 //! | `bit_set` | sets of at most 128 candidates |
 //! | `already_pruned` | finds the entries of a row that an earlier prune kept |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
-//! | `batch_candidates` | candidates from the same batch |
+//! | `find_peers` | candidates from the same batch |
 //! | `link` | prunes the candidates of a new vertex into its row |
 //! | `merge` | adds reversed edges to the rows of their targets |
 //! | `repair` | replaces deleted neighbors in a row |
@@ -57,7 +57,7 @@ mod update;
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod all_pairs;
     mod already_pruned;
-    mod batch_candidates;
+    mod find_peers;
     mod bit_set;
     mod kernels;
     mod fill;
@@ -76,11 +76,11 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     mod plan;
 
     pub(crate) use plan::specializations;
-    pub use plan::{BatchCandidates, Link, Merge, Repair};
+    pub use plan::{FindPeers, Link, Merge, Repair};
     use crate::{LaunchConfig, launch::kernels};
 } }
 
-pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
+pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
@@ -128,9 +128,9 @@ pub struct LinkArgs {
     pub batch: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: distinct entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][max_degree]`: more candidates: [`BatchCandidatesArgs::batch_candidates`]. Null if there are
+    /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
     /// none.
-    pub batch_candidates: DevicePtr<u64>,
+    pub peers: DevicePtr<u64>,
     /// `[vertices_len][2]`: the number of candidates, which are the vertices that the search expanded, and the number
     /// of distances that it computed.
     pub costs: DevicePtr<u32>,

@@ -10,9 +10,9 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    BatchCandidates, BatchCandidatesArgs, COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, HOPS,
-    IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs,
-    ReverseEdges, ReverseEdgesArgs,
+    COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS, IDENTICAL, Link,
+    LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
+    ReverseEdgesArgs,
 };
 use gpu_kernels::search::{DeviceHit, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -121,7 +121,7 @@ pub struct Candidates<S: Stream> {
     /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
     duplicate_of: S::Buffer<u32>,
     /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
-    batch_candidates: Option<S::Buffer<u64>>,
+    peers: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     counters: S::Buffer<u64>,
     /// Room for candidates per vertex.
@@ -193,7 +193,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         MirroredGraph::round(graph, self.cpu.pool(), new, distances)
     }
 
-    fn find_candidates(&self, graph: &MirroredGraph<T, S>, chunk: &[Slot]) -> Result<Candidates<S>, S::Error> {
+    fn find_candidates(
+        &self,
+        graph: &MirroredGraph<T, S>,
+        chunk: &[Slot],
+    ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(chunk);
         let input = graph.linking_input();
@@ -226,7 +230,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             entries,
             costs,
             duplicate_of,
-            batch_candidates: None,
+            peers: None,
             counters,
             candidates_stride,
             graph,
@@ -255,34 +259,34 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(candidates)
     }
 
-    fn batch_candidates(
+    fn add_peers(
         &self,
         graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
-        peers: PeerSampling,
+        sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         self.check(graph, candidates.graph);
         let input = graph.linking_input();
         let vertices_len = candidates.len();
-        let mut batch_candidates = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
-        let args = BatchCandidatesArgs {
+        let mut peers = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
+        let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
-            batch_candidates: batch_candidates.output(),
+            peers: peers.output(),
             vertices_len,
-            group: peers.group as u32,
-            stride: peers.stride as u32,
-            second_round: peers.second_round as u32,
+            group: sampling.group as u32,
+            stride: sampling.stride as u32,
+            second_round: sampling.second_round as u32,
             chunk_len: PEER_CHUNK,
             candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
-        unsafe { self.stream.launch(&input.kernel(BatchCandidates::for_rows), args)? };
-        candidates.batch_candidates = Some(batch_candidates);
+        unsafe { self.stream.launch(&input.kernel(FindPeers::for_rows), args)? };
+        candidates.peers = Some(peers);
         Ok(candidates)
     }
 
@@ -302,10 +306,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.entries.input(),
-            batch_candidates: candidates
-                .batch_candidates
-                .as_ref()
-                .map_or(DevicePtr::null(), |entries| entries.input()),
+            peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             vertices: rows.vertices.output(),
@@ -398,7 +399,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Some(self.updates(rows, &counters, id)?))
     }
 
-    fn publish_updates(&self, graph: &mut MirroredGraph<T, S>, updates: Updates<S>) -> Result<SearchCost, S::Error> {
+    fn publish_updates(
+        &self,
+        graph: &mut MirroredGraph<T, S>,
+        updates: Updates<S>,
+    ) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
         self.check(graph, updates.graph);
         graph.publish_rows(&self.stream, &updates.rows)?;

@@ -206,18 +206,18 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(candidates)
     }
 
-    fn batch_candidates(
+    fn add_peers(
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
-        peers: PeerSampling,
+        sampling: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
         let max_degree = graph.params().max_degree();
         Ok(link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), lists| {
-            let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
-            let group = &batch[first..batch.len().min(first + peers.group)];
-            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, group, peers, found);
+            let first = batch.partition_point(|(other, _)| *other < vertex) / sampling.group * sampling.group;
+            let group = &batch[first..batch.len().min(first + sampling.group)];
+            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, group, sampling, found);
             lists.push(vertex, &scratch.candidates);
         })))
     }
@@ -264,7 +264,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok((merged > 0).then_some(updates))
     }
 
-    fn publish_updates(&self, graph: &mut Graph<T>, updates: Vec<RowUpdates>) -> Result<SearchCost, Infallible> {
+    fn publish_updates(
+        &self,
+        graph: &mut Graph<T>,
+        updates: Vec<RowUpdates>,
+    ) -> Result<SearchCost, Infallible> {
         let mut cost = SearchCost::default();
         for part in updates {
             part.write(graph);
@@ -358,7 +362,7 @@ impl Scratch {
         max_degree: usize,
         vertex: Slot,
         group: &[(Slot, bool)],
-        peers: PeerSampling,
+        sampling: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
         let bound = found.get(max_degree - 1);
@@ -367,7 +371,7 @@ impl Scratch {
             if near.len() < PeerSampling::required(round, max_degree) {
                 break;
             }
-            let sample = peers.positions(round, group.len()).map(|position| group[position]);
+            let sample = sampling.positions(round, group.len()).map(|position| group[position]);
             let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
             self.score(vectors, vertex, others.map(|(id, _)| id));
