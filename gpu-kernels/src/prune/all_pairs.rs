@@ -145,7 +145,7 @@ impl AllPairs {
             // SAFETY: indices below the count; the warp is converged at the vote.
             unsafe {
                 let is_candidate = index < count;
-                let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
+                let is_new = is_candidate && !neighbor::is_already_pruned(self.entries.add(index).load());
                 let lanes = warp::ballot(is_new);
                 let pruned_lanes = warp::ballot(is_candidate && !is_new);
                 pruned -= pruned_lanes.count_ones();

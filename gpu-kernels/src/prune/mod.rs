@@ -25,7 +25,7 @@
 //!    kept candidate (`robust_prune`, `remaining`).
 //! 3. *Already pruned candidates are not compared with each other.* A merge starts from a row that an earlier prune
 //!    chose; none of its entries occludes another. The parts of a row kept by each round ascend, which is how they are
-//!    found again (`already_pruned`). Such an entry has its unexpanded bit cleared.
+//!    found again (`already_pruned`). `neighbor::already_pruned` marks such an entry.
 //! 4. *All pairs at once.* For at most 128 candidates of short rows, every pair that may be needed is compared up front
 //!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs, but the extra
 //!    ones are not counted.

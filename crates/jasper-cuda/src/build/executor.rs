@@ -301,7 +301,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.edges_stride();
         let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
-        let mut distances = stream.allocate(rows.ids.len())?;
+        let mut distances = stream.allocate(rows.neighbors.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
@@ -310,7 +310,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             vertices: rows.vertices.output(),
-            neighbors: rows.ids.output(),
+            neighbors: rows.neighbors.output(),
             distances: distances.output(),
             vertices_len,
             candidates_stride: candidates.candidates_stride,
@@ -341,7 +341,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn reverse_edges(&self, chunks: Vec<Edges<S>>) -> Result<BackEdges<S>, S::Error> {
         let stream = &self.stream;
-        let len: usize = chunks.iter().map(|chunk| chunk.rows.ids.len()).sum();
+        let len: usize = chunks.iter().map(|chunk| chunk.rows.neighbors.len()).sum();
         let mut edges = Pairs::allocate(stream, len as u32)?;
         let mut first = 0;
         let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
@@ -350,16 +350,16 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         for Edges { rows, distances, .. } in chunks {
             let args = ReverseEdgesArgs {
                 vertices: rows.vertices.input(),
-                neighbors: rows.ids.input(),
+                neighbors: rows.neighbors.input(),
                 distances: distances.input(),
                 sort_keys: edges.keys.output().add(first),
                 sources: edges.values.output().add(first),
                 vertices_len: rows.len(),
-                edges_stride: (rows.ids.len() / rows.vertices.len()) as u32,
+                edges_stride: (rows.neighbors.len() / rows.vertices.len()) as u32,
             };
             // SAFETY: the array holds the edges of all chunks, and each chunk writes after those before it.
             unsafe { stream.launch(&ReverseEdges, args)? };
-            first += rows.ids.len();
+            first += rows.neighbors.len();
         }
         let mut scratch = SortScratch::allocate(stream, len as u32)?;
         sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + slot_bits, &mut scratch)?;
@@ -389,7 +389,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             sources: edges.values.input(),
             begins: targets.begins.input().add(*merged as usize),
             vertices: rows.vertices.output(),
-            neighbors: rows.ids.output(),
+            neighbors: rows.neighbors.output(),
             targets: len,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
@@ -444,7 +444,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
             vertices: rows.vertices.input(),
-            neighbors: rows.ids.output(),
+            neighbors: rows.neighbors.output(),
             rows: rows.len(),
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for

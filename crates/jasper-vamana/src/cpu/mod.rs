@@ -41,7 +41,7 @@ pub(crate) struct Scratch {
     candidates: Vec<Neighbor>,
     /// Candidates that take part only in the second round of a prune.
     deferred: Vec<Neighbor>,
-    ids: Vec<Slot>,
+    slots: Vec<Slot>,
     distances: Vec<f32>,
 }
 
@@ -375,7 +375,7 @@ impl Scratch {
             let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
             self.score(vectors, vertex, others.map(|(id, _)| id));
-            distances += self.ids.len() as u64;
+            distances += self.slots.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
         near.sort_unstable();
@@ -413,7 +413,7 @@ impl Scratch {
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
         // second round.
         let [first, pruned] = pruned_prefixes(row, params.alpha());
-        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
+        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
         self.deferred.clear();
         self.deferred.extend_from_slice(&row[first..pruned]);
         self.order_candidates();
@@ -424,7 +424,7 @@ impl Scratch {
         candidates.retain(|neighbor| !deferred.contains(neighbor));
         let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
         updates.replace(target, kept.iter().map(|kept| kept.slot()));
-        updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
+        updates.cost.prune_distances += self.slots.len() as u64 + self.prune.take_distances();
     }
 
     /// Replaces the tombstones in the row of a live vertex.
@@ -465,7 +465,7 @@ impl Scratch {
         self.score(vectors, vertex, replacements.into_iter());
         let (live, replacements) = self.candidates.split_at_mut(live_count);
         let [first, pruned] = pruned_prefixes(live, params.alpha());
-        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
+        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
         replacements.sort_unstable();
         updates.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
@@ -488,13 +488,13 @@ impl Scratch {
         updates.cost.prune_distances += self.prune.take_distances();
     }
 
-    /// Adds `ids` and their distances from `vertex` to the candidates.
-    fn score<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, ids: impl Iterator<Item = Slot>) {
-        self.ids.clear();
-        self.ids.extend(ids);
-        self.distances.resize(self.ids.len(), 0.0);
-        vectors.slot_scorer(vertex).score(&self.ids, &mut self.distances);
-        let scored = self.ids.iter().zip(&self.distances);
+    /// Adds `slots` and their distances from `vertex` to the candidates.
+    fn score<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, slots: impl Iterator<Item = Slot>) {
+        self.slots.clear();
+        self.slots.extend(slots);
+        self.distances.resize(self.slots.len(), 0.0);
+        vectors.slot_scorer(vertex).score(&self.slots, &mut self.distances);
+        let scored = self.slots.iter().zip(&self.distances);
         self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
     }
 
