@@ -9,7 +9,7 @@ use crate::{GraphAccess, MutableGraph, SearchCost};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
-/// Only the two `publish` steps change the graph; [`Self::read_edges`] updates the host's copy of its edges.
+/// Only the two `publish` steps change edges; [`Self::read_edges`] updates the host's copy of them.
 /// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
 /// not through this trait.
 ///

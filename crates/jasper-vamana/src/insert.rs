@@ -138,7 +138,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-        let mode = LinkMode::Insert { peers: Some(PEERS) };
+        let mode = LinkMode::Insert(PEERS);
         let (batch_duplicates, batch_cost) =
             link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?;
         duplicates.extend(batch_duplicates);

@@ -9,12 +9,9 @@ use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, SearchCost};
 pub enum LinkMode {
     /// Distinct vectors in random order: all of a bulk build.
     Bulk,
-    /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and with
-    /// `peers` the vertices of a batch are candidates of each other.
-    Insert {
-        /// Which vertices of the batch are compared.
-        peers: Option<PeerSampling>,
-    },
+    /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
+    /// vertices of a batch are candidates of each other, as far as they are compared.
+    Insert(PeerSampling),
 }
 
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
@@ -61,11 +58,9 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
             let mut candidates = executor.find_candidates(graph, chunk)?;
-            if let LinkMode::Insert { peers } = mode {
+            if let LinkMode::Insert(sampling) = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;
-                if let Some(peers) = peers {
-                    candidates = executor.add_peers(graph, candidates, peers)?;
-                }
+                candidates = executor.add_peers(graph, candidates, sampling)?;
             }
             executor.prune(graph, candidates)
         })?;
