@@ -9,6 +9,12 @@ use crate::{GraphAccess, MutableGraph, SearchCost};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
+/// | for | steps |
+/// | --- | --- |
+/// | links | [`find_candidates`](Self::find_candidates) to [`publish_updates`](Self::publish_updates), in this order |
+/// | repairs of rows | [`rows_to_repair`](Self::rows_to_repair) and [`repair_rows`](Self::repair_rows) |
+/// | reachability | [`reachable`](Self::reachable) to [`edge_updates`](Self::edge_updates) |
+///
 /// Only the two `publish` steps change edges; [`Self::read_edges`] updates the host's copy of them.
 /// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
 /// not through this trait.
