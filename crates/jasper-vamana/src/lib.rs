@@ -33,7 +33,7 @@
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`scalar_quantizer`](ScalarQuantizer) | linking on vectors quantized to bytes (SQ8) |
+//! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: on vectors quantized to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |

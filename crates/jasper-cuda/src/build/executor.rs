@@ -46,7 +46,7 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
     params: BuildParams,
     /// Provides the threads for the host's part.
     cpu: Arc<CpuExecutor>,
-    /// Whether updates never round vectors to bytes.
+    /// Whether updates never link SQ8 vectors.
     exact_linking: bool,
     element: PhantomData<fn() -> T>,
 }
@@ -57,7 +57,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
     }
 
-    /// Whether updates link float vectors themselves. Otherwise large ones link copies that are rounded to bytes on the
+    /// Whether updates link float vectors themselves. Otherwise large ones link SQ8 copies made on the
     /// device, unless a [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
@@ -190,7 +190,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         if self.exact_linking {
             return Ok(());
         }
-        MirroredGraph::round(graph, self.cpu.pool(), new, distances)
+        MirroredGraph::quantize_sq8(graph, self.cpu.pool(), new, distances)
     }
 
     fn find_candidates(

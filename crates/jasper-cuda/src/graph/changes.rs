@@ -33,7 +33,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         if !changes.vectors.is_empty() {
-            self.rounded = None;
+            self.sq8 = None;
         }
         if self.has_vectors && !host.has_vectors() {
             self.rows = stream.allocate(0)?;

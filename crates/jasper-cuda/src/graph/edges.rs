@@ -71,12 +71,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Keeps the edges written since [`Self::begin`].
     pub(super) fn commit(&mut self) {
         self.undo = None;
-        self.rounded = None;
+        self.sq8 = None;
     }
 
     /// Restores the edges written since [`Self::begin`].
     pub(super) fn rollback(&mut self, stream: &S) -> Result<(), S::Error> {
-        self.rounded = None;
+        self.sq8 = None;
         let Some(undo) = self.undo.take() else { return Ok(()) };
         self.wait_for_readers(stream)?;
         if let Some(all) = &undo.all {

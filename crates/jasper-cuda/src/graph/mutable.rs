@@ -8,7 +8,7 @@ use jasper_graph::{Changes, Graph};
 use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, moves};
 
 use super::DeviceGraph;
-use super::rounding::RoundingTrial;
+use super::sq8::Sq8Trial;
 use crate::build::check_beam;
 use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
@@ -25,8 +25,8 @@ pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pending: Changes,
     /// Whether the edges changed on the device since they were last downloaded.
     host_edges_stale: bool,
-    /// The last trial of rounding vectors to bytes.
-    pub(super) trial: Option<RoundingTrial>,
+    /// The last trial of SQ8 linking.
+    pub(super) trial: Option<Sq8Trial>,
     /// The error that made the copy unusable.
     failure: Option<S::Error>,
 }
@@ -73,26 +73,26 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         &self.device.stream
     }
 
-    /// Rounds the vectors to bytes until the transaction ends, if that pays for a change that computes about
+    /// Quantizes the vectors to bytes until the transaction ends, if that pays for a change that computes about
     /// `distances` distances, and a trial finds that bytes tell the vectors apart. The trial is kept for later changes,
     /// until the graph has grown by half or gets `new` vectors of another range. Searches wait for none of this.
     ///
     /// # Errors
     /// Returns the device's error.
-    pub(crate) fn round(
+    pub(crate) fn quantize_sq8(
         graph: &mut impl GraphAccess<Self>,
         pool: &ThreadPool,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
-        let rounded = graph.read(|graph| {
+        let sq8 = graph.read(|graph| {
             let Self { host, device: CopyAndStream { graph, stream }, trial, .. } = graph;
-            graph.round((stream, pool), host, trial.as_ref(), new, distances)
+            graph.quantize_sq8((stream, pool), host, trial.as_ref(), new, distances)
         })?;
-        if let Some((trial, rows)) = rounded {
+        if let Some((trial, rows)) = sq8 {
             graph.write(|graph| {
                 graph.trial = Some(trial);
-                graph.device.graph.rounded = rows;
+                graph.device.graph.sq8 = rows;
             });
         }
         Ok(())
