@@ -16,8 +16,8 @@ use crate::{GraphAccess, MutableGraph, SearchCost};
 /// | reachability | [`reachable`](Self::reachable) to [`edge_updates`](Self::edge_updates) |
 ///
 /// Only the two `publish` steps change edges; [`Self::read_edges`] updates the host's copy of them.
-/// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
-/// not through this trait.
+/// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a
+/// [`SearchPlan`](crate::SearchPlan), not through this trait.
 ///
 /// Results depend on the graph and the arguments only, never on threads or their timing.
 pub trait Executor<T: Element> {
@@ -43,8 +43,8 @@ pub trait Executor<T: Element> {
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
-    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link by vectors
-    /// quantized to bytes.
+    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link by
+    /// vectors quantized to bytes.
     ///
     /// # Errors
     /// Returns the device's error.

@@ -55,8 +55,8 @@ pub enum OnConflict {
 /// Vectors per batch: enough to keep a device busy (docs/src/experiments.md#inserts-batches-of-16384).
 const BATCH: usize = 16_384;
 /// Vectors keep the caller's order. In sorted input, each needs to be compared with its whole batch
-/// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its batch
-/// first, with 1/8 if that added a candidate, and with all if it added two.
+/// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its
+/// batch first, with 1/8 if that added a candidate, and with all if it added two.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_round: 3 };
 /// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
 /// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.

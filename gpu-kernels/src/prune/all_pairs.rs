@@ -101,8 +101,8 @@ impl AllPairs {
         emit: impl Fn(u32, u64),
     ) -> u32 {
         let args = block.args;
-        // SAFETY: all threads of the block reach this; a barrier separates writes from reads. Sets are at multiples of 16
-        // bytes.
+        // SAFETY: all threads of the block reach this; a barrier separates writes from reads. Sets are at multiples of
+        // 16 bytes.
         unsafe {
             let clear = |set: Shared<u32>| set.cast::<[u64; 2]>().store([0; 2]);
             block_stride(2 * count, |set| clear(self.occluded.add(set * WORDS)));

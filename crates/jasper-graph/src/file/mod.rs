@@ -60,8 +60,8 @@ pub(crate) use save::{fingerprint, write_file};
 pub use table::{FORMAT_VERSION, Section};
 pub use tuned::{LaunchParams, TunedSearch};
 
-/// Sections start on multiples of this many bytes, the smallest page size. Where pages are larger, a mapping begins with
-/// the page in which its section does.
+/// Sections start on multiples of this many bytes, the smallest page size. Where pages are larger, a mapping begins
+/// with the page in which its section does.
 pub(crate) const SECTION_ALIGN: u64 = 4096;
 
 /// Bytes of padding after `length` bytes of a section.

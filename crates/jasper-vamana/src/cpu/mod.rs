@@ -153,7 +153,8 @@ impl CpuExecutor {
     }
 }
 
-/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to bytes](Vectors::sq8).
+/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to
+/// bytes](Vectors::sq8).
 macro_rules! link_by {
     ($graph:ident, |$vectors:ident| $result:expr) => {
         match $graph.vectors().sq8() {

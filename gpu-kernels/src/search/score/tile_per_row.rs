@@ -1,8 +1,8 @@
 //! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and within
-//! a position by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes
-//! is read for both; levels that a plane does not have are zero.
+//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and
+//! within a position by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of
+//! two planes is read for both; levels that a plane does not have are zero.
 
 use cuda_std::prelude::*;
 
@@ -217,8 +217,8 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     }
 }
 
-/// Adds the products of position `POSITION` of the words with its levels. There is one call per position, because a loop over positions
-/// would be too long to be unrolled.
+/// Adds the products of position `POSITION` of the words with its levels. There is one call per position, because a
+/// loop over positions would be too long to be unrolled.
 #[inline(always)]
 fn add_position<const BITS: u32, const POSITION: usize>(
     sums: &mut [[i32; 8]; ROWS],
