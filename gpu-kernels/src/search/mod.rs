@@ -47,17 +47,35 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// The widest beam.
 pub const MAX_BEAM_WIDTH: u32 = 1024;
 
-/// A result in device memory, 16 bytes: `[key low, key high, distance bits, slot]`; [`NO_HIT`] where there are fewer.
-pub type DeviceHit = [u32; 4];
+/// A result in device memory; [`NO_HIT`] where there are fewer. Kernels store its 16 bytes at once.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct DeviceHit {
+    /// The first key of the vertex.
+    pub key: u64,
+    /// The distance from the query.
+    pub distance: f32,
+    /// The slot of the vertex.
+    pub slot: u32,
+}
+
+impl DeviceHit {
+    /// The bytes in the order of memory.
+    #[cfg(feature = "kernels")]
+    fn to_words(self) -> [u32; 4] {
+        [self.key as u32, (self.key >> 32) as u32, self.distance.to_bits(), self.slot]
+    }
+}
 
 /// No result: no key, at infinite distance.
-pub const NO_HIT: DeviceHit = [u32::MAX, u32::MAX, f32::INFINITY.to_bits(), u32::MAX];
+pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY, slot: NO_SLOT };
 
 /// Arguments of every search kernel.
 #[repr(C)]
