@@ -3,7 +3,6 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `executor` | the steps of builds and updates, as launches in one stream |
-//! | `parts` | the results that one step passes to the next |
 //! | `plan` | the memory of a build, planned before it starts |
 //! | `preload` | compiles kernels before they are launched |
 
