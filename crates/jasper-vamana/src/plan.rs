@@ -45,7 +45,7 @@ const FILTER_SAMPLE: usize = 1024;
 
 /// Standard deviations by which a beam search should find more than `k` allowed vertices: at first few, because all
 /// queries pay for them, then many for the one query in twenty that found fewer than `k`, because a scan would take
-/// longer (docs/src/experiments.md#filters-a-narrow-beam-first).
+/// longer (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
 const DEVIATIONS: f64 = 2.0;
 const RETRY_DEVIATIONS: f64 = 6.0;
 
