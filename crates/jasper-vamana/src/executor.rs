@@ -43,8 +43,8 @@ pub trait Executor<T: Element> {
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
-    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link by
-    /// vectors quantized to bytes.
+    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link SQ8
+    /// vectors, which it quantizes here.
     ///
     /// # Errors
     /// Returns the device's error.

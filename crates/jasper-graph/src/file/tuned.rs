@@ -39,7 +39,8 @@ pub struct TunedSearch {
 pub struct LaunchParams {
     /// Warps per query.
     pub warps: u32,
-    /// Vertices expanded per step.
+    /// One warp: vertices expanded per step; more than 1 may change the results. Several warps, a team: vertices whose
+    /// neighbors are scored at the same time; the results do not change.
     pub expansions: u32,
     /// Entries of the visited cache; 0 for none.
     pub visited_capacity: u32,
