@@ -138,7 +138,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut &self.graph, |graph| Ok(graph.change(change)?))
+        transaction(&mut &self.graph, |graph| graph.change(change))
     }
 
     fn read_edges(&self) -> Result<(), DeviceError> {
