@@ -83,7 +83,7 @@ pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::Filter;
 pub use insert::{InsertReport, OnConflict, insert};
-pub use jasper_graph::LaunchParams;
+pub use jasper_core::LaunchParams;
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
     BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,
