@@ -15,8 +15,8 @@ pub struct FindDuplicatesArgs {
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
     pub costs: DevicePtr<u32>,
-    /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if there
-    /// is none.
+    /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if
+    /// there is none.
     pub duplicate_of: DevicePtrMut<u32>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,

@@ -22,8 +22,8 @@ pub struct CopyArgs {
     pub from: DevicePtr<u32>,
     /// `[slots][row_words]`: the table that is written. It may be the same.
     pub to: DevicePtrMut<u32>,
-    /// `[rows]`: the slot that each row is read from; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not copied. Null for
-    /// the rows in order.
+    /// `[rows]`: the slot that each row is read from; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not copied. Null
+    /// for the rows in order.
     pub from_slots: DevicePtr<u32>,
     /// `[rows]`: the slot that each row is written to: distinct, and in one table none of those that are read. Null for
     /// the rows in order.

@@ -154,8 +154,8 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Scores the unvisited neighbors, offers them to the frontier and empties the buffer; returns how many there were. Called
-    /// by the whole warp.
+    /// Scores the unvisited neighbors, offers them to the frontier and empties the buffer; returns how many there were.
+    /// Called by the whole warp.
     #[inline(always)]
     unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
         // SAFETY: the buffer holds slots of vertices, which all lanes see after the barrier.
