@@ -94,7 +94,7 @@ pub struct SearchArgs {
     /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
     pub fallback: DevicePtr<DeviceHit>,
     /// `[queries][candidates_len]`: the vertices of the first entries of the frontier, then
-    /// [`NO_SLOT`](crate::graph::NO_SLOT). They are to be reranked, and are not among the results of this search.
+    /// [`NO_SLOT`]. They are to be reranked, and are not among the results of this search.
     pub candidates: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
@@ -114,7 +114,7 @@ pub struct SearchArgs {
     /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
-    /// contain [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// contain [`NO_SLOT`].
     pub start_points_stride: u32,
     /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
     /// part of each query is a search of its own and counts in `queries_len`.
