@@ -86,27 +86,27 @@ impl PlaneShape {
         self.dimensions * bits / 32
     }
 
-    /// The first chunk of the plane. A chunk is four words, 16 bytes.
-    pub(crate) const fn first_chunk(&self) -> u32 {
+    /// The first unit of the plane. A unit is four words, 16 bytes.
+    pub(crate) const fn first_unit(&self) -> u32 {
         self.first_word / 4
     }
 
-    /// Number of chunks with words of the plane.
-    pub(crate) const fn chunks(&self, bits: u32) -> u32 {
+    /// Number of units with words of the plane.
+    pub(crate) const fn units(&self, bits: u32) -> u32 {
         if self.dimensions == 0 {
             return 0;
         }
-        (self.first_word + self.words(bits)).div_ceil(4) - self.first_chunk()
+        (self.first_word + self.words(bits)).div_ceil(4) - self.first_unit()
     }
 
-    /// Words of a query's levels for these chunks.
+    /// Words of a query's levels for these units.
     pub(crate) const fn levels_words(&self, bits: u32) -> u32 {
-        self.chunks(bits) * 4 * (8 / bits)
+        self.units(bits) * 4 * (8 / bits)
     }
 }
 
 impl CodeShape {
-    /// Words of a query per byte of a level, in whole chunks of every plane.
+    /// Words of a query per byte of a level, in whole units of every plane.
     pub(crate) const fn levels_words(&self) -> u32 {
         self.eight.levels_words(8)
             + self.four.levels_words(4)

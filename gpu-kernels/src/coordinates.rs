@@ -32,7 +32,7 @@ pub(crate) trait Coordinates: 'static {
     /// The sum as f32, rounded once.
     fn to_f32(sum: Self::Sum) -> f32;
     /// Unpacks 16 bytes into words that take fewer instructions to sum. Only the first [`Self::UNPACKED`] are used.
-    fn unpack(chunk: [u32; 4]) -> [u32; 8];
+    fn unpack(unit: [u32; 4]) -> [u32; 8];
 }
 
 /// 32-bit floats.
@@ -69,8 +69,8 @@ impl Coordinates for F32 {
         sum
     }
 
-    fn unpack(chunk: [u32; 4]) -> [u32; 8] {
-        let [a, b, c, d] = chunk;
+    fn unpack(unit: [u32; 4]) -> [u32; 8] {
+        let [a, b, c, d] = unit;
         [a, b, c, d, 0, 0, 0, 0]
     }
 }
@@ -102,10 +102,10 @@ impl Coordinates for F16 {
         sum
     }
 
-    fn unpack(chunk: [u32; 4]) -> [u32; 8] {
+    fn unpack(unit: [u32; 4]) -> [u32; 8] {
         let mut words = [0; 8];
         for i in 0..4 {
-            let (low, high) = math::half2_to_f32(chunk[i]);
+            let (low, high) = math::half2_to_f32(unit[i]);
             words[2 * i] = low.to_bits();
             words[2 * i + 1] = high.to_bits();
         }
@@ -156,8 +156,8 @@ macro_rules! bytes {
                 sum as f32
             }
 
-            fn unpack(chunk: [u32; 4]) -> [u32; 8] {
-                F32::unpack(chunk)
+            fn unpack(unit: [u32; 4]) -> [u32; 8] {
+                F32::unpack(unit)
             }
         }
 

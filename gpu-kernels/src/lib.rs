@@ -21,7 +21,7 @@
 //! | [`prune`] | robust prune: the rows of new vertices, and back edges merged into rows |
 //! | [`residuals`] | residuals of rows, and the fast rotation |
 //! | [`rows`] | rows of tables, copied and moved |
-//! | [`scan`] | decoupled look-back, and selections |
+//! | [`prefix_sum`] | decoupled look-back, and selections |
 //! | [`search`] | beam search |
 //! | [`sort`] | pairs sorted by some bits of their keys |
 //! | [`groups`] | where runs of equal keys begin |
@@ -58,13 +58,13 @@ pub mod graph;
 pub mod groups;
 pub mod knn;
 pub mod pointer;
+pub mod prefix_sum;
 pub mod project;
 pub mod prune;
 pub mod residuals;
 mod row_kind;
 mod row_shape;
 pub mod rows;
-pub mod scan;
 pub mod search;
 pub mod sort;
 #[cfg(feature = "suite")]

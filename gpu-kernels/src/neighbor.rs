@@ -3,8 +3,8 @@
 //! From the highest bit down: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and the
 //! unexpanded bit. Entries compare by distance, then by vertex.
 
-/// The unexpanded bit, the lowest: set until a search expands the vertex. A prune clears it in entries that need no
-/// comparison with each other.
+/// The unexpanded bit, the lowest: set until a search expands the vertex. A prune clears it in entries that are
+/// `already_pruned`.
 pub(crate) const UNEXPANDED: u64 = 1;
 
 /// The entry of an unexpanded vertex.
@@ -22,6 +22,19 @@ pub(crate) fn entry_of_bits(ordered_bits: u32, slot: u32) -> u64 {
 /// The upper half of an entry: the bits of its distance, changed so that they compare like distances.
 pub(crate) fn ordered_bits(entry: u64) -> u32 {
     (entry >> 32) as u32
+}
+
+/// The entry marked as kept by an earlier prune, with the bit by which a search marks an expanded vertex: a prune does
+/// not compare two such entries.
+#[cfg(feature = "kernels")]
+pub(crate) fn already_pruned(entry: u64) -> u64 {
+    entry & !UNEXPANDED
+}
+
+/// Whether an entry is marked as [`already_pruned`].
+#[cfg(feature = "kernels")]
+pub(crate) fn is_already_pruned(entry: u64) -> bool {
+    entry & UNEXPANDED == 0
 }
 
 /// The slot of the vertex of an entry.

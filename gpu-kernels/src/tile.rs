@@ -132,8 +132,8 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> RowTiles<E, M, LOADS> {
         unit
     }
 
-    /// Sums over the query and `shape.rows_in_flight` rows per tile. `row(r)` returns the address of row `r` of this lane's tile,
-    /// and `query(step)` this lane's unit of the query, zeros past the end. Called by the whole warp.
+    /// Sums over the query and `shape.rows_in_flight` rows per tile. `row(r)` returns the address of row `r` of this
+    /// lane's tile, and `query(step)` this lane's unit of the query, zeros past the end. Called by the whole warp.
     ///
     /// Lane `first + r` of a tile gets the sum of row `r`; every other lane gets its `kept` back. With 4 rows per tile,
     /// two calls collect the sums of 8 rows:

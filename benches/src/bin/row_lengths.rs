@@ -1,4 +1,5 @@
-//! Measures how fast searches read rows of each length: distances per second times bytes per row, at a beam width of 64.
+//! Measures how fast searches read rows of each length: distances per second times bytes per row, at a beam width of
+//! 64.
 //!
 //! ```sh
 //! cargo run --release -p jasper-benches --bin row_lengths

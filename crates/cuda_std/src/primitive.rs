@@ -32,8 +32,8 @@ pub enum Barrier {
     Or(bool),
 }
 
-/// A collective of the lanes of a warp. `value` and `argument` are those of `collective(op, value, argument)`; an operation
-/// without a result returns its `value`.
+/// A collective of the lanes of a warp. `value` and `argument` are those of `collective(op, value, argument)`; an
+/// operation without a result returns its `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// Orders memory among the lanes. No result.

@@ -48,8 +48,8 @@ shuffles! {
     shuffle(lane) -> T = Collective::Shuffle(WARP_SIZE), |result| result.0;
     /// The value of the lane whose index is this one's xor `bits`, which is below 32 (`shfl.sync.bfly.b32`).
     shuffle_xor(bits) -> T = Collective::ShuffleXor, |result| result.0;
-    /// The value of the lane `delta` below, and whether there is one (`shfl.sync.up.b32`). Without one, the value is this
-    /// lane's own.
+    /// The value of the lane `delta` below, and whether there is one (`shfl.sync.up.b32`). Without one, the value is
+    /// this lane's own.
     shuffle_up(delta) -> (T, bool) = Collective::ShuffleUp, |result| result;
 }
 

@@ -29,7 +29,7 @@
 //! | [`matrix`](MatrixView) | row-major views with a stride; [`VectorSource`], what a build reads |
 //! | [`distance`] | dot products and squared distances, with SIMD chosen at run time |
 //! | [`neighbor`](Neighbor) | (distance, id) packed into one u64, with a total order |
-//! | [`params`](BuildParams) | build parameters, their defaults and bounds |
+//! | [`params`](BuildParams) | build parameters, their defaults and bounds, and launch parameters |
 //! | [`progress`](Progress) | progress reports and cancellation |
 //! | `bitset` | [`BitSet`] |
 //! | `device_error` | [`DeviceError`] |
@@ -56,7 +56,7 @@ pub use id::{Key, MAX_VECTORS, NO_KEY, Slot};
 pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, VectorSource, padded_len};
 pub use metric::{Metric, ParseMetricError};
 pub use neighbor::Neighbor;
-pub use params::{BuildParams, BuildParamsBuilder, ParamError, defaults};
+pub use params::{BuildParams, BuildParamsBuilder, LaunchParams, ParamError, defaults};
 pub use progress::{Cancelled, Progress, ProgressFn, Stage, no_progress};
 
 pub use half::f16;

@@ -56,6 +56,20 @@ impl Neighbor {
         Self(self.0 & !UNEXPANDED)
     }
 
+    /// The entry marked as kept by an earlier prune, with the same bit as [`Self::expanded`]: a prune does not compare
+    /// two such entries.
+    #[inline]
+    #[must_use]
+    pub const fn already_pruned(self) -> Self {
+        self.expanded()
+    }
+
+    /// Whether the entry is marked as [`Self::already_pruned`].
+    #[inline]
+    pub const fn is_already_pruned(self) -> bool {
+        !self.is_unexpanded()
+    }
+
     /// Whether both are the same vertex at the same distance, ignoring the bit for expanded.
     #[inline]
     pub const fn is_same(self, other: Self) -> bool {

@@ -1,4 +1,4 @@
-//! The parameters of a graph and their defaults.
+//! The parameters of a graph and their defaults, and those of a launch on a GPU.
 
 use std::ops::RangeInclusive;
 
@@ -150,6 +150,19 @@ impl BuildParamsBuilder {
         check("max_batch_share", params.max_batch_share, 1e-6..=1.0, "0.02 keeps recall")?;
         Ok(params)
     }
+}
+
+/// Launch parameters of a search on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct LaunchParams {
+    /// Warps per query.
+    pub warps: u32,
+    /// One warp: vertices expanded per step; more than 1 may change the results. Several warps, a team: vertices whose
+    /// neighbors are scored at the same time; the results do not change.
+    pub expansions: u32,
+    /// Entries of the visited cache; 0 for none.
+    pub visited_capacity: u32,
 }
 
 /// A parameter is out of bounds.

@@ -263,8 +263,8 @@ fn loses_context(code: i32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
 }
 
-/// The failed call and its exact error code, as recorded by `jasper_driver` if the record is of the same failure. It may
-/// be of an earlier call: it is used if the codes agree, or if `cust` lost the code.
+/// The failed call and its exact error code, as recorded by `jasper_driver` if the record is of the same failure. It
+/// may be of an earlier call: it is used if the codes agree, or if `cust` lost the code.
 pub(crate) fn failure_of(code: i32) -> Failure {
     let noted = take_failure().filter(|noted| noted.code == code || code == UNKNOWN);
     noted.unwrap_or(Failure { call: "the CUDA driver", code })

@@ -42,8 +42,8 @@ const TASK_BYTES: usize = 256 << 10;
 /// `pool`. `progress` is called between tiles with the number of base vectors searched, and can cancel.
 ///
 /// # Errors
-/// Returns [`DeviceKnnError`] if [`jasper_data::exact_knn`] refuses the input, `k` is above [`MAX_K`], the queries do not fit
-/// into device memory, or the device fails.
+/// Returns [`DeviceKnnError`] if [`jasper_data::exact_knn`] refuses the input, `k` is above [`MAX_K`], the queries do
+/// not fit into device memory, or the device fails.
 pub fn exact_knn_on_device<T: Element>(
     context: &Context,
     base: MatrixView<'_, T>,

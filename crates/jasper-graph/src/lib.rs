@@ -45,8 +45,8 @@ pub use adjacency::Adjacency;
 #[doc(hidden)]
 pub use file::check_source;
 pub use file::{
-    Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, LaunchParams,
-    SaveStats, Section, SectionReport, TunedSearch, check_file,
+    Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
+    Section, SectionReport, TunedSearch, check_file,
 };
 pub use graph::{Changes, Graph, VectorBlock};
 pub use keys::{FilteredSlots, KeyError, KeyFilter, KeyMap};

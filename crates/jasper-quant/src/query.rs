@@ -58,8 +58,9 @@ pub struct QueryTerms {
 }
 
 impl QueryCode {
-    /// Quantizes `rotated`, of `layout.dimensions()` coordinates multiplied by the steps of the levels, to `level_bytes`
-    /// int8 per coordinate. `add` is the query's term of every distance, and `norm` its distance from the center.
+    /// Quantizes `rotated`, of `layout.dimensions()` coordinates multiplied by the steps of the levels, to
+    /// `level_bytes` int8 per coordinate. `add` is the query's term of every distance, and `norm` its distance from the
+    /// center.
     pub(crate) fn new(
         layout: &Arc<Layout>,
         units: &Units,

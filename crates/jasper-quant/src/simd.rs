@@ -5,11 +5,11 @@
 
 use jasper_core::distance::Level;
 
-/// Defines a function whose loops are compiled for each level. It runs at the widest level of this CPU up to that of its
-/// first argument. The function body gets the level at which it runs.
+/// Defines a function whose loops are compiled for each level. It runs at the widest level of this CPU up to that of
+/// its first argument. The function body gets the level at which it runs.
 ///
-/// All that the body calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not inlined
-/// is compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
+/// All that the body calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not
+/// inlined is compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
 macro_rules! simd_fn {
     (
         $(#[$meta:meta])*

@@ -102,8 +102,8 @@ pub fn ingest<T: Element>(
     Ok(Ingested { graph, order })
 }
 
-/// Links the vertices of a bulk build on the CPU, by vectors quantized to bytes if there is a `quantizer`. With checkpoints,
-/// resumes from the last one and writes new ones.
+/// Links the vertices of a bulk build on the CPU, by vectors quantized to bytes if there is a `quantizer`. With
+/// checkpoints, resumes from the last one and writes new ones.
 ///
 /// Otherwise, if there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched
 /// first, because searches visit them more often. Sketches change the speed of a build and never its graph.

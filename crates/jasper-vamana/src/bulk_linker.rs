@@ -22,7 +22,7 @@ pub struct BulkLinker<'a> {
 
 /// Batches up to this size may be as large as the graph before them. While a graph is small, searches visit most of its
 /// vertices, whatever the batch.
-const UNBOUNDED_BATCH: usize = 256;
+const FULL_SHARE_BATCH: usize = 256;
 
 /// The largest batch of a build of `vertices`.
 pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
@@ -31,7 +31,7 @@ pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
 
 /// The size of the batch that follows `linked` vertices.
 fn batch_after(linked: usize, params: &BuildParams) -> usize {
-    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(UNBOUNDED_BATCH))
+    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(FULL_SHARE_BATCH))
 }
 
 impl<'a> BulkLinker<'a> {

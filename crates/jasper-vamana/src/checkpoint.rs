@@ -43,8 +43,8 @@ pub enum CheckpointError {
         /// Its value in this build.
         ours: String,
     },
-    /// The checkpoint is of a build of other vectors, or of one by vectors quantized to bytes where this one is exact or
-    /// the other way round.
+    /// The checkpoint is of a build of other vectors, or of one by vectors quantized to bytes where this one is exact
+    /// or the other way round.
     #[error(
         "{path}: is the checkpoint of a build of other vectors, or with another setting of exact linking; build as \
          before, or remove the file to build from the start"
@@ -114,8 +114,8 @@ impl<'a> Checkpoints<'a> {
     }
 }
 
-/// Removes the checkpoint of a build, if there is one, and the temporary file of a checkpoint that was being written. To
-/// be called once the index is saved.
+/// Removes the checkpoint of a build, if there is one, and the temporary file of a checkpoint that was being written.
+/// To be called once the index is saved.
 ///
 /// # Errors
 /// Returns an error if a file cannot be removed.

@@ -1,10 +1,10 @@
 //! Where a search runs, and what its steps cost there: the choice between beam search and scan.
 //!
-//! A beam search expands a vertex per entry of its frontier, and computes distances to neighbors that are read at random.
-//! A scan computes a distance to every vertex that may be returned: for each query by itself or, where a platform has
-//! such a kernel, as one matrix product of all queries with all these vertices. Times are estimated from measured rates;
-//! only their ratios matter, and these are alike on machines of one kind. `gpu_search filters` (crate `jasper-benches`)
-//! prints hops, distances and times on a GPU.
+//! A beam search expands a vertex per entry of its frontier, and computes distances to neighbors that are read at
+//! random. A scan computes a distance to every vertex that may be returned: for each query by itself or, where a
+//! platform has such a kernel, as one matrix product of all queries with all these vertices. Times are estimated from
+//! measured rates; only their ratios matter, and these are alike on machines of one kind. `gpu_search filters` (crate
+//! `jasper-benches`) prints hops, distances and times on a GPU.
 
 /// Where a search runs: its limits, and the measured cost of its steps in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +84,8 @@ const SHARE_UNVISITED: f64 = 0.6;
 
 impl CostModel {
     /// The CPU of the host. Measured with 64 x f32 (docs/src/experiments.md#cpu-slots-of-a-filter-kept-by-the-index): a
-    /// scan computes distances twice as fast as a beam search, whose vectors are scattered and whose frontier is sorted.
+    /// scan computes distances twice as fast as a beam search, whose vectors are scattered and whose frontier is
+    /// sorted.
     pub const CPU: Self = Self {
         max_beam_width: usize::MAX,
         hop_ns: 0.0,

@@ -9,9 +9,15 @@ use crate::{GraphAccess, MutableGraph, SearchCost};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
-/// Only the two `publish` steps change the graph; [`Self::read_edges`] updates the host's copy of its edges.
-/// [`Self::search`] searches for vertices of the graph. Queries are executed from a [`SearchPlan`](crate::SearchPlan),
-/// not through this trait.
+/// | for | steps |
+/// | --- | --- |
+/// | links | [`find_candidates`](Self::find_candidates) to [`publish_updates`](Self::publish_updates), in this order |
+/// | repairs of rows | [`rows_to_repair`](Self::rows_to_repair) and [`repair_rows`](Self::repair_rows) |
+/// | reachability | [`reachable`](Self::reachable) to [`edge_updates`](Self::edge_updates) |
+///
+/// Only the two `publish` steps change edges; [`Self::read_edges`] updates the host's copy of them.
+/// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a
+/// [`SearchPlan`](crate::SearchPlan), not through this trait.
 ///
 /// Results depend on the graph and the arguments only, never on threads or their timing.
 pub trait Executor<T: Element> {
@@ -37,8 +43,8 @@ pub trait Executor<T: Element> {
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
-    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link by vectors
-    /// quantized to bytes.
+    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link SQ8
+    /// vectors, which it quantizes here.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -56,7 +62,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn search(&self, graph: &Self::Graph, chunk: &[Slot]) -> Result<Self::Candidates, Self::Error>;
+    fn find_candidates(&self, graph: &Self::Graph, chunk: &[Slot]) -> Result<Self::Candidates, Self::Error>;
 
     /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
     /// need it: they deduplicate vectors while reading them.
@@ -75,11 +81,11 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn batch_candidates(
+    fn add_peers(
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
-        peers: PeerSampling,
+        sampling: PeerSampling,
     ) -> Result<Self::Candidates, Self::Error>;
 
     /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none.
@@ -124,7 +130,11 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn publish(&self, graph: &mut Self::Graph, updates: Self::Updates) -> Result<SearchCost, Self::Error>;
+    fn publish_updates(
+        &self,
+        graph: &mut Self::Graph,
+        updates: Self::Updates,
+    ) -> Result<SearchCost, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
     ///

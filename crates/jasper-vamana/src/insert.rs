@@ -55,12 +55,12 @@ pub enum OnConflict {
 /// Vectors per batch: enough to keep a device busy (docs/src/experiments.md#inserts-batches-of-16384).
 const BATCH: usize = 16_384;
 /// Vectors keep the caller's order. In sorted input, each needs to be compared with its whole batch
-/// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its batch
-/// first, with 1/8 if that added a candidate, and with all if it added two.
+/// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its
+/// batch first, with 1/8 if that added a candidate, and with all if it added two.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_round: 3 };
 /// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
 /// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
-const UNBOUNDED_BATCH: usize = 512;
+const FULL_SHARE_BATCH: usize = 512;
 const BATCH_SHARE: usize = 8;
 
 /// An insert ends with a check of reachability once one vertex in this many is *unchecked*, that is, added since the
@@ -138,7 +138,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-        let mode = LinkMode::Insert { peers: Some(PEERS) };
+        let mode = LinkMode::Insert(PEERS);
         let (batch_duplicates, batch_cost) =
             link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?;
         duplicates.extend(batch_duplicates);
@@ -187,7 +187,7 @@ fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
         if left == 0 {
             return None;
         }
-        let max_len = vertices.min(UNBOUNDED_BATCH.max(vertices / BATCH_SHARE)).min(BATCH);
+        let max_len = vertices.min(FULL_SHARE_BATCH.max(vertices / BATCH_SHARE)).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])

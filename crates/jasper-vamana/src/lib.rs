@@ -33,7 +33,7 @@
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`scalar_quantizer`](ScalarQuantizer) | linking on vectors quantized to bytes (SQ8) |
+//! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: on vectors quantized to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
@@ -83,7 +83,7 @@ pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling};
 pub use filter::Filter;
 pub use insert::{InsertReport, OnConflict, insert};
-pub use jasper_graph::LaunchParams;
+pub use jasper_core::LaunchParams;
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
     BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,

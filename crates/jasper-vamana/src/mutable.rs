@@ -196,7 +196,7 @@ pub fn without_edges<T: Element, E: Executor<T>>(
     let no_edges = vec![Vec::new(); vertices.len()];
     let remove = |graph: &mut Transaction<'_, _>| {
         let updates = graph.read(|graph| executor.edge_updates(graph, vertices, &no_edges))?;
-        graph.write(|graph| executor.publish(graph, updates))?;
+        graph.write(|graph| executor.publish_updates(graph, updates))?;
         work();
         Ok(())
     };

@@ -9,12 +9,9 @@ use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, SearchCost};
 pub enum LinkMode {
     /// Distinct vectors in random order: all of a bulk build.
     Bulk,
-    /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and with
-    /// `peers` the vertices of a batch are candidates of each other.
-    Insert {
-        /// Which vertices of the batch are compared.
-        peers: Option<PeerSampling>,
-    },
+    /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
+    /// vertices of a batch are candidates of each other, as far as they are compared.
+    Insert(PeerSampling),
 }
 
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
@@ -27,19 +24,19 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
     compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
 ) -> Result<SearchCost, E::Error> {
     let updates = graph.read(compute)?;
-    graph.write(|graph| executor.publish(graph, updates))
+    graph.write(|graph| executor.publish_updates(graph, updates))
 }
 
 /// Links one batch of vertices into the graph. Returns the duplicates, and the cost.
 ///
 /// ```text
 /// for each chunk of the batch:                      chunks bound the memory of candidates
-///     candidates = search(chunk)                    on the graph as it was before the batch
+///     candidates = find_candidates(chunk)               on the graph as it was before the batch
 ///     if mode is Insert: find duplicates; add the nearest peers to the candidates
 ///     edges += prune(candidates)
 /// publish edges                                     no edge leads to the batch yet
 /// back edges = reverse(edges), sorted
-/// while targets are left: publish merge(targets)    append to rows that are not full, prune full ones
+/// while targets are left: publish_updates(merge(targets))    append to rows that are not full, prune full ones
 /// ```
 ///
 /// Deviations from DiskANN, which inserts vertices one by one under locks, and why each is right:
@@ -60,12 +57,10 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     let (mut edges, mut duplicates, mut cost) = (Vec::new(), Duplicates::new(), SearchCost::default());
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
-            let mut candidates = executor.search(graph, chunk)?;
-            if let LinkMode::Insert { peers } = mode {
+            let mut candidates = executor.find_candidates(graph, chunk)?;
+            if let LinkMode::Insert(sampling) = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;
-                if let Some(peers) = peers {
-                    candidates = executor.batch_candidates(graph, candidates, peers)?;
-                }
+                candidates = executor.add_peers(graph, candidates, sampling)?;
             }
             executor.prune(graph, candidates)
         })?;
@@ -76,7 +71,7 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     graph.write(|graph| executor.publish_edges(graph, &edges))?;
     let mut back_edges = executor.reverse_edges(edges)?;
     while let Some(updates) = graph.read(|graph| executor.merge(graph, &mut back_edges))? {
-        cost += graph.write(|graph| executor.publish(graph, updates))?;
+        cost += graph.write(|graph| executor.publish_updates(graph, updates))?;
     }
     Ok((duplicates, cost))
 }

@@ -43,16 +43,17 @@ pub enum Strategy {
 /// Slots sampled to estimate how many keys pass a filter.
 const FILTER_SAMPLE: usize = 1024;
 
-/// Standard deviations by which a beam search should find more than `k` allowed vertices: at first few, because all
-/// queries pay for them, then many for the one query in twenty that found fewer than `k`, because a scan would take
-/// longer (docs/src/experiments.md#filters-a-narrow-beam-first).
+/// Standard deviations by which the first beam search should find more than `k` allowed vertices. All queries pay for
+/// them; one query in twenty finds fewer than `k`
+/// (docs/src/experiments.md#gpu-a-narrow-beam-first-and-f16-on-tensor-cores).
 const DEVIATIONS: f64 = 2.0;
+/// The same for the second search, of those queries alone: what it leaves short is scanned for, which takes longer.
 const RETRY_DEVIATIONS: f64 = 6.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
-    /// Plans a search of `graph` for `queries` queries where they cost what the `cost_model` says. The beam width is at most that of the model:
-    /// where tombstones, a filter or a large `k` would need a wider one, it is limited, and missing results are found
-    /// by a scan.
+    /// Plans a search of `graph` for `queries` queries where they cost what the `cost_model` says. The beam width is at
+    /// most that of the model: where tombstones, a filter or a large `k` would need a wider one, it is limited, and
+    /// missing results are found by [`Self::retry`].
     ///
     /// # Errors
     /// Returns [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`],

@@ -78,7 +78,7 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
             let done = total - left.len() + i * chunk_len;
             Progress { stage: Stage::Reconnecting, done, total }.report(progress)?;
             let sources = graph.read(|graph| {
-                let candidates = executor.search(graph, chunk)?;
+                let candidates = executor.find_candidates(graph, chunk)?;
                 executor.nearest_with_room(graph, candidates, &reached)
             });
             edges.extend(sources.map_err(UpdateError::device)?);

@@ -1,8 +1,8 @@
-//! Linking on vectors quantized to one byte per coordinate (SQ8), a quarter of the size of f32 vectors.
+//! SQ8 linking: on vectors quantized to one byte per coordinate, a quarter of the size of f32 vectors.
 //!
-//! The mean of its dimension is subtracted from each coordinate, and the difference rounded to steps of the same size in
-//! all dimensions, so that squared distances keep their proportions. The rounding errors are far below the differences
-//! that decide a prune, unless vectors are within a few steps of each other. A trial tells:
+//! The mean of its dimension is subtracted from each coordinate, and the difference rounded to steps of the same size
+//! in all dimensions, so that squared distances keep their proportions. The rounding errors are far below the
+//! differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
 //!
 //! ```text
 //! for each of a sample of the vectors:
@@ -10,9 +10,9 @@
 //!     found += the 10 nearest candidates by bytes that are among the 10 nearest candidates by exact distances
 //! ```
 //!
-//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in any order by
-//! exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a [second table](Vectors::sq8), on
-//! a device the only one that a build uploads.
+//! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in any order
+//! by exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a [second
+//! table](Vectors::sq8), on a device the only one that a build uploads.
 
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, VectorBlock, VectorError, Vectors};
@@ -107,8 +107,8 @@ impl ScalarQuantizer {
         })
     }
 
-    /// The largest squared norm of quantized vectors, from that of the vectors. It is the same on the CPU and on devices,
-    /// which do not compute the norms.
+    /// The largest squared norm of quantized vectors, from that of the vectors. It is the same on the CPU and on
+    /// devices, which do not compute the norms.
     pub fn scaled_norm(largest_squared_norm: f32, scale: f32) -> f32 {
         largest_squared_norm * (scale * scale)
     }
@@ -173,13 +173,14 @@ impl ScalarQuantizer {
         bytes
     }
 
-    /// The share of the nearest neighbors of a sample of the vectors that are nearest by bytes too; 1 if there are none.
+    /// The share of the nearest neighbors of a sample of the vectors that are nearest by bytes too; 1 if there are
+    /// none.
     fn neighbors_found<T: Element>(&self, graph: &Graph<T>) -> f64 {
         let slots = evenly(&graph.keys().vertices().collect::<Vec<_>>(), MAX_COMPARED);
         let sample = evenly(&slots, TRIAL_VECTORS);
         let (mut found, mut wanted) = (0, 0);
-        for (&query, by_bytes) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
-            let ids: Vec<Slot> = by_bytes.iter().map(|near| near.slot()).collect();
+        for (&query, sq8) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
+            let ids: Vec<Slot> = sq8.iter().map(|near| near.slot()).collect();
             let mut distances = vec![0.0; ids.len()];
             graph.vectors().slot_scorer(query).score(&ids, &mut distances);
             let mut exact: Vec<_> =
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn links_by_bytes_are_nearly_those_by_rows() {
+    fn sq8_links_are_nearly_those_by_rows() {
         let executor = CpuExecutor::new(2).unwrap();
         // Far from the origin, and no dimension like another.
         let mut rows: Vec<f32> = Clusters::new(24, 3).rows(3000, 0);
@@ -276,13 +277,13 @@ mod tests {
         for metric in Metric::ALL {
             let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
             let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-            let rounding = ScalarQuantizer::by_trial(&ingested.graph);
-            assert!(rounding.is_some(), "{metric}: bytes tell these vectors apart");
+            let quantizer = ScalarQuantizer::by_trial(&ingested.graph);
+            assert!(quantizer.is_some(), "{metric}: bytes tell these vectors apart");
             let linked =
-                link_on_host(&executor, ingested, rounding.as_ref(), None, &mut no_progress).unwrap();
-            let (by_bytes, _) = linked.finish();
-            assert!(by_bytes.check_structure().is_sound() && by_bytes.vectors().sq8().is_none());
-            let shared = shared(&exact, &by_bytes);
+                link_on_host(&executor, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
+            let (sq8, _) = linked.finish();
+            assert!(sq8.check_structure().is_sound() && sq8.vectors().sq8().is_none());
+            let shared = shared(&exact, &sq8);
             assert!(shared > 0.8, "{metric}: {shared} of the edges");
         }
     }
@@ -313,12 +314,12 @@ mod tests {
         for metric in Metric::ALL {
             let params = BuildParams::default();
             let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-            let rounding = ScalarQuantizer::new(&graph);
+            let quantizer = ScalarQuantizer::new(&graph);
             let slots: Vec<Slot> = graph.keys().vertices().collect();
             let sample = [3, 400, 699].map(Slot::from_index);
-            let bytes = rounding.quantize_slots(&graph, &slots);
+            let bytes = quantizer.quantize_slots(&graph, &slots);
             let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
-            for (query, found) in sample.iter().zip(rounding.nearest(&graph, &slots, &sample)) {
+            for (query, found) in sample.iter().zip(quantizer.nearest(&graph, &slots, &sample)) {
                 let distance = |slot: Slot| match metric {
                     Metric::InnerProduct => -(i8::kernels().dot)(vector(*query), vector(slot)),
                     _ => (i8::kernels().squared_l2)(vector(*query), vector(slot)),
@@ -344,10 +345,10 @@ mod tests {
             let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
             let near = MatrixView::new(&rows, 8).unwrap();
             let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
-            let rounding = ScalarQuantizer::by_trial(&before).unwrap();
+            let quantizer = ScalarQuantizer::by_trial(&before).unwrap();
             let slots: Vec<Slot> = graph.keys().vertices().collect();
-            assert!(rounding.suits(&graph, &slots[..500]) && rounding.suits(&graph, &[]), "{metric}");
-            assert!(!rounding.suits(&graph, &slots[500..]), "{metric}");
+            assert!(quantizer.suits(&graph, &slots[..500]) && quantizer.suits(&graph, &[]), "{metric}");
+            assert!(!quantizer.suits(&graph, &slots[500..]), "{metric}");
         }
     }
 }

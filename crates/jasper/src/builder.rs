@@ -71,7 +71,7 @@ pub struct BuildReport {
     pub duplicates: usize,
     /// Vertices that could not be reached, and were given an edge.
     pub reconnected: usize,
-    /// Whether vectors rounded to 8 bits were linked: see [`IndexBuilder::exact_linking`].
+    /// Whether SQ8 vectors were linked: see [`IndexBuilder::exact_linking`].
     pub quantized_linking: bool,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -164,14 +164,14 @@ impl<'a> IndexBuilder<'a> {
 
     /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
     ///
-    /// If not, the builder rounds float vectors to 8 bits per coordinate, compares the nearest neighbors of a
-    /// sample of them with the exact ones, and links the rounded vectors if at least 85% of these are found. Typically
-    /// they are not where neighbors differ by less than about 1% of the coordinates' range. Linking rounded vectors
-    /// reads a quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says which were
-    /// linked. Large inserts and consolidations on a CUDA device do the same; on the CPU they use the vectors
-    /// themselves.
+    /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8), compares the nearest neighbors of a
+    /// sample of them with the exact ones, and links the quantized vectors if at least 85% of these are found.
+    /// Typically they are not where neighbors differ by less than about 1% of the coordinates' range. Linking these SQ8
+    /// vectors reads a quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says
+    /// which were linked. Large inserts and consolidations on a CUDA device do the same; on the CPU they use the
+    /// vectors themselves.
     ///
-    /// The rounded vectors take a byte per coordinate of host memory during the build, and of device memory during a
+    /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
     /// always linked as they are. The setting is not saved: see
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
@@ -301,23 +301,25 @@ impl<'a> IndexBuilder<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
-        let BuildPlan { rounded, cuda, .. } = self.choose::<T>(&spec)?;
+        let BuildPlan { may_use_sq8, cuda, .. } = self.choose::<T>(&spec)?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         if let Some(checkpoints) = self.checkpoints {
             checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
-        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, rounded));
+        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, may_use_sq8));
         let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
-        let try_rounding = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
-        let rounding = if rounded { try_rounding() } else { None };
+        let trial = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
+        let quantizer = if may_use_sq8 { trial() } else { None };
         let cuda = match cuda.as_ref() {
-            Some(cuda) if rounded && rounding.is_none() => self.if_unrounded_fits::<T>(&spec, cuda)?,
+            Some(cuda) if may_use_sq8 && quantizer.is_none() => {
+                self.if_exact_linking_fits::<T>(&spec, cuda)?
+            }
             cuda => cuda,
         };
         let linked = match cuda {
-            Some(cuda) => cuda.link(&executor, ingested, rounding.as_ref(), self.checkpoints, progress)?,
-            None => link_on_host(&executor, ingested, rounding.as_ref(), self.checkpoints, progress)?,
+            Some(cuda) => cuda.link(&executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
+            None => link_on_host(&executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
         };
         let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
@@ -326,7 +328,7 @@ impl<'a> IndexBuilder<'a> {
             keys,
             duplicates,
             reconnected,
-            quantized_linking: rounding.is_some(),
+            quantized_linking: quantizer.is_some(),
             cost,
         };
         let index = Index::new(graph, executor, self.exact_linking);
@@ -340,7 +342,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
     /// `None`, for the CPU, if the device was to be chosen automatically.
-    fn if_unrounded_fits<'c, T: Element>(
+    fn if_exact_linking_fits<'c, T: Element>(
         &self,
         spec: &BuildSpec,
         device: &'c BuildDevice,
@@ -379,10 +381,10 @@ impl<'a> IndexBuilder<'a> {
     /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let spec = self.spec(count, dimension)?;
-        let rounded = self.may_round::<T>();
+        let may_use_sq8 = self.may_use_sq8::<T>();
         match self.device {
-            Device::Cuda(ordinal) => self.plan::<T>(&spec, rounded, Some(ordinal)),
-            _ => self.choose_device::<T>(&spec, rounded).map(|plan| plan.memory),
+            Device::Cuda(ordinal) => self.plan::<T>(&spec, may_use_sq8, Some(ordinal)),
+            _ => self.choose_device::<T>(&spec, may_use_sq8).map(|plan| plan.memory),
         }
     }
 
@@ -399,26 +401,30 @@ impl<'a> IndexBuilder<'a> {
         Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
-    /// Whether vectors are rounded to bytes for linking, if a trial allows it and there is memory.
-    fn may_round<T: Element>(&self) -> bool {
-        // `EXACT` is true of integer elements: there is nothing to round.
+    /// Whether SQ8 vectors are linked, if a trial allows it and there is memory.
+    fn may_use_sq8<T: Element>(&self) -> bool {
+        // `EXACT` is true of integer elements: there is nothing to quantize.
         !self.exact_linking && !T::EXACT
     }
 
-    /// Where a build links vectors, and whether they may be rounded, for which there is memory.
+    /// Where a build links vectors, and whether it may link SQ8 vectors, for which there is memory.
     fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
-        let choose = |rounded| {
-            let plan = self.choose_device::<T>(spec, rounded)?;
+        let choose = |may_use_sq8| {
+            let plan = self.choose_device::<T>(spec, may_use_sq8)?;
             check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
         };
-        match choose(self.may_round::<T>()) {
-            Err(BuildError::Memory(_)) if self.may_round::<T>() => choose(false),
+        match choose(self.may_use_sq8::<T>()) {
+            Err(BuildError::Memory(_)) if self.may_use_sq8::<T>() => choose(false),
             chosen => chosen,
         }
     }
 
     /// The plan of a build on the device that the options name or, if they leave it open, on the first with room.
-    fn choose_device<T: Element>(&self, spec: &BuildSpec, rounded: bool) -> Result<BuildPlan, BuildError> {
+    fn choose_device<T: Element>(
+        &self,
+        spec: &BuildSpec,
+        may_use_sq8: bool,
+    ) -> Result<BuildPlan, BuildError> {
         let cuda = match self.device {
             Device::Cpu => None,
             Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
@@ -426,7 +432,7 @@ impl<'a> IndexBuilder<'a> {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
                 // below reports the latter.
-                let Ok(plan) = self.plan::<T>(spec, rounded, Some(ordinal)) else { return Ok(None) };
+                let Ok(plan) = self.plan::<T>(spec, may_use_sq8, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
                     Err(BuildError::Device(error)) => Err(error),
@@ -434,23 +440,23 @@ impl<'a> IndexBuilder<'a> {
                 }
             })?,
         };
-        let memory = self.plan::<T>(spec, rounded, cuda.as_ref().map(BuildDevice::ordinal))?;
-        Ok(BuildPlan { rounded, cuda, memory })
+        let memory = self.plan::<T>(spec, may_use_sq8, cuda.as_ref().map(BuildDevice::ordinal))?;
+        Ok(BuildPlan { may_use_sq8, cuda, memory })
     }
 
     /// Memory of a build on a CUDA device, or on the CPU.
     fn plan<T: Element>(
         &self,
         spec: &BuildSpec,
-        rounded: bool,
+        may_use_sq8: bool,
         cuda: Option<usize>,
     ) -> Result<MemoryPlan, BuildError> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
         let plan = match cuda {
-            Some(ordinal) => plan_build::<T>(spec, rounded, ordinal)?,
-            None if rounded => spec.plan_sq8_on_host::<T>(),
+            Some(ordinal) => plan_build::<T>(spec, may_use_sq8, ordinal)?,
+            None if may_use_sq8 => spec.plan_sq8_on_host::<T>(),
             None => spec.plan_on_host::<T>(),
         };
         if candidates.is_empty() {
@@ -475,8 +481,8 @@ fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), Build
 
 /// How a build is executed.
 struct BuildPlan {
-    /// Whether vectors are rounded to bytes for linking, if a trial allows it.
-    rounded: bool,
+    /// Whether SQ8 vectors are linked, if a trial allows it.
+    may_use_sq8: bool,
     /// The CUDA device, or `None` for the CPU.
     cuda: Option<BuildDevice>,
     memory: MemoryPlan,

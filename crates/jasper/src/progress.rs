@@ -6,8 +6,8 @@ use jasper_core::{Element, ProgressFn};
 
 use crate::{AnyIndex, Index, OpenOptions};
 
-/// An [`Index`], an [`AnyIndex`] or [`OpenOptions`], with a [callback](ProgressFn) that receives progress reports of its
-/// long calls and may cancel them. Made by [`Index::with_progress`], [`AnyIndex::with_progress`] or
+/// An [`Index`], an [`AnyIndex`] or [`OpenOptions`], with a [callback](ProgressFn) that receives progress reports of
+/// its long calls and may cancel them. Made by [`Index::with_progress`], [`AnyIndex::with_progress`] or
 /// [`OpenOptions::with_progress`].
 ///
 /// ```

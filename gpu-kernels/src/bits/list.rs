@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::{ListArgs, contains};
-use crate::scan::select::select;
+use crate::prefix_sum::select::select;
 
 /// Lists the slots of a set; one block per tile.
 ///

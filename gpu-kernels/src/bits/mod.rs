@@ -19,7 +19,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 #[cfg(feature = "kernels")]
 use cuda_std::prelude::*;
 
-use crate::scan::LookBack;
+use crate::prefix_sum::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Slots per word.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{ListArgs, ListSlots, SLOTS_PER_WORD};
-use crate::scan::{TileStates, select_tiles};
+use crate::prefix_sum::{TileStates, select_tiles};
 use crate::{Buffer, Stream};
 
 /// The listed slots of a set, and the scratch memory to list them.

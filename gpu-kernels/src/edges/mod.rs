@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `reach` | one step of a breadth-first search |
 //! | `rows_to_repair` | finds live vertices with deleted neighbors |
-//! | `free_row` | finds the nearest reachable candidate whose row has a free place |
+//! | `row_with_room` | finds the nearest reachable candidate whose row has a free place |
 //! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per level |
 
 cfg_if! { if #[cfg(feature = "kernels")] {

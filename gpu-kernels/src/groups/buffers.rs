@@ -1,7 +1,7 @@
 //! Groups of keys in device memory, and the launch that finds them.
 
 use super::{FindGroups, GroupArgs};
-use crate::scan::{TileStates, select_tiles};
+use crate::prefix_sum::{TileStates, select_tiles};
 use crate::{Buffer, Stream};
 
 /// Runs of equal keys among sorted ones, and the scratch memory to find them.

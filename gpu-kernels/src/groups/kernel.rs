@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::GroupArgs;
-use crate::scan::select::select;
+use crate::prefix_sum::select::select;
 
 /// Finds groups; one block per tile.
 ///

@@ -15,7 +15,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     use crate::launch::kernels;
 } }
 
-use crate::scan::LookBack;
+use crate::prefix_sum::LookBack;
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Arguments of [`FindGroups`].

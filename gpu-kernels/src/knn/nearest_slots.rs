@@ -128,7 +128,7 @@ pub unsafe fn nearest_slots<S: Stream>(
     reserve(stream, rows, words(passes.slots))?;
     for first_query in (0..queries_len).step_by(passes.queries as usize) {
         let len = passes.queries.min(queries_len - first_query);
-        let pass = search.part(first_query as usize, len);
+        let pass = search.for_queries(first_query as usize, len);
         reserve(stream, queries, words(len))?;
         copy(pass.queries, DevicePtr::null(), queries, len)?;
         let segments = passes.segments(len, stream.multiprocessors(), *bytes);

@@ -101,8 +101,8 @@ impl AllPairs {
         emit: impl Fn(u32, u64),
     ) -> u32 {
         let args = block.args;
-        // SAFETY: all threads of the block reach this; a barrier separates writes from reads. Sets are at multiples of 16
-        // bytes.
+        // SAFETY: all threads of the block reach this; a barrier separates writes from reads. Sets are at multiples of
+        // 16 bytes.
         unsafe {
             let clear = |set: Shared<u32>| set.cast::<[u64; 2]>().store([0; 2]);
             block_stride(2 * count, |set| clear(self.occluded.add(set * WORDS)));
@@ -145,7 +145,7 @@ impl AllPairs {
             // SAFETY: indices below the count; the warp is converged at the vote.
             unsafe {
                 let is_candidate = index < count;
-                let is_new = is_candidate && self.entries.add(index).load() & neighbor::UNEXPANDED != 0;
+                let is_new = is_candidate && !neighbor::is_already_pruned(self.entries.add(index).load());
                 let lanes = warp::ballot(is_new);
                 let pruned_lanes = warp::ballot(is_candidate && !is_new);
                 pruned -= pruned_lanes.count_ones();

@@ -66,7 +66,7 @@ pub(super) unsafe fn mark_already_pruned(
         let [begin, end] = pruned_ends(args, degree, entries, memory);
         block_stride(end, |place| {
             let entry = entries.add(place);
-            entry.store(entry.load() & !neighbor::UNEXPANDED);
+            entry.store(neighbor::already_pruned(entry.load()));
         });
         SecondRound { old: memory.old, begin, end }
     }

@@ -29,8 +29,8 @@ use crate::neighbor;
 
 /// No candidate.
 const NONE: u32 = u32::MAX;
-/// The state of a candidate that is kept or dropped. Before that, it is the number of kept vertices that it was compared
-/// with, and [`DEFERRED`] is set once one of them occludes it without slack.
+/// The state of a candidate that is kept or dropped. Before that, it is the number of kept vertices that it was
+/// compared with, and [`DEFERRED`] is set once one of them occludes it without slack.
 const DECIDED: u32 = u16::MAX as u32;
 
 /// How many entries the row has after each round, with the neighbors that it had.
@@ -95,8 +95,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         }
     }
 
-    /// Compares the neighbors of the row with this warp's share of the candidates, and sets the states of these. Stops when
-    /// it would take fewer steps to compare each candidate that is left with the neighbors that are.
+    /// Compares the neighbors of the row with this warp's share of the candidates, and sets the states of these. Stops
+    /// when it would take fewer steps to compare each candidate that is left with the neighbors that are.
     ///
     /// # Safety
     /// Whole warp; a barrier has passed since the kept entries were written, and another follows.
@@ -147,8 +147,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         }
     }
 
-    /// Keeps the candidates of both rounds, after the `kept` vertices before; returns how many are kept after the first.
-    /// Whole block; ends with a barrier.
+    /// Keeps the candidates of both rounds, after the `kept` vertices before; returns how many are kept after the
+    /// first. Whole block; ends with a barrier.
     ///
     /// # Safety
     /// As for [`Self::fill`]; a barrier has passed since states were written.
@@ -244,7 +244,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         scored: &mut u32,
     ) -> u32 {
         let (distances, rule) = (&self.block.distances, OcclusionRule::new(self.block.args));
-        // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and votes.
+        // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and
+        // votes.
         unsafe {
             let entry = self.entries.add(candidate).load();
             let (slot, distance) = (neighbor::slot(entry), neighbor::distance(entry));

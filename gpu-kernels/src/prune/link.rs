@@ -20,7 +20,7 @@ use crate::neighbor;
 pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let batch_index = thread::block_idx_x() as usize;
     let stride = args.prune.graph.edges_stride;
-    let capacity = link_capacity(args.candidates_stride, batch_candidates_len(&args));
+    let capacity = link_capacity(args.candidates_stride, peers_len(&args));
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
@@ -58,8 +58,8 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
 
 /// Places for candidates from the same batch.
 #[inline(always)]
-fn batch_candidates_len(args: &LinkArgs) -> u32 {
-    if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree }
+fn peers_len(args: &LinkArgs) -> u32 {
+    if args.peers.is_null() { 0 } else { args.prune.max_degree }
 }
 
 /// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;
@@ -69,7 +69,7 @@ fn batch_candidates_len(args: &LinkArgs) -> u32 {
 /// The same as for [`link`].
 #[inline(always)]
 unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, memory: &SharedMemory) -> u32 {
-    let (entries, of_batch) = (memory.entries, batch_candidates_len(args));
+    let (entries, of_batch) = (memory.entries, peers_len(args));
     // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
         let found = global::load_readonly(args.costs.at(2 * batch_index));
@@ -78,9 +78,9 @@ unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, me
             let entry = global::load_streaming(candidates.at(place as usize)) | neighbor::UNEXPANDED;
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
-        let batch_candidates = args.batch_candidates.add(batch_index * of_batch as usize);
+        let peers = args.peers.add(batch_index * of_batch as usize);
         block_stride(of_batch, |place| {
-            entries.add(found + place).store(global::load_streaming(batch_candidates.at(place as usize)));
+            entries.add(found + place).store(global::load_streaming(peers.at(place as usize)));
         });
         sort_padded(entries, found + of_batch);
         if of_batch > 0 {

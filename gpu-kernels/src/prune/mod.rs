@@ -25,7 +25,7 @@
 //!    kept candidate (`robust_prune`, `remaining`).
 //! 3. *Already pruned candidates are not compared with each other.* A merge starts from a row that an earlier prune
 //!    chose; none of its entries occludes another. The parts of a row kept by each round ascend, which is how they are
-//!    found again (`already_pruned`). Such an entry has its unexpanded bit cleared.
+//!    found again (`already_pruned`). `neighbor::already_pruned` marks such an entry.
 //! 4. *All pairs at once.* For at most 128 candidates of short rows, every pair that may be needed is compared up front
 //!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs, but the extra
 //!    ones are not counted.
@@ -41,14 +41,14 @@
 //! | `bit_set` | sets of at most 128 candidates |
 //! | `already_pruned` | finds the entries of a row that an earlier prune kept |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
-//! | `batch_candidates` | candidates from the same batch |
+//! | `find_peers` | candidates from the same batch |
 //! | `link` | prunes the candidates of a new vertex into its row |
 //! | `merge` | adds reversed edges to the rows of their targets |
 //! | `repair` | replaces deleted neighbors in a row |
 //! | `fill` | both rounds of a prune around neighbors that stay |
 //! | `rows` | reverses edges; writes rows into the graph |
 //! | `update` | the arguments of the kernels that only updates use |
-//! | `entries` | the kernels |
+//! | `kernels` | the kernels |
 //! | `plan` | selects a kernel and its grid |
 
 mod layout;
@@ -57,9 +57,9 @@ mod update;
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod all_pairs;
     mod already_pruned;
-    mod batch_candidates;
+    mod find_peers;
     mod bit_set;
-    mod entries;
+    mod kernels;
     mod fill;
     mod find_duplicates;
     mod link;
@@ -76,11 +76,11 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     mod plan;
 
     pub(crate) use plan::specializations;
-    pub use plan::{BatchCandidates, Link, Merge, Repair};
+    pub use plan::{FindPeers, Link, Merge, Repair};
     use crate::{LaunchConfig, launch::kernels};
 } }
 
-pub use update::{BatchCandidatesArgs, FindDuplicatesArgs, RepairArgs};
+pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
 
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
@@ -128,9 +128,9 @@ pub struct LinkArgs {
     pub batch: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: distinct entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][max_degree]`: more candidates: [`BatchCandidatesArgs::batch_candidates`]. Null if there are
+    /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
     /// none.
-    pub batch_candidates: DevicePtr<u64>,
+    pub peers: DevicePtr<u64>,
     /// `[vertices_len][2]`: the number of candidates, which are the vertices that the search expanded, and the number
     /// of distances that it computed.
     pub costs: DevicePtr<u32>,

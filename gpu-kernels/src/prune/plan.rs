@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capacity, repair_capacity};
-use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
+use super::{FindPeersArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
 use crate::graph::DistanceForm;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
@@ -90,7 +90,7 @@ macro_rules! families {
 
             #[cfg(feature = "kernels")]
             fn body(&self) -> unsafe fn($Args) {
-                super::entries::$family(self.0)
+                super::kernels::$family(self.0)
             }
         }
     )* };
@@ -103,22 +103,22 @@ pub(crate) fn specializations(
     fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
         (kernel.entry(), kernel.specialization())
     }
-    let families = |rows| [of(Link(rows)), of(Merge(rows)), of(BatchCandidates(rows)), of(Repair(rows))];
+    let families = |rows| [of(Link(rows)), of(Merge(rows)), of(FindPeers(rows)), of(Repair(rows))];
     RowKind::all(row_bytes).flat_map(families)
 }
 
 families! {
     /// Prunes the candidates of new vertices. Arguments: [`LinkArgs`].
     Link(LinkArgs) = link, 4 blocks, |args| {
-        let batch_candidates = if args.batch_candidates.is_null() { 0 } else { args.prune.max_degree };
-        (args.vertices_len, link_capacity(args.candidates_stride, batch_candidates))
+        let peers = if args.peers.is_null() { 0 } else { args.prune.max_degree };
+        (args.vertices_len, link_capacity(args.candidates_stride, peers))
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
     Merge(MergeArgs) = merge, 4 blocks, |args| {
         (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
-    /// Finds candidates in the same batch. Arguments: [`BatchCandidatesArgs`].
-    BatchCandidates(BatchCandidatesArgs) = batch_candidates, 4 blocks, |args| {
+    /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
+    FindPeers(FindPeersArgs) = find_peers, 4 blocks, |args| {
         (args.vertices_len, batch_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].

@@ -144,7 +144,7 @@ impl Remaining {
             unsafe {
                 let entry =
                     if is_candidate { memory.entries.add(index).load() } else { neighbor::UNEXPANDED };
-                let is_pruned = entry & neighbor::UNEXPANDED == 0;
+                let is_pruned = neighbor::is_already_pruned(entry);
                 new.push(index, is_candidate && !is_pruned);
                 let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));
                 already_pruned.push(index | if is_deferred { DEFERRED } else { 0 }, is_pruned);
@@ -193,7 +193,7 @@ impl Remaining {
         // SAFETY: entries name vertices.
         let reference = unsafe { distances.reference(neighbor::slot(kept)) };
         let new = self.new.len();
-        let compared = new + if kept & neighbor::UNEXPANDED != 0 { self.already_pruned.len() } else { 0 };
+        let compared = new + if neighbor::is_already_pruned(kept) { 0 } else { self.already_pruned.len() };
         // Lists of the items that stay, over the items that have been read.
         let (new_items, pruned_items) = (self.new, self.already_pruned);
         self.new.end = new_items.begin;

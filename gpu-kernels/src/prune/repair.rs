@@ -50,7 +50,7 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_entries = memory.entries;
         let store_entry = |place, slot, distance| {
-            live_entries.add(place).store(neighbor::entry(distance, slot) & !neighbor::UNEXPANDED);
+            live_entries.add(place).store(neighbor::already_pruned(neighbor::entry(distance, slot)));
         };
         block.score(vertex, live, |place| memory.old.add(place).load(), store_entry);
         let ends = pruned_ends(prune, live, live_entries, memory);

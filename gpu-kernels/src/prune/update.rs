@@ -15,8 +15,8 @@ pub struct FindDuplicatesArgs {
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
     pub costs: DevicePtr<u32>,
-    /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if there
-    /// is none.
+    /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if
+    /// there is none.
     pub duplicate_of: DevicePtrMut<u32>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
@@ -29,7 +29,7 @@ pub struct FindDuplicatesArgs {
 /// Arguments of the kernels that find candidates in the same batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct BatchCandidatesArgs {
+pub struct FindPeersArgs {
     /// Arguments of every prune. Distances are counted as distances of searches.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the vertices, distinct.
@@ -43,7 +43,7 @@ pub struct BatchCandidatesArgs {
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len][max_degree]`: entries of the nearest peers that are nearer than the `max_degree`-th candidate,
     /// ascending, then all ones.
-    pub batch_candidates: DevicePtrMut<u64>,
+    pub peers: DevicePtrMut<u64>,
     /// Number of vertices.
     pub vertices_len: u32,
     /// Vertices per group: consecutive vertices of the batch.
@@ -75,7 +75,7 @@ pub struct RepairArgs {
     pub rows: u32,
 }
 
-/// A hash of the index of a run of [`BatchCandidatesArgs::stride`] vertices; its remainder is the vertex of the run that
+/// A hash of the index of a run of [`FindPeersArgs::stride`] vertices; its remainder is the vertex of the run that
 /// the first round takes. `jasper_vamana::PeerSampling` uses the same hash.
 #[cfg(feature = "kernels")]
 pub(super) const fn sampled(number: u32) -> u32 {

@@ -66,7 +66,8 @@ fn butterflies<const N: usize>(x: &mut [f32; N]) {
     }
 }
 
-/// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers. Returns `N`.
+/// The first pass of a window of `layers`: factors, the five butterflies between lanes, and those between `N` layers.
+/// Returns `N`.
 ///
 /// # Safety
 /// The row and its factors exist; `layers` is a multiple of `N`. All 32 lanes of the warp call this together.

@@ -1,9 +1,10 @@
-//! Rows of tables: copied, gathered or moved to other slots, their neighbors renamed, and vectors rounded to bytes.
+//! Rows of tables: copied, gathered or moved to other slots, their neighbors renamed, and vectors quantized to bytes
+//! (SQ8).
 
 #[cfg(feature = "kernels")]
 mod kernel;
 #[cfg(feature = "kernels")]
-mod round;
+mod quantize_sq8;
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     use std::borrow::Cow;
@@ -21,8 +22,8 @@ pub struct CopyArgs {
     pub from: DevicePtr<u32>,
     /// `[slots][row_words]`: the table that is written. It may be the same.
     pub to: DevicePtrMut<u32>,
-    /// `[rows]`: the slot that each row is read from; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not copied. Null for
-    /// the rows in order.
+    /// `[rows]`: the slot that each row is read from; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are not copied. Null
+    /// for the rows in order.
     pub from_slots: DevicePtr<u32>,
     /// `[rows]`: the slot that each row is written to: distinct, and in one table none of those that are read. Null for
     /// the rows in order.
@@ -49,10 +50,10 @@ pub struct RenameArgs {
     pub edges_stride: u32,
 }
 
-/// Arguments of [`RoundRows`].
+/// Arguments of [`QuantizeSq8`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RoundArgs {
+pub struct QuantizeSq8Args {
     /// `[rows][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
     pub vectors: DevicePtr<u8>,
     /// `[coordinates of a row]`, with zeros for the padding, at a multiple of 16: subtracted from the coordinates.
@@ -63,40 +64,40 @@ pub struct RoundArgs {
     pub rows: u32,
     /// Bytes of a vector.
     pub row_bytes: u32,
-    /// Words of a rounded vector: at least one for each four coordinates.
+    /// Words of a quantized vector: at least one for each four coordinates.
     pub row_words: u32,
     /// Steps per unit of a coordinate.
     pub scale: f32,
 }
 
-/// Rounds vectors of floats to bytes. Arguments: [`RoundArgs`].
+/// Quantizes vectors of floats to bytes (SQ8). Arguments: [`QuantizeSq8Args`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
-pub struct RoundRows {
+pub struct QuantizeSq8 {
     /// The element of the vectors.
     pub element: ElementKind,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
-impl Kernel for RoundRows {
-    type Args = RoundArgs;
+impl Kernel for QuantizeSq8 {
+    type Args = QuantizeSq8Args;
 
     fn entry(&self) -> Cow<'static, str> {
-        format!("round_rows_{}", self.element).into()
+        format!("quantize_sq8_{}", self.element).into()
     }
 
     /// # Panics
-    /// If the elements are no floats, or a rounded row has no room for the coordinates of a vector.
-    fn launch_config(&self, args: &RoundArgs) -> LaunchConfig {
-        assert!(!self.element.is_integer(), "{} vectors are not rounded", self.element);
+    /// If the elements are no floats, or a quantized row has no room for the coordinates of a vector.
+    fn launch_config(&self, args: &QuantizeSq8Args) -> LaunchConfig {
+        assert!(!self.element.is_integer(), "{} vectors are not quantized", self.element);
         let coordinates = args.row_bytes as usize / self.element.size();
         assert!(args.row_words as usize * 4 >= coordinates, "{} words for {coordinates}", args.row_words);
         LaunchConfig::warp_per_row(args.rows)
     }
 
     #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(RoundArgs) {
-        round::body(self.element)
+    fn body(&self) -> unsafe fn(QuantizeSq8Args) {
+        quantize_sq8::body(self.element)
     }
 }
 

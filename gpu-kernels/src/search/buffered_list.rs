@@ -66,7 +66,7 @@ impl Frontier for BufferedList {
         }
     }
 
-    unsafe fn expand_nearest(&mut self) -> u64 {
+    unsafe fn take_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; each lane marks an entry that it
         // alone reads.
         unsafe {

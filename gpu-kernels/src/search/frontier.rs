@@ -36,7 +36,7 @@ pub(super) trait Frontier: Sized {
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    unsafe fn expand_nearest(&mut self) -> u64;
+    unsafe fn take_nearest(&mut self) -> u64;
 
     /// Inserts entries that are still buffered. Must be called before [`Self::entry`].
     ///

@@ -45,7 +45,7 @@ impl Frontier for SortedList {
         }
     }
 
-    unsafe fn expand_nearest(&mut self) -> u64 {
+    unsafe fn take_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged here.
         unsafe {
             let nearest = self.nearest_unexpanded();
@@ -112,18 +112,18 @@ impl SortedList {
     /// # Safety
     /// All 32 lanes of the warp call this together.
     pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
-        let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
-        while chunk < self.len {
+        let mut group = self.cursor / WARP_SIZE * WARP_SIZE;
+        while group < self.len {
             // SAFETY: the warp is converged here.
             unsafe {
-                let (entry, lanes) = self.unexpanded_in(chunk);
+                let (entry, lanes) = self.unexpanded_in(group);
                 if lanes != 0 {
                     let first = lanes.trailing_zeros();
-                    self.cursor = chunk + first;
+                    self.cursor = group + first;
                     return warp::shuffle(entry, first);
                 }
             }
-            chunk += WARP_SIZE;
+            group += WARP_SIZE;
         }
         self.cursor = self.len;
         NO_ENTRY
@@ -154,15 +154,15 @@ impl SortedList {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; indices are below `count`.
         unsafe {
             let mut found = 0;
-            let mut chunk = self.cursor / WARP_SIZE * WARP_SIZE;
-            while found < count && chunk < self.len {
-                let (entry, lanes) = self.unexpanded_in(chunk);
+            let mut group = self.cursor / WARP_SIZE * WARP_SIZE;
+            while found < count && group < self.len {
+                let (entry, lanes) = self.unexpanded_in(group);
                 let place = found + rank_in(lanes);
                 if lanes >> warp::lane_id() & 1 != 0 && place < count {
                     places.add(place).store(entry);
                 }
                 found += lanes.count_ones();
-                chunk += WARP_SIZE;
+                group += WARP_SIZE;
             }
             let place = found + warp::lane_id();
             if place < count {
@@ -172,12 +172,12 @@ impl SortedList {
         }
     }
 
-    /// The entry of this lane among the 32 from `chunk` on, and the lanes whose entries are not expanded.
+    /// The entry of this lane among the 32 from `group` on, and the lanes whose entries are not expanded.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    unsafe fn unexpanded_in(&self, chunk: u32) -> (u64, u32) {
-        let place = chunk + warp::lane_id();
+    unsafe fn unexpanded_in(&self, group: u32) -> (u64, u32) {
+        let place = group + warp::lane_id();
         // SAFETY: the warp is converged here; lane p % 32 alone writes entry p, except during insertion, whose entries
         // are visible after the sync.
         unsafe {
@@ -201,15 +201,15 @@ impl SortedList {
             let len = self.width.min(self.len + lanes.count_ones());
             let stays = is_new && place < len;
 
-            // New places before the end of the chunk.
+            // New places before the end of the group.
             let mut new = warp::ballot(stays).count_ones();
-            let mut chunk = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
+            let mut group = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
             while new > 0 {
-                let offset = place.wrapping_sub(chunk);
+                let offset = place.wrapping_sub(group);
                 let bit = if stays && offset < WARP_SIZE { 1 << offset } else { 0 };
                 let taken = warp::reduce_or(bit);
                 new -= taken.count_ones();
-                let to = chunk + lane;
+                let to = group + lane;
                 let moves = to < len && taken >> lane & 1 == 0;
                 let from = to - new - rank_in(taken);
                 let moved = if moves { self.entries.add(from).load() } else { NO_ENTRY };
@@ -217,7 +217,7 @@ impl SortedList {
                 if moves {
                     self.entries.add(to).store(moved);
                 }
-                chunk = chunk.wrapping_sub(WARP_SIZE);
+                group = group.wrapping_sub(WARP_SIZE);
             }
             if stays {
                 self.entries.add(place).store(entry);

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `entries` | the kernels |
+//! | `kernels` | the kernels |
 //! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
@@ -13,8 +13,8 @@
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
-//! A quantized search reads codes, a tenth of the bytes of vectors or less. The entries nearest by estimated distance,
-//! the *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
+//! A quantized search reads codes, a fraction of the bytes of vectors. The entries nearest by estimated distance, the
+//! *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
 //! candidates, and that expands no vertex.
 
 mod quantized;
@@ -24,7 +24,7 @@ mod tests;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod buffered_list;
-    mod entries;
+    mod kernels;
     mod frontier;
     mod list;
     mod registers;
@@ -47,17 +47,35 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// The widest beam.
 pub const MAX_BEAM_WIDTH: u32 = 1024;
 
-/// A result in device memory, 16 bytes: `[key low, key high, distance bits, slot]`; [`NO_HIT`] where there are fewer.
-pub type DeviceHit = [u32; 4];
+/// A result in device memory; [`NO_HIT`] where there are fewer. Kernels store its 16 bytes at once.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct DeviceHit {
+    /// The first key of the vertex.
+    pub key: u64,
+    /// The distance from the query.
+    pub distance: f32,
+    /// The slot of the vertex.
+    pub slot: u32,
+}
+
+impl DeviceHit {
+    /// The bytes in the order of memory.
+    #[cfg(feature = "kernels")]
+    fn to_words(self) -> [u32; 4] {
+        [self.key as u32, (self.key >> 32) as u32, self.distance.to_bits(), self.slot]
+    }
+}
 
 /// No result: no key, at infinite distance.
-pub const NO_HIT: DeviceHit = [u32::MAX, u32::MAX, f32::INFINITY.to_bits(), u32::MAX];
+pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY, slot: NO_SLOT };
 
 /// Arguments of every search kernel.
 #[repr(C)]
@@ -67,7 +85,7 @@ pub struct SearchArgs {
     pub graph: GraphArgs,
     /// `[queries][row_bytes]`: the queries, padded as rows are, and normalized if rows are.
     pub queries: DevicePtr<u8>,
-    /// `[queries / parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
+    /// `[queries / start_point_parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
@@ -76,7 +94,7 @@ pub struct SearchArgs {
     /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
     pub fallback: DevicePtr<DeviceHit>,
     /// `[queries][candidates_len]`: the vertices of the first entries of the frontier, then
-    /// [`NO_SLOT`](crate::graph::NO_SLOT). They are to be reranked, and are not among the results of this search.
+    /// [`NO_SLOT`]. They are to be reranked, and are not among the results of this search.
     pub candidates: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
@@ -90,17 +108,17 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices whose neighbors are scored at the same time, at least 1. One warp expands as many per step; a team
-    /// expands one per step, and scores those that may follow ahead, in as many mailboxes.
+    /// At least 1. One warp: vertices expanded per step; more than 1 may change the results. Team: mailboxes, that is,
+    /// vertices whose neighbors are scored at the same time; the results do not change.
     pub expansions: u32,
     /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
-    /// contain [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// contain [`NO_SLOT`].
     pub start_points_stride: u32,
-    /// Searches of each query, which count as queries: 1, or the parts of one list of start points, each as long as the
-    /// stride, that are searched one by one.
-    pub parts: u32,
+    /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
+    /// part of each query is a search of its own and counts in `queries_len`.
+    pub start_point_parts: u32,
     /// Candidates per query, at most the beam width.
     pub candidates_len: u32,
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
@@ -114,10 +132,10 @@ impl SearchArgs {
     /// The start points of a query: the first, and how many.
     fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
         let (list, len) = (self.graph.start_points, self.graph.start_points_len);
-        if self.parts == 1 {
+        if self.start_point_parts == 1 {
             return (list.add((query * self.start_points_stride) as usize), len);
         }
-        let first = query % self.parts * self.start_points_stride;
+        let first = query % self.start_point_parts * self.start_points_stride;
         (list.add(first as usize), self.start_points_stride.min(len - first))
     }
 }

@@ -81,14 +81,14 @@ impl Kernel for Search {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(SearchArgs) {
-        super::entries::exact_body(self.rows.name, self.variant)
+        super::kernels::exact_body(self.rows.name, self.variant)
     }
 }
 
 /// How lanes read codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ReadMode {
-    /// One lane per code. Holds the length of a code in chunks of 16 bytes.
+    /// One lane per code. Holds the length of a code in units of 16 bytes.
     LanePerRow(u32),
     /// A tile of lanes per code, for codes of any length. Holds the lanes per tile.
     TilePerRow(u32),
@@ -110,13 +110,10 @@ impl ReadMode {
     /// Whether this mode can read codes of this shape for queries of `level_bytes`. [`Self::LanePerRow`] requires a
     /// [`PlaneShape::shift`] of 0: a lane weighs bits by their place in a word alone.
     fn takes(self, shape: &CodeShape, level_bytes: u32) -> bool {
-        let Self::LanePerRow(chunks) = self else { return true };
+        let Self::LanePerRow(units) = self else { return true };
         let is_plain = |plane: PlaneShape| plane.shift == 0;
         let planes_are_plain = [shape.four, shape.two, shape.one].into_iter().all(is_plain);
-        shape.row_bytes() == chunks * 16
-            && level_bytes == 1
-            && shape.eight.dimensions == 0
-            && planes_are_plain
+        shape.row_bytes() == units * 16 && level_bytes == 1 && shape.eight.dimensions == 0 && planes_are_plain
     }
 }
 
@@ -179,6 +176,6 @@ impl Kernel for QuantizedSearch {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(QuantizedSearchArgs) {
-        super::entries::quantized_body(self.name, self.variant)
+        super::kernels::quantized_body(self.name, self.variant)
     }
 }

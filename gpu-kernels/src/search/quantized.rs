@@ -4,7 +4,7 @@ use super::SearchArgs;
 use crate::codes::CodeArgs;
 
 /// Passes the kernels of quantized searches to the macro `$each`. The columns are how lanes read codes, the 16-byte
-/// chunks of a code or the lanes of a tile, the name, and the launch bounds (minimum resident blocks per
+/// units of a code or the lanes of a tile, the name, and the launch bounds (minimum resident blocks per
 /// multiprocessor, which limit the registers) for frontiers in one, two and four registers, and in shared memory.
 macro_rules! quantized_searches {
     ($each:ident) => {

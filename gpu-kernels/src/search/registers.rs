@@ -50,7 +50,7 @@ impl<const K: usize> Frontier for Registers<K> {
         }
     }
 
-    unsafe fn expand_nearest(&mut self) -> u64 {
+    unsafe fn take_nearest(&mut self) -> u64 {
         // SAFETY: the warp is converged here.
         unsafe {
             let mut own = NO_ENTRY;

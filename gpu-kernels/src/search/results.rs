@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY};
-use super::{NO_HIT, SearchArgs};
+use super::{DeviceHit, NO_HIT, SearchArgs};
 use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 use crate::graph::NO_SLOT;
@@ -37,7 +37,7 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
-    let results = args.results.add(query as usize * args.k as usize);
+    let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
     let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
     // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
@@ -54,23 +54,19 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             let lanes = warp::ballot(is_result);
             let place = found + rank_in(lanes);
             if is_result && place < args.k {
-                let key = global::load_readonly(args.graph.keys.at(neighbor::slot(entry) as usize));
-                let hit = [
-                    key as u32,
-                    (key >> 32) as u32,
-                    neighbor::distance(entry).to_bits(),
-                    neighbor::slot(entry),
-                ];
-                global::store(results.at(place as usize), hit);
+                let slot = neighbor::slot(entry);
+                let key = global::load_readonly(args.graph.keys.at(slot as usize));
+                let hit = DeviceHit { key, distance: neighbor::distance(entry), slot };
+                global::store(results.at(place as usize), hit.to_words());
             }
             found += lanes.count_ones();
             first += WARP_SIZE;
         }
-        let fallback = args.fallback.add(query as usize * args.k as usize);
+        let fallback = args.fallback.add(query as usize * args.k as usize).cast::<[u32; 4]>();
         let mut place = found + lane;
         while place < args.k {
             let hit = if args.fallback.is_null() {
-                NO_HIT
+                NO_HIT.to_words()
             } else {
                 global::load_readonly(fallback.at((place - found) as usize))
             };

@@ -80,7 +80,7 @@ pub unsafe fn quantized_search<S: Stream>(
         rerank_stream.wait_for(stream)?;
         let launched = (0..second.queries_len).step_by(queries_per_launch as usize).try_for_each(|first| {
             let len = queries_per_launch.min(second.queries_len - first);
-            rerank_stream.launch(&exact, second.part(first as usize, len))
+            rerank_stream.launch(&exact, second.for_queries(first as usize, len))
         });
         // This wait is queued after a failure as well, so that a wait for `stream` always includes the rerank stream.
         stream.wait_for(rerank_stream)?;
@@ -121,7 +121,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
         queries_len: search.queries_len * parts,
         k: 0,
         beam_width: search.k,
-        parts,
+        start_point_parts: parts,
         start_points_stride,
         ..search
     };
@@ -152,7 +152,7 @@ impl SearchArgs {
     }
 
     /// The search for `len` of the queries, from `first` on.
-    pub(crate) fn part(&self, first: usize, len: u32) -> Self {
+    pub(crate) fn for_queries(&self, first: usize, len: u32) -> Self {
         let start_points = self.graph.start_points.add(first * self.start_points_stride as usize);
         Self {
             graph: GraphArgs { start_points, ..self.graph },

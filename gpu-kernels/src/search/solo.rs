@@ -122,7 +122,7 @@ impl UnvisitedBuffer {
         while expanded < args.expansions.min(args.max_hops - hops) {
             // SAFETY: the warp is converged here.
             unsafe {
-                let nearest = frontier.expand_nearest();
+                let nearest = frontier.take_nearest();
                 if nearest == NO_ENTRY {
                     break;
                 }
@@ -154,11 +154,11 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Scores the candidates, offers them to the frontier and empties the buffer; returns how many there were. Called
-    /// by the whole warp.
+    /// Scores the unvisited neighbors, offers them to the frontier and empties the buffer; returns how many there were.
+    /// Called by the whole warp.
     #[inline(always)]
     unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
-        // SAFETY: candidates are slots of vertices, which all lanes see after the barrier.
+        // SAFETY: the buffer holds slots of vertices, which all lanes see after the barrier.
         unsafe {
             warp::sync_warp();
             let batch = |first: u32| (self.slots.add(first), WARP_SIZE.min(self.count - first));

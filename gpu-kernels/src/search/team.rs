@@ -31,9 +31,9 @@
 //!    may score one slot; the frontier drops the copy.
 //! 4. *The nearest new entry is requested before it is inserted,* if it is nearer than every unexpanded entry. The
 //!    request is wasted if the frontier holds that vertex as expanded.
-//! 5. *There are no barriers after the start.* One word per mailbox holds the request, another counts the parts done, and
-//!    a waiting warp polls one word. A block fence separates the accesses to each of these words from those to the data
-//!    it announces.
+//! 5. *There are no barriers after the start.* One word per mailbox holds the request, another counts the parts done,
+//!    and a waiting warp polls one word. A block fence separates the accesses to each of these words from those to the
+//!    data it announces.
 //!
 //! Expanding a vertex that was requested ahead costs only the leader's work; any other costs two memory round trips.
 

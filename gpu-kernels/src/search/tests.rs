@@ -69,7 +69,7 @@ fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
             match step {
                 Step::Offer(entries) => frontier.offer(entries[lane as usize]),
                 Step::Pick => {
-                    let entry = frontier.expand_nearest();
+                    let entry = frontier.take_nearest();
                     if lane == 0 {
                         answer(entry);
                     }

@@ -88,12 +88,12 @@ impl Variant {
         check("k", args.k, 0, args.beam_width);
         check("candidates_len", args.candidates_len, 0, args.beam_width);
         check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
-        let (stride, slots) = (args.graph.edges_stride, args.visited_capacity);
+        let (stride, visited_capacity) = (args.graph.edges_stride, args.visited_capacity);
         assert!(
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
             "edges_stride ({stride}) must be a multiple of 32"
         );
-        let (starts, parts) = (args.start_points_stride, args.parts);
+        let (starts, parts) = (args.start_points_stride, args.start_point_parts);
         assert!(
             parts > 1 || args.queries_len.checked_mul(starts).is_some(),
             "{} queries of start_points_stride ({starts}) must be below 2^32",
@@ -101,12 +101,12 @@ impl Variant {
         );
         assert!(
             parts == 1 || args.graph.start_points_len.div_ceil(starts) == parts,
-            "parts ({parts}) must be 1, or as many as {} start points have of {starts}",
+            "start_point_parts ({parts}) must be 1, or as many as {} start points have of {starts}",
             args.graph.start_points_len
         );
         assert!(
-            slots == 0 || slots >= WARP_SIZE && slots.is_power_of_two(),
-            "visited_capacity ({slots}) must be 0 or a power of two from 32 on"
+            visited_capacity == 0 || visited_capacity >= WARP_SIZE && visited_capacity.is_power_of_two(),
+            "visited_capacity ({visited_capacity}) must be 0 or a power of two from 32 on"
         );
         let is_team = matches!(self, Self::Team(_));
         let params = LayoutParams { query_bytes, has_list: is_team || self == Self::SharedMemory, is_team };

@@ -1,5 +1,5 @@
-//! The visited cache: a direct-mapped table of visited slots. A new slot overwrites the old one in its entry, so the cache
-//! may forget slots. It saves distances and never changes a result.
+//! The visited cache: a direct-mapped table of visited slots. A new slot overwrites the old one in its entry, so the
+//! cache may forget slots. It saves distances and never changes a result.
 
 use cuda_std::prelude::*;
 
@@ -24,14 +24,14 @@ impl VisitedCache {
         Self { table, entries }
     }
 
-    /// The entry of an slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
+    /// The entry of a slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
     fn entry(&self, slot: u32) -> Shared<u32> {
         let shift = self.entries.leading_zeros() + 1;
         self.table.add(slot.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))
     }
 
-    /// Inserts `slot` and returns whether it was missing. Uses an atomic exchange, so that only one of two lanes with the
-    /// same slot finds it missing.
+    /// Inserts `slot` and returns whether it was missing. Uses an atomic exchange, so that only one of two lanes with
+    /// the same slot finds it missing.
     ///
     /// # Safety
     /// The table is live and used by this cache alone.

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::{BeginsArgs, RADIX, WARPS};
-use crate::scan::block::{block_sums, warp_inclusive_sum};
+use crate::prefix_sum::block::{block_sums, warp_inclusive_sum};
 
 /// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per digit value.
 ///

@@ -16,7 +16,7 @@
 //! 1. *All passes are counted up front*: a pass permutes the keys, and so changes no count. Memory traffic is 8 bytes
 //!    per pair to count, and 24 bytes per pair and pass.
 //! 2. *A tile publishes its counts before it is sorted*, as soon as they are known: other tiles wait for them
-//!    ([decoupled look-back](crate::scan)).
+//!    ([decoupled look-back](crate::prefix_sum)).
 //! 3. *Runs of equal digits are counted with one addition*, so that keys with a common digit do not serialize on its
 //!    counter.
 //! 4. *Pairs go through shared memory*, so that global writes are runs of equal digits and coalesced. The place of a
@@ -47,7 +47,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use bits::Bits;
 
-use crate::scan::LookBack;
+use crate::prefix_sum::LookBack;
 use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 
 /// Number of values of a digit. One thread of a block owns each value.

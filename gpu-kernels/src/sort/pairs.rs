@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::bits::{Bits, DIGIT_BITS};
 use super::{Begins, BeginsArgs, Count, CountArgs, Pass, PassArgs, RADIX, TILE};
-use crate::scan::TileStates;
+use crate::prefix_sum::TileStates;
 use crate::{Buffer, Stream};
 
 /// Passes over all bits of a key.

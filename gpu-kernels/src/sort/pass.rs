@@ -8,7 +8,7 @@ use super::count::count_runs;
 use super::{PAIRS_PER_THREAD, PassArgs, RADIX, SharedLayout, TILE, WARPS};
 use crate::DevicePtr;
 use crate::collectives::rank_in;
-use crate::scan::block::{block_sums, take_tile, warp_inclusive_sum};
+use crate::prefix_sum::block::{block_sums, take_tile, warp_inclusive_sum};
 
 const PAIRS: usize = PAIRS_PER_THREAD as usize;
 /// Values per cache line of 128 bytes.

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use crate::Stream;
 use crate::bits::SlotList;
-use crate::scan::SELECT_TILE;
+use crate::prefix_sum::SELECT_TILE;
 
 /// The words of a set.
 pub(super) fn words(set: &BTreeSet<u32>, slots: u32) -> Vec<u32> {

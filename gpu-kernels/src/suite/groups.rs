@@ -5,7 +5,7 @@ use rand::{Rng, RngExt};
 
 use crate::Stream;
 use crate::groups::Groups;
-use crate::scan::SELECT_TILE as TILE;
+use crate::prefix_sum::SELECT_TILE as TILE;
 
 /// Lengths at which rows, warps and tiles end, and one with more tiles than a warp looks back at once.
 const LENGTHS: [u32; 9] = [0, 1, 32, 513, TILE - 1, TILE, TILE + 1, 3 * TILE + 5, 35 * TILE];

@@ -28,12 +28,10 @@ pub use encode::{
 pub use groups::groups_agree_with_the_reference;
 pub use knn::{exact_knn_agrees_with_the_reference, exact_knn_searches_in_parts};
 pub use prune::{
-    batch_candidates_agree_with_the_reference, links_agree_with_the_reference,
-    merges_agree_with_the_reference, repaired_rows_agree_with_the_reference,
+    links_agree_with_the_reference, merges_agree_with_the_reference, peers_agree_with_the_reference,
+    repaired_rows_agree_with_the_reference,
 };
-pub use rows::{
-    moved_rows_keep_their_links, rounded_rows_agree_with_the_reference, saved_rows_equal_the_graph,
-};
+pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph, sq8_rows_agree_with_the_reference};
 pub use search::{
     scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
     searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
@@ -55,13 +53,13 @@ macro_rules! tests_of_the_suite {
             exact_knn_agrees_with_the_reference
             exact_knn_searches_in_parts
             groups_agree_with_the_reference
-            batch_candidates_agree_with_the_reference
+            peers_agree_with_the_reference
             links_agree_with_the_reference
             lists_agree_with_the_reference
             long_rows_are_rotated_in_place
             merges_agree_with_the_reference
             moved_rows_keep_their_links
-            rounded_rows_agree_with_the_reference
+            sq8_rows_agree_with_the_reference
             free_places_agree_with_the_reference
             saved_rows_equal_the_graph
             scans_agree_with_a_search_for_each_query

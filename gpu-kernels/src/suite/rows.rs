@@ -1,4 +1,4 @@
-//! Rows copied, moved and rounded, against slices.
+//! Rows copied, moved and quantized, against slices.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 
 use super::edges::Edges;
 use crate::graph::NO_SLOT;
-use crate::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges, RoundArgs, RoundRows};
+use crate::rows::{CopyArgs, CopyRows, QuantizeSq8, QuantizeSq8Args, RenameArgs, RenameEdges};
 use crate::{Buffer, DevicePtr, Stream};
 
 /// Copies of some rows. A row of `NO_SLOT` is not written.
@@ -109,18 +109,18 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Vectors rounded to bytes, some of them clamped.
+/// Vectors quantized to bytes, some of them clamped.
 ///
 /// # Panics
 /// If a byte is not the nearest to its coordinate, or the stream fails.
-pub fn rounded_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+pub fn sq8_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for dimension in [1, 4, 16, 33, 300] {
-        rounds_agree::<f32>(stream, seed, dimension);
-        rounds_agree::<f16>(stream, seed, dimension);
+        sq8_rows_agree::<f32>(stream, seed, dimension);
+        sq8_rows_agree::<f16>(stream, seed, dimension);
     }
 }
 
-fn rounds_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize) {
+fn sq8_rows_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize) {
     let mut rng = synthetic::rng(seed);
     let (rows, width, scale) = (19, padded_len::<T>(dimension), 0.75);
     let vectors = super::vectors::<T>(&mut rng, rows, dimension, 1.0);
@@ -135,7 +135,7 @@ fn rounds_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize) {
     }
     let (vectors, centers) = (stream.upload(&vectors).unwrap(), stream.upload(&centers).unwrap());
     let mut bytes = stream.allocate::<i8>(expected.len()).unwrap();
-    let args = RoundArgs {
+    let args = QuantizeSq8Args {
         vectors: vectors.input().cast(),
         centers: centers.input(),
         bytes: bytes.output().cast(),
@@ -145,6 +145,6 @@ fn rounds_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize) {
         scale,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
-    unsafe { stream.launch(&RoundRows { element: T::KIND }, args).unwrap() };
+    unsafe { stream.launch(&QuantizeSq8 { element: T::KIND }, args).unwrap() };
     assert_eq!(stream.download(&bytes).unwrap(), expected, "{dimension} {}", T::KIND);
 }

@@ -41,7 +41,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         expansions: 1,
         visited_capacity: 0,
         start_points_stride: 0,
-        parts: 1,
+        start_point_parts: 1,
         candidates_len: 0,
         distances_before: 0,
         form: DistanceForm::SquaredL2,

@@ -13,12 +13,17 @@ const NAMED_FOLDERS: [&str; 6] = [".cargo/", ".ci/", "benches/", "crates/", "doc
 /// The table of contents of the book.
 const SUMMARY: &str = "docs/src/SUMMARY.md";
 
-/// Checks every page of the repository, and that the book's contents list each of its pages.
+/// Checks every page of the repository, the pages that comments name, and that the book's contents list each of its
+/// pages.
 pub fn check(workspace: &Workspace) -> Result<Vec<Violation>> {
     let mut violations = Vec::new();
     for file in workspace.files.iter().filter(|file| file.ends_with(".md")) {
         let text = workspace.text(file)?.unwrap_or_default();
         violations.extend(check_page(&workspace.root, file, &text));
+    }
+    for file in workspace.files.iter().filter(|file| file.ends_with(".rs")) {
+        let text = workspace.text(file)?.unwrap_or_default();
+        violations.extend(check_comments(&workspace.root, file, &text));
     }
     if workspace.files.iter().any(|file| file == SUMMARY) {
         let summary = workspace.text(SUMMARY)?.unwrap_or_default();
@@ -33,6 +38,21 @@ fn check_contents(files: &[String], summary: &str) -> Vec<Violation> {
     let unlisted = pages
         .filter(|page| !summary.contains(&format!("({page})")) && !summary.contains(&format!("(./{page})")));
     unlisted.map(|page| Violation::new(format!("docs/src/{page}"), "the page is not in SUMMARY.md")).collect()
+}
+
+/// Checks the pages that the comments of a source file name, with a heading or without.
+fn check_comments(root: &Path, file: &str, text: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+        let ends = |c: char| !c.is_alphanumeric() && !"-_/.#".contains(c);
+        for name in comment.split(ends).filter(|name| name.starts_with("docs/src/") && name.contains(".md")) {
+            if let Some(wrong) = broken(root, file, Path::new(""), name.trim_end_matches('.')) {
+                violations.push(Violation::at_line(file, number + 1, wrong));
+            }
+        }
+    }
+    violations
 }
 
 fn check_page(root: &Path, file: &str, text: &str) -> Vec<Violation> {
@@ -167,6 +187,18 @@ mod tests {
         ] {
             assert_eq!(violations(bad), [expected]);
         }
+    }
+
+    #[test]
+    fn pages_that_comments_name_exist() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("docs/src")).unwrap();
+        fs::write(root.path().join("docs/src/page.md"), "# Some heading\n").unwrap();
+        let text = "// See docs/src/page.md.\n//! (docs/src/page.md#some-heading).\n/// docs/src/page.md#no, docs/src/no.md\n";
+        let found = check_comments(root.path(), "src/lib.rs", text);
+        let found: Vec<_> = found.iter().map(Violation::to_string).collect();
+        let expected = ["docs/src/page.md has no heading #no", "docs/src/no.md does not exist"];
+        assert_eq!(found, expected.map(|wrong| format!("src/lib.rs:3: {wrong}")));
     }
 
     #[test]

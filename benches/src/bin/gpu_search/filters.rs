@@ -2,8 +2,8 @@
 //!
 //! Filters allow one key in some number: every such key, those nearest to one query, or those farthest from it. The
 //! queries of the latter two are the nearest to that query. Next to rates, each line holds what the choice between beam
-//! search and scan estimates (`jasper_vamana::CostModel`): hops, distances and the time per distance, and how many queries
-//! were scanned for.
+//! search and scan estimates (`jasper_vamana::CostModel`): hops, distances and the time per distance, and how many
+//! queries were scanned for.
 
 use std::time::Instant;
 

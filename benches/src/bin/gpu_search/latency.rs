@@ -87,8 +87,8 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     values[at.clamp(1, values.len()) - 1]
 }
 
-/// The smallest beam width from `k` on that reaches a recall, and its recall; `None` if no width does. Recall rises with
-/// the width.
+/// The smallest beam width from `k` on that reaches a recall, and its recall; `None` if no width does. Recall rises
+/// with the width.
 pub fn least_width<E>(
     k: usize,
     wanted: f64,

@@ -45,7 +45,7 @@ fn run<T: Element>(bench: &Bench<T>) -> Result<(), Box<dyn Error>> {
 fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Error>> {
     let tenth = bench.rows.view().len() / 10;
     let (built, added) = all.split_at(all.len() - tenth);
-    // Enough for the vectors to be rounded, as for the changes that follow.
+    // Enough for SQ8 linking, as for the changes that follow.
     let (built, few) = built.split_at(built.len() - tenth / 10);
 
     let index = bench.fresh("build", built)?;

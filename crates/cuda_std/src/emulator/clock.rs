@@ -5,7 +5,8 @@
 //! 1024 numbers for each of 1024 threads, so knowledge is stored by the synchronization that caused it:
 //!
 //! - a block barrier orders all threads: one number, the epoch;
-//! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of those that have not returned: a 32 x 32 table;
+//! - `sync_warp` of a whole warp orders its 32 lanes: one number per warp; of those that have not returned: a 32 x 32
+//!   table;
 //! - fences around relaxed accesses, which are rare: a sparse [`VectorClock`] per thread.
 
 use std::collections::BTreeMap;

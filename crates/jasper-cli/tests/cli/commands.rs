@@ -55,7 +55,7 @@ fn a_build_tells_what_it_will_take_and_refuses_what_cannot_fit() {
     let part = |name, bytes| json!({"memory": "host", "name": name, "bytes": bytes});
     assert_eq!(parts[0], part("vectors", 400 * 16 * 4));
     let exact = sandbox.one(&[&plan[..], &["--exact-linking"]].concat());
-    // Rounded vectors, a byte per padded coordinate.
+    // SQ8 vectors, a byte per padded coordinate.
     let host_bytes = |plan: &Value| plan["host_bytes"].as_u64().unwrap();
     assert_eq!(host_bytes(&reported), host_bytes(&exact) + 400 * 16);
     // As large as the largest code that a trial tries.

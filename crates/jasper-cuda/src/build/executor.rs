@@ -10,9 +10,9 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    BatchCandidates, BatchCandidatesArgs, COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, HOPS,
-    IDENTICAL, Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs,
-    ReverseEdges, ReverseEdgesArgs,
+    COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS, IDENTICAL, Link,
+    LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
+    ReverseEdgesArgs,
 };
 use gpu_kernels::search::{DeviceHit, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -46,7 +46,7 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
     params: BuildParams,
     /// Provides the threads for the host's part.
     cpu: Arc<CpuExecutor>,
-    /// Whether updates never round vectors to bytes.
+    /// Whether updates never link SQ8 vectors.
     exact_linking: bool,
     element: PhantomData<fn() -> T>,
 }
@@ -57,7 +57,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
     }
 
-    /// Whether updates link float vectors themselves. Otherwise large ones link copies that are rounded to bytes on the
+    /// Whether updates link float vectors themselves. Otherwise large ones link SQ8 copies made on the
     /// device, unless a [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
@@ -114,18 +114,18 @@ fn cost_of(counters: &[u64]) -> SearchCost {
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
     batch: S::Buffer<u32>,
-    /// `[vertices_len][max_candidates]`
+    /// `[vertices_len][candidates_stride]`
     entries: S::Buffer<u64>,
     /// `[vertices_len][2]`: hops and distances of each search.
     costs: S::Buffer<u32>,
     /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
     duplicate_of: S::Buffer<u32>,
     /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
-    batch_candidates: Option<S::Buffer<u64>>,
+    peers: Option<S::Buffer<u64>>,
     /// `[COUNTERS]`
     counters: S::Buffer<u64>,
-    /// Maximum number of candidates per vertex.
-    max_candidates: u32,
+    /// Room for candidates per vertex.
+    candidates_stride: u32,
     /// The graph that was searched.
     graph: GraphId,
 }
@@ -190,19 +190,23 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         if self.exact_linking {
             return Ok(());
         }
-        MirroredGraph::round(graph, self.cpu.pool(), new, distances)
+        MirroredGraph::quantize_sq8(graph, self.cpu.pool(), new, distances)
     }
 
-    fn search(&self, graph: &MirroredGraph<T, S>, chunk: &[Slot]) -> Result<Candidates<S>, S::Error> {
+    fn find_candidates(
+        &self,
+        graph: &MirroredGraph<T, S>,
+        chunk: &[Slot],
+    ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
-        let max_candidates = self.params.max_hops() as u32;
+        let candidates_stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
         let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut entries = stream.allocate(batch.len() * max_candidates as usize)?;
+        let mut entries = stream.allocate(batch.len() * candidates_stride as usize)?;
         let mut costs = stream.allocate(batch.len() * 2)?;
         let mut results = stream.allocate::<DeviceHit>(batch.len())?;
         let args = SearchArgs {
@@ -212,7 +216,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             costs: costs.output(),
             expanded: entries.output(),
             queries_len: batch.len() as u32,
-            max_hops: max_candidates,
+            max_hops: candidates_stride,
             ..search_args(&input, beam_width, launch)
         };
         let mut duplicate_of = stream.allocate(batch.len())?;
@@ -226,9 +230,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             entries,
             costs,
             duplicate_of,
-            batch_candidates: None,
+            peers: None,
             counters,
-            max_candidates,
+            candidates_stride,
             graph,
         })
     }
@@ -248,41 +252,41 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicate_of: candidates.duplicate_of.output(),
             row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
         unsafe { self.stream.launch(&FindDuplicates, args)? };
         Ok(candidates)
     }
 
-    fn batch_candidates(
+    fn add_peers(
         &self,
         graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
-        peers: PeerSampling,
+        sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
         self.check(graph, candidates.graph);
         let input = graph.linking_input();
         let vertices_len = candidates.len();
-        let mut batch_candidates = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
-        let args = BatchCandidatesArgs {
+        let mut peers = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
+        let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
-            batch_candidates: batch_candidates.output(),
+            peers: peers.output(),
             vertices_len,
-            group: peers.group as u32,
-            stride: peers.stride as u32,
-            second_round: peers.second_round as u32,
+            group: sampling.group as u32,
+            stride: sampling.stride as u32,
+            second_round: sampling.second_round as u32,
             chunk_len: PEER_CHUNK,
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
-        unsafe { self.stream.launch(&input.kernel(BatchCandidates::for_rows), args)? };
-        candidates.batch_candidates = Some(batch_candidates);
+        unsafe { self.stream.launch(&input.kernel(FindPeers::for_rows), args)? };
+        candidates.peers = Some(peers);
         Ok(candidates)
     }
 
@@ -297,22 +301,19 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.edges_stride();
         let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
-        let mut distances = stream.allocate(rows.ids.len())?;
+        let mut distances = stream.allocate(rows.neighbors.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             batch: candidates.batch.input(),
             candidates: candidates.entries.input(),
-            batch_candidates: candidates
-                .batch_candidates
-                .as_ref()
-                .map_or(DevicePtr::null(), |entries| entries.input()),
+            peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             vertices: rows.vertices.output(),
-            neighbors: rows.ids.output(),
+            neighbors: rows.neighbors.output(),
             distances: distances.output(),
             vertices_len,
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
@@ -340,7 +341,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn reverse_edges(&self, chunks: Vec<Edges<S>>) -> Result<BackEdges<S>, S::Error> {
         let stream = &self.stream;
-        let len: usize = chunks.iter().map(|chunk| chunk.rows.ids.len()).sum();
+        let len: usize = chunks.iter().map(|chunk| chunk.rows.neighbors.len()).sum();
         let mut edges = Pairs::allocate(stream, len as u32)?;
         let mut first = 0;
         let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
@@ -349,16 +350,16 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         for Edges { rows, distances, .. } in chunks {
             let args = ReverseEdgesArgs {
                 vertices: rows.vertices.input(),
-                neighbors: rows.ids.input(),
+                neighbors: rows.neighbors.input(),
                 distances: distances.input(),
                 sort_keys: edges.keys.output().add(first),
                 sources: edges.values.output().add(first),
                 vertices_len: rows.len(),
-                edges_stride: (rows.ids.len() / rows.vertices.len()) as u32,
+                edges_stride: (rows.neighbors.len() / rows.vertices.len()) as u32,
             };
             // SAFETY: the array holds the edges of all chunks, and each chunk writes after those before it.
             unsafe { stream.launch(&ReverseEdges, args)? };
-            first += rows.ids.len();
+            first += rows.neighbors.len();
         }
         let mut scratch = SortScratch::allocate(stream, len as u32)?;
         sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + slot_bits, &mut scratch)?;
@@ -388,7 +389,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             sources: edges.values.input(),
             begins: targets.begins.input().add(*merged as usize),
             vertices: rows.vertices.output(),
-            neighbors: rows.ids.output(),
+            neighbors: rows.neighbors.output(),
             targets: len,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
@@ -398,7 +399,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Some(self.updates(rows, &counters, id)?))
     }
 
-    fn publish(&self, graph: &mut MirroredGraph<T, S>, updates: Updates<S>) -> Result<SearchCost, S::Error> {
+    fn publish_updates(
+        &self,
+        graph: &mut MirroredGraph<T, S>,
+        updates: Updates<S>,
+    ) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
         self.check(graph, updates.graph);
         graph.publish_rows(&self.stream, &updates.rows)?;
@@ -439,7 +444,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
             vertices: rows.vertices.input(),
-            neighbors: rows.ids.output(),
+            neighbors: rows.neighbors.output(),
             rows: rows.len(),
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
@@ -478,7 +483,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicate_of: candidates.duplicate_of.input(),
             nearest: nearest.output(),
             vertices_len: candidates.len(),
-            candidates_stride: candidates.max_candidates,
+            candidates_stride: candidates.candidates_stride,
             edges_stride: graph.edges_stride(),
             max_degree: self.params.max_degree() as u32,
         };

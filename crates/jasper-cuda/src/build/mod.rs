@@ -3,7 +3,6 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `executor` | the steps of builds and updates, as launches in one stream |
-//! | `parts` | the results that one step passes to the next |
 //! | `plan` | the memory of a build, planned before it starts |
 //! | `preload` | compiles kernels before they are launched |
 
@@ -34,7 +33,7 @@ pub use preload::KernelPreload;
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
-/// If there is a `rounding`, vectors are rounded to bytes on the device, and linked by these.
+/// If there is a `quantizer`, vectors are quantized to bytes (SQ8) on the device, and these are linked.
 ///
 /// The threads of `cpu` copy the vectors to the device once. Edges are copied back at the end and for each checkpoint.
 /// In between, only counters are copied to the host.
@@ -48,35 +47,35 @@ pub fn link_on_device<T: Element>(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
     ingested: Ingested<T>,
-    rounding: Option<&ScalarQuantizer>,
+    quantizer: Option<&ScalarQuantizer>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    check_device_memory(context, &graph, rounding.is_some())?;
-    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, rounding, checkpoints))?;
+    check_device_memory(context, &graph, quantizer.is_some())?;
+    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
-    let (stream, copy) = cpu.pool().install(|| upload(context, &graph, rounding))?;
+    let (stream, copy) = cpu.pool().install(|| upload(context, &graph, quantizer))?;
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.clone());
     resumed.run(&executor, MirroredGraph::new(stream, graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
 /// read, and they are in memory now.
-fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>, rounded: bool) -> Result<(), Error> {
+fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>, sq8: bool) -> Result<(), Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned = plan_build::<T>(&BuildSpec::of(graph), rounded).and_then(|plan| Ok(plan.check(free)?));
+    let planned = plan_build::<T>(&BuildSpec::of(graph), sq8).and_then(|plan| Ok(plan.check(free)?));
     planned.map_err(|kind| context.fail(kind))
 }
 
 fn upload<T: Element>(
     context: &Context,
     graph: &Graph<T>,
-    rounding: Option<&ScalarQuantizer>,
+    quantizer: Option<&ScalarQuantizer>,
 ) -> Result<(Stream, DeviceGraph<T>), Error> {
     let stream = Stream::new(context)?;
-    let copy = match rounding {
-        Some(rounding) => DeviceGraph::upload_rounded(&stream, graph, rounding)?,
+    let copy = match quantizer {
+        Some(quantizer) => DeviceGraph::upload_sq8(&stream, graph, quantizer)?,
         None => DeviceGraph::upload(&stream, graph, MemorySpace::Device)?,
     };
     let room = context.device().shared_per_block;

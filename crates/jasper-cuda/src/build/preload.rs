@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
 use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
-use gpu_kernels::rows::{CopyRows, RoundRows};
+use gpu_kernels::rows::{CopyRows, QuantizeSq8};
 use gpu_kernels::search::Search;
 use jasper_core::{Element, ElementKind};
 use jasper_vamana::BuildSpec;
@@ -22,8 +22,8 @@ pub struct KernelPreload(Vec<JoinHandle<()>>);
 
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
-    /// which links vectors rounded to bytes if `rounded`. Errors are reported when the kernels are launched.
-    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, rounded: bool) -> Self {
+    /// which links SQ8 vectors if `sq8`. Errors are reported when the kernels are launched.
+    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, sq8: bool) -> Self {
         if super::check_beam(&spec.params).is_err() {
             return Self(Vec::new());
         }
@@ -33,7 +33,7 @@ impl KernelPreload {
             thread::Builder::new().name("jasper-kernel".into()).spawn(load).ok()
         };
         let multiprocessors = context.device().multiprocessors;
-        let kernels = if rounded {
+        let kernels = if sq8 {
             kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
         } else {
             kernels::<T>(spec, None, multiprocessors)
@@ -49,10 +49,11 @@ impl Drop for KernelPreload {
     }
 }
 
-/// The kernels that take long to compile or are launched first; `rounded` is the element that is rounded, if one is.
+/// The kernels that take long to compile or are launched first; `quantized` is the element that is quantized to SQ8, if
+/// one is.
 fn kernels<T: Element>(
     spec: &BuildSpec,
-    rounded: Option<ElementKind>,
+    quantized: Option<ElementKind>,
     multiprocessors: u32,
 ) -> Vec<KernelId> {
     let (form, beam_width) = (form::<T>(spec.metric), spec.params.build_beam_width() as u32);
@@ -72,7 +73,7 @@ fn kernels<T: Element>(
         KernelId::of(&FindRowWithRoom),
         KernelId::of(&CopyRows),
     ];
-    kernels.extend(rounded.map(|element| KernelId::of(&RoundRows { element })));
+    kernels.extend(quantized.map(|element| KernelId::of(&QuantizeSq8 { element })));
     kernels.dedup();
     kernels
 }

@@ -39,22 +39,22 @@ fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Gr
     built_with(rows, metric, seed, false, None, &mut no_progress).unwrap()
 }
 
-/// [`built`] by vectors rounded to bytes if `rounded`, with checkpoints, and a progress closure that may cancel.
+/// [`built`] by SQ8 vectors if `sq8`, with checkpoints, and a progress closure that may cancel.
 fn built_with<T: Element>(
     rows: &MatrixView<'_, T>,
     metric: Metric,
     seed: u64,
-    rounded: bool,
+    sq8: bool,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
-    let rounding = if rounded { ScalarQuantizer::by_trial(&graph) } else { None };
-    let linked = BulkLinker::resume(&mut graph, &order, rounding.as_ref(), checkpoints)?;
+    let quantizer = if sq8 { ScalarQuantizer::by_trial(&graph) } else { None };
+    let linked = BulkLinker::resume(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
-    let copy = match &rounding {
-        Some(rounding) => DeviceGraph::upload_rounded(&stream, &graph, rounding).unwrap(),
+    let copy = match &quantizer {
+        Some(quantizer) => DeviceGraph::upload_sq8(&stream, &graph, quantizer).unwrap(),
         None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
     };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
@@ -119,15 +119,15 @@ fn a_device_builds_the_graph_of_the_cpu() {
 
 /// Distances of bytes are exact on both.
 #[test]
-fn a_device_links_by_rounded_vectors_as_the_cpu_does() {
+fn a_device_links_sq8_vectors_as_the_cpu_does() {
     let cpu = CpuExecutor::new(2).unwrap();
     for (metric, seed) in Metric::ALL.into_iter().zip(20..) {
         let values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(400, seed);
         let rows = MatrixView::new(&values, DIMENSION).unwrap();
         let ingested = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
-        let rounding = ScalarQuantizer::by_trial(&ingested.graph);
-        assert!(rounding.is_some(), "{metric}");
-        let linked = link_on_host(&cpu, ingested, rounding.as_ref(), None, &mut no_progress).unwrap();
+        let quantizer = ScalarQuantizer::by_trial(&ingested.graph);
+        assert!(quantizer.is_some(), "{metric}");
+        let linked = link_on_host(&cpu, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
         let (expected, _) = linked.finish();
         let (found, _) = built_with(&rows, metric, seed, true, None, &mut no_progress).unwrap();
         for slot in expected.keys().vertices() {

@@ -33,7 +33,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ) -> Result<(), S::Error> {
         self.wait_for_readers(stream)?;
         if !changes.vectors.is_empty() {
-            self.rounded = None;
+            self.sq8 = None;
         }
         if self.has_vectors && !host.has_vectors() {
             self.rows = stream.allocate(0)?;
@@ -115,7 +115,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Clears the rows of slots whose vectors changed. No edge leads to them.
     fn clear_edges(&mut self, stream: &S, slots: &[Slot]) -> Result<(), S::Error> {
         let mut rows = EdgeRows::for_vertices(stream, slots, self.edges_stride as u32)?;
-        stream.fill(&mut rows.ids, u8::MAX)?;
+        stream.fill(&mut rows.neighbors, u8::MAX)?;
         self.write_rows(stream, &rows)
     }
 }

@@ -23,20 +23,23 @@ pub(crate) struct EdgeRows<S: Stream> {
     /// `[rows]`; [`NO_SLOT`] for an unused row.
     pub(crate) vertices: S::Buffer<u32>,
     /// `[rows][edges_stride]`
-    pub(crate) ids: S::Buffer<u32>,
+    pub(crate) neighbors: S::Buffer<u32>,
 }
 
 impl<S: Stream> EdgeRows<S> {
     /// Allocates `rows` rows, uninitialized.
     pub(crate) fn allocate(stream: &S, rows: u32, edges_stride: u32) -> Result<Self, S::Error> {
         let len = rows as usize * edges_stride as usize;
-        Ok(Self { vertices: stream.allocate(rows as usize)?, ids: stream.allocate(len)? })
+        Ok(Self { vertices: stream.allocate(rows as usize)?, neighbors: stream.allocate(len)? })
     }
 
     /// Allocates rows for `vertices`, with uninitialized edges.
     pub(crate) fn for_vertices(stream: &S, vertices: &[Slot], edges_stride: u32) -> Result<Self, S::Error> {
         let len = vertices.len() * edges_stride as usize;
-        Ok(Self { vertices: stream.upload(bytemuck::cast_slice(vertices))?, ids: stream.allocate(len)? })
+        Ok(Self {
+            vertices: stream.upload(bytemuck::cast_slice(vertices))?,
+            neighbors: stream.allocate(len)?,
+        })
     }
 
     /// The number of rows.
@@ -68,12 +71,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Keeps the edges written since [`Self::begin`].
     pub(super) fn commit(&mut self) {
         self.undo = None;
-        self.rounded = None;
+        self.sq8 = None;
     }
 
     /// Restores the edges written since [`Self::begin`].
     pub(super) fn rollback(&mut self, stream: &S) -> Result<(), S::Error> {
-        self.rounded = None;
+        self.sq8 = None;
         let Some(undo) = self.undo.take() else { return Ok(()) };
         self.wait_for_readers(stream)?;
         if let Some(all) = &undo.all {
@@ -95,12 +98,16 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let args = PublishArgs {
             vertices: rows.vertices.input(),
-            neighbors: rows.ids.input(),
+            neighbors: rows.neighbors.input(),
             edges_stride: self.edges_stride as u32,
             edges: self.edges.output(),
             rows: rows.len(),
         };
-        assert_eq!(rows.ids.len(), rows.vertices.len() * self.edges_stride, "rows are those of this graph");
+        assert_eq!(
+            rows.neighbors.len(),
+            rows.vertices.len() * self.edges_stride,
+            "rows are those of this graph"
+        );
         // SAFETY: the arrays have `rows` rows of the length of the graph's, and are freed after the launch.
         unsafe { stream.launch(&Publish, args) }
     }
@@ -128,11 +135,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         saved
     }
 
-    /// Copies the rows of `rows.vertices` to `rows.ids`.
+    /// Copies the rows of `rows.vertices` to `rows.neighbors`.
     fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
         let args = CopyArgs {
             from: self.edges.input(),
-            to: rows.ids.output(),
+            to: rows.neighbors.output(),
             from_slots: rows.vertices.input(),
             to_slots: DevicePtr::null(),
             rows: rows.len(),
@@ -147,8 +154,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.check_vertices(vertices);
         let mut rows = EdgeRows::for_vertices(stream, vertices, self.edges_stride as u32)?;
         self.read_into(stream, &mut rows)?;
-        let ids = stream.download(&rows.ids)?;
-        Ok(ids.chunks_exact(self.edges_stride).map(|row| ids_of(row).collect()).collect())
+        let neighbors = stream.download(&rows.neighbors)?;
+        Ok(neighbors.chunks_exact(self.edges_stride).map(|row| neighbors_of(row).collect()).collect())
     }
 
     /// Uploads new rows of some distinct vertices, for [`Self::publish_rows`].
@@ -160,12 +167,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ) -> Result<EdgeRows<S>, S::Error> {
         self.check_vertices(vertices);
         assert_eq!(vertices.len(), rows.len(), "there is a row for every vertex");
-        let mut ids = vec![NO_SLOT; vertices.len() * self.edges_stride];
-        for (out, row) in ids.chunks_exact_mut(self.edges_stride).zip(rows) {
+        let mut neighbors = vec![NO_SLOT; vertices.len() * self.edges_stride];
+        for (out, row) in neighbors.chunks_exact_mut(self.edges_stride).zip(rows) {
             out[..row.len()].copy_from_slice(bytemuck::cast_slice(row));
         }
         let vertices = stream.upload(bytemuck::cast_slice(vertices))?;
-        Ok(EdgeRows { vertices, ids: stream.upload(&ids)? })
+        Ok(EdgeRows { vertices, neighbors: stream.upload(&neighbors)? })
     }
 
     /// Checks that the vertices are slots of this graph: kernels use them as indices.
@@ -217,7 +224,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let rows = edges.zip(table.par_chunks_exact_mut(max_degree));
             rows.zip(degrees).for_each(|((edges, row), degree)| {
                 *degree = 0;
-                for (to, id) in row.iter_mut().zip(ids_of(edges)) {
+                for (to, id) in row.iter_mut().zip(neighbors_of(edges)) {
                     *to = id;
                     *degree += 1;
                 }
@@ -227,6 +234,6 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 }
 
 /// The edges of a row, without its padding.
-fn ids_of(row: &[u32]) -> impl Iterator<Item = Slot> {
+fn neighbors_of(row: &[u32]) -> impl Iterator<Item = Slot> {
     row.iter().copied().take_while(|&id| id != NO_SLOT).map(Slot::new)
 }

@@ -9,7 +9,7 @@
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
-//! | `rounding` | vectors rounded to bytes, while a change links by them |
+//! | `sq8` | vectors quantized to bytes (SQ8), while a change links them |
 
 mod changes;
 mod codes;
@@ -18,9 +18,9 @@ mod edges;
 mod filters;
 mod mutable;
 mod plan;
-mod rounding;
+mod sq8;
 #[cfg(test)]
-mod rounding_tests;
+mod sq8_tests;
 #[cfg(test)]
 mod update_tests;
 
@@ -41,8 +41,8 @@ pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::MirroredGraph;
-use rounding::RoundedRows;
-pub(crate) use rounding::UPLOAD_BYTES;
+use sq8::Sq8Rows;
+pub(crate) use sq8::UPLOAD_BYTES;
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;
@@ -63,7 +63,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes, or is built by
-    /// rounded vectors.
+    /// SQ8 vectors.
     rows: S::Buffer<T>,
     /// Whether the graph has vectors, or only codes.
     has_vectors: bool,
@@ -89,8 +89,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pub(crate) id: GraphId,
     /// The undo log of the transaction, if one is active.
     undo: Option<UndoLog<S>>,
-    /// In a build or a transaction that links by bytes: the vectors rounded to bytes.
-    rounded: Option<RoundedRows<S>>,
+    /// During SQ8 linking: the vectors quantized to bytes.
+    sq8: Option<Sq8Rows<S>>,
     /// Whether launches that were not synchronized may still read the graph.
     pub(crate) has_async_readers: AtomicBool,
     /// What searches with key filters keep on the device.
@@ -148,7 +148,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             metric: graph.metric(),
             id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
             undo: None,
-            rounded: None,
+            sq8: None,
             has_async_readers: AtomicBool::new(false),
             filters: DeviceFilters::default(),
         })
@@ -203,7 +203,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// Kernel arguments, valid for launches after the upload and before the drop.
     ///
     /// # Panics
-    /// Panics if the graph is one of a build by rounded vectors, without the vectors themselves.
+    /// Panics if the graph is one of a build by SQ8 vectors, without the vectors themselves.
     pub fn args(&self) -> GraphArgs {
         assert!(
             !self.has_vectors || self.rows.len() >= self.slots * self.row_len(),
@@ -248,7 +248,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 }
 
-/// A graph as kernels read it: the vectors may be rounded.
+/// A graph as kernels read it, possibly with SQ8 vectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GraphInput {
     pub(crate) args: GraphArgs,

@@ -8,7 +8,7 @@ use jasper_graph::{Changes, Graph};
 use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, moves};
 
 use super::DeviceGraph;
-use super::rounding::RoundingTrial;
+use super::sq8::Sq8Trial;
 use crate::build::check_beam;
 use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
@@ -20,19 +20,19 @@ use crate::{GraphView, Stream};
 /// exclusively (`&mut`).
 pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
-    device: DeviceCopy<T, S>,
+    device: CopyAndStream<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: Changes,
     /// Whether the edges changed on the device since they were last downloaded.
     host_edges_stale: bool,
-    /// The last trial of rounding vectors to bytes.
-    pub(super) trial: Option<RoundingTrial>,
+    /// The last trial of SQ8 linking.
+    pub(super) trial: Option<Sq8Trial>,
     /// The error that made the copy unusable.
     failure: Option<S::Error>,
 }
 
 /// A copy, and the stream of its changes.
-struct DeviceCopy<T: Element, S: gpu_kernels::Stream> {
+struct CopyAndStream<T: Element, S: gpu_kernels::Stream> {
     graph: DeviceGraph<T, S>,
     stream: S,
 }
@@ -46,7 +46,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     pub fn new(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
-        let device = DeviceCopy { graph: copy, stream };
+        let device = CopyAndStream { graph: copy, stream };
         Self {
             host,
             device,
@@ -73,26 +73,26 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         &self.device.stream
     }
 
-    /// Rounds the vectors to bytes until the transaction ends, if that pays for a change that computes about
+    /// Quantizes the vectors to bytes until the transaction ends, if that pays for a change that computes about
     /// `distances` distances, and a trial finds that bytes tell the vectors apart. The trial is kept for later changes,
     /// until the graph has grown by half or gets `new` vectors of another range. Searches wait for none of this.
     ///
     /// # Errors
     /// Returns the device's error.
-    pub(crate) fn round(
+    pub(crate) fn quantize_sq8(
         graph: &mut impl GraphAccess<Self>,
         pool: &ThreadPool,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
-        let rounded = graph.read(|graph| {
-            let Self { host, device: DeviceCopy { graph, stream }, trial, .. } = graph;
-            graph.round((stream, pool), host, trial.as_ref(), new, distances)
+        let sq8 = graph.read(|graph| {
+            let Self { host, device: CopyAndStream { graph, stream }, trial, .. } = graph;
+            graph.quantize_sq8((stream, pool), host, trial.as_ref(), new, distances)
         })?;
-        if let Some((trial, rows)) = rounded {
+        if let Some((trial, rows)) = sq8 {
             graph.write(|graph| {
                 graph.trial = Some(trial);
-                graph.device.graph.rounded = rows;
+                graph.device.graph.sq8 = rows;
             });
         }
         Ok(())
@@ -113,7 +113,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     pub fn read_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
         self.check()?;
         if self.host_edges_stale {
-            let Self { host, device: DeviceCopy { graph, stream }, .. } = self;
+            let Self { host, device: CopyAndStream { graph, stream }, .. } = self;
             for segment in 0..graph.segments() {
                 graph.read_segment(stream, segment, |rows, edges| {
                     graph.store_rows(pool, host, segment, rows, edges);
@@ -175,7 +175,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         let (kept, moves) = moves(&self.host);
         let report = CompactReport { moved: moves.len(), freed: self.host.keys().free() };
         if report.freed > 0 {
-            let DeviceCopy { graph, stream } = &mut self.device;
+            let CopyAndStream { graph, stream } = &mut self.device;
             let slot_moves = graph.upload_moves(stream, &moves, kept)?;
             let moved = graph.compact(stream, &slot_moves);
             self.or_fail(moved)?;
@@ -197,7 +197,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     fn apply_pending(&mut self) -> Result<(), S::Error> {
         self.pending.append(self.host.take_changes());
         if !self.pending.is_empty() || !self.on_device().has_tables_of(&self.host) {
-            let DeviceCopy { graph, stream } = &mut self.device;
+            let CopyAndStream { graph, stream } = &mut self.device;
             graph.apply_changes(stream, &self.host, &self.pending)?;
             self.pending = Changes::default();
         }
@@ -251,7 +251,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
             self.host.clear_codes();
         }
         self.host.rollback();
-        let DeviceCopy { graph, stream } = &mut self.device;
+        let CopyAndStream { graph, stream } = &mut self.device;
         let undone = graph.rollback(stream).and_then(|()| self.apply_pending());
         let _ = self.or_fail(undone);
     }
@@ -282,7 +282,7 @@ impl<T: Element> MirroredGraph<T> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> Drop for DeviceCopy<T, S> {
+impl<T: Element, S: gpu_kernels::Stream> Drop for CopyAndStream<T, S> {
     fn drop(&mut self) {
         // Launches in other streams may still read the graph. After a failure they no longer run.
         let _ = self.graph.wait_for_readers(&self.stream);

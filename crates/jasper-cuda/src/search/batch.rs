@@ -15,6 +15,7 @@ use std::cell::OnceCell;
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
 use jasper_core::{BitSet, Element, NO_KEY, Slot};
 use jasper_data::ThreadPool;
@@ -58,8 +59,8 @@ impl<'a, T: Element> PendingQuery<'a, T> {
     /// where vertices have several, the host looks them up.
     fn take(&mut self, plan: &SearchPlan<'_, T>, shared_keys: bool, results: &[DeviceHit]) {
         if shared_keys {
-            let slots = results.iter().take_while(|hit| hit[3] != u32::MAX);
-            let found = slots.map(|&[.., distance, slot]| (Slot::new(slot), f32::from_bits(distance)));
+            let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
+            let found = found.map(|hit| (Slot::new(hit.slot), hit.distance));
             self.filled = plan.fill(found, &mut self.out);
             return;
         }

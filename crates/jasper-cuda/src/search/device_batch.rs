@@ -39,8 +39,8 @@ pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
 }
 
 /// Converts a result of a [`DeviceBatch`]. [`NO_HIT`](gpu_kernels::search::NO_HIT) becomes [`Hit::NONE`].
-pub fn hit_from_device([low, high, distance, _]: DeviceHit) -> Hit {
-    Hit { key: u64::from(high) << 32 | u64::from(low), distance: f32::from_bits(distance) }
+pub fn hit_from_device(DeviceHit { key, distance, .. }: DeviceHit) -> Hit {
+    Hit { key, distance }
 }
 
 impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {

@@ -45,20 +45,27 @@ pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     k: u32,
     beam_width: u32,
     launch: LaunchParams,
-    /// The slots that are searched, if these are not the live ones: those of a bitmap may be results of a beam search,
-    /// those of a list are scanned.
-    slots: Option<(SlotFormat, &'a BitSet)>,
-    /// How a list of slots is scanned.
-    scan: Scan,
+    work: Work<'a>,
     /// How many candidates of a quantized search get exact distances; `None` for exact distances throughout.
     rerank: Option<u32>,
 }
 
-/// How a list of slots is scanned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+enum Work<'a> {
+    /// A beam search of the graph. Slots in `allowed` may be results; without it, the live ones.
+    Beam { allowed: Option<&'a BitSet> },
+    /// A scan of some slots.
+    Scan { slots: &'a BitSet, how: Scan },
+}
+
+/// How slots are scanned.
+#[derive(Clone, Copy, Debug)]
 enum Scan {
-    /// By a search for each query, in this many parts.
-    Searches(u32),
+    /// By one search per query.
+    Search,
+    /// By one search per query and part of the slots, of which there are this many: at least two.
+    Parts(u32),
     /// As a product with all queries.
     Product,
 }
@@ -141,11 +148,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             Some(_) => default_quantized_launch(queries, multiprocessors, row_bytes, width),
             None => default_launch(queries, multiprocessors, row_bytes),
         });
-        let slots = plan.params.filter.is_some().then(|| (SlotFormat::Bitmap, allowed()));
+        let work = Work::Beam { allowed: plan.params.filter.is_some().then(allowed) };
         let k = plan.params.k;
         // In a small graph the plan's frontier may be narrower than k.
-        let (k, beam_width, scan) = (k as u32, width.max(k) as u32, Scan::Searches(1));
-        Ok(Self { graph, k, beam_width, launch, slots, scan, rerank })
+        let (k, beam_width) = (k as u32, width.max(k) as u32);
+        Ok(Self { graph, k, beam_width, launch, work, rerank })
     }
 
     /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
@@ -163,14 +170,18 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             visited_capacity: 0,
             ..default_launch(queries, multiprocessors, graph.row_bytes())
         };
-        let scan = if plan.prefers_product(queries, matching.len()) {
+        let how = if rerank.is_some() {
+            Scan::Search
+        } else if plan.prefers_product(queries, matching.len()) {
             Scan::Product
-        } else if rerank.is_some() {
-            Scan::Searches(1)
         } else {
-            Scan::Searches(scan_parts(matching.len(), plan.params.k, queries, multiprocessors))
+            match scan_parts(matching.len(), plan.params.k, queries, multiprocessors) {
+                1 => Scan::Search,
+                parts => Scan::Parts(parts),
+            }
         };
-        Self { graph, k, beam_width: k, launch, slots: Some((SlotFormat::List, matching)), scan, rerank }
+        let work = Work::Scan { slots: matching, how };
+        Self { graph, k, beam_width: k, launch, work, rerank }
     }
 
     /// The codes of a quantized search.
@@ -207,9 +218,9 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
     /// Candidates per query of a scan in parts.
     fn part_candidates(&self) -> usize {
-        match self.scan {
-            Scan::Searches(parts) if parts > 1 => parts as usize * self.k(),
-            Scan::Searches(_) | Scan::Product => 0,
+        match self.work {
+            Work::Scan { how: Scan::Parts(parts), .. } => parts as usize * self.k(),
+            Work::Scan { .. } | Work::Beam { .. } => 0,
         }
     }
 
@@ -240,7 +251,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// searches: the launch must be complete before the result is dropped, unless the graph is marked as having
     /// asynchronous readers.
     pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
-        let Some((wanted, slots)) = self.slots else { return Ok(SlotArray(None)) };
+        let (wanted, slots) = match self.work {
+            Work::Beam { allowed: None } => return Ok(SlotArray(None)),
+            Work::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
+            Work::Scan { slots, .. } => (SlotFormat::List, slots),
+        };
         // A list that is longer than the bitmap is made from that by each call, and not copied or kept.
         let bitmap_len = self.graph.slots().div_ceil(32);
         let format = if slots.len() > bitmap_len { SlotFormat::Bitmap } else { wanted };
@@ -287,10 +302,10 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
-        let (graph, allowed, max_hops) = match self.slots.map(|(format, _)| format) {
-            None => (whole, self.graph.live_or_null(), u32::MAX),
-            Some(SlotFormat::Bitmap) => (whole, slots, u32::MAX),
-            Some(SlotFormat::List) => {
+        let (graph, allowed, max_hops) = match self.work {
+            Work::Beam { allowed: None } => (whole, self.graph.live_or_null(), u32::MAX),
+            Work::Beam { allowed: Some(_) } => (whole, slots, u32::MAX),
+            Work::Scan { .. } => {
                 (GraphArgs { start_points: slots, start_points_len: len, ..whole }, DevicePtr::null(), 0)
             }
         };
@@ -310,13 +325,15 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         // ascending; and the rest is the caller's promise.
         unsafe {
             let Some(codes) = self.codes() else {
-                return match self.scan {
-                    Scan::Product => nearest_slots(stream, args, T::KIND, warps, scratch),
-                    Scan::Searches(1) => {
-                        stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.launch), args)
+                return match self.work {
+                    Work::Scan { how: Scan::Product, .. } => {
+                        nearest_slots(stream, args, T::KIND, warps, scratch)
                     }
-                    Scan::Searches(parts) => {
+                    Work::Scan { how: Scan::Parts(parts), .. } => {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
+                    }
+                    Work::Scan { how: Scan::Search, .. } | Work::Beam { .. } => {
+                        stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.launch), args)
                     }
                 };
             };
@@ -362,7 +379,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         expansions: launch.expansions,
         visited_capacity: launch.visited_capacity,
         start_points_stride: 0,
-        parts: 1,
+        start_point_parts: 1,
         candidates_len: 0,
         distances_before: 0,
         form: graph.form,

@@ -108,7 +108,7 @@ impl<T: Element> DeviceSearcher<T> {
 
     /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query.
     ///
-    /// The results of a query do not depend on the other queries of the batch, but with a filter on their number.
+    /// The results of a query do not depend on the other queries. With a filter, they may depend on how many there are.
     ///
     /// # Errors
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.

@@ -49,8 +49,8 @@ impl Storage for File {
     }
 }
 
-/// Appends to the file at `path` the sections of the graph that it lacks. `None`, and the file is unchanged, if there is
-/// no such file, or if it should be replaced by a new one.
+/// Appends to the file at `path` the sections of the graph that it lacks. `None`, and the file is unchanged, if there
+/// is no such file, or if it should be replaced by a new one.
 pub(super) fn save_into<T: Element>(
     graph: &Graph<T>,
     path: &Path,
@@ -130,8 +130,8 @@ fn checksums<T: Element>(graph: &Graph<T>, progress: &mut ProgressFn<'_>) -> Res
     Ok(file.into_entries())
 }
 
-/// The table of a file without the sections that the graph replaces, which are unused. `None` if it differs in a section
-/// that every graph has.
+/// The table of a file without the sections that the graph replaces, which are unused. `None` if it differs in a
+/// section that every graph has.
 fn keep(old: &[Entry], wanted: &[Entry]) -> Option<Vec<Entry>> {
     let mut kept: Vec<Entry> = Vec::with_capacity(old.len());
     for entry in old {

@@ -58,10 +58,10 @@ pub use info::IndexInfo;
 pub use save::SaveStats;
 pub(crate) use save::{fingerprint, write_file};
 pub use table::{FORMAT_VERSION, Section};
-pub use tuned::{LaunchParams, TunedSearch};
+pub use tuned::TunedSearch;
 
-/// Sections start on multiples of this many bytes, the smallest page size. Where pages are larger, a mapping begins with
-/// the page in which its section does.
+/// Sections start on multiples of this many bytes, the smallest page size. Where pages are larger, a mapping begins
+/// with the page in which its section does.
 pub(crate) const SECTION_ALIGN: u64 = 4096;
 
 /// Bytes of padding after `length` bytes of a section.

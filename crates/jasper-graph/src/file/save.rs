@@ -40,7 +40,8 @@ impl<T: Element> Graph<T> {
     /// to append; then it is written whole. A file with several hard links is always replaced.
     ///
     /// Cost: one pass over the graph, and disk space for both files, or for the appended sections; no memory except
-    /// buffers, and 16 bytes per further or deleted key. If the file at `path` has an equal section `params`, another pass for checksums.
+    /// buffers, and 16 bytes per further or deleted key. If the file at `path` has an equal section `params`, another
+    /// pass for checksums.
     ///
     /// # Errors
     /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].

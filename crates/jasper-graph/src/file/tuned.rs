@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::Element;
+use jasper_core::{Element, LaunchParams};
 
 use super::{FileFault, Section};
 use crate::Graph;
@@ -31,18 +31,6 @@ pub struct TunedSearch {
     /// [`Graph::fingerprint`] when it was measured. Not serialized.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fingerprint: u32,
-}
-
-/// Launch parameters of a search on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct LaunchParams {
-    /// Warps per query.
-    pub warps: u32,
-    /// Vertices expanded per step.
-    pub expansions: u32,
-    /// Entries of the visited cache; 0 for none.
-    pub visited_capacity: u32,
 }
 
 /// A search as the section `tuned searches` holds it.

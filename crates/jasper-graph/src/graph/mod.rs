@@ -107,8 +107,8 @@ impl<T: Element> Graph<T> {
         &mut self.keys
     }
 
-    /// Returns the bytes of the file's section `tuned searches`, which [`TunedSearch`](crate::TunedSearch) encodes; empty
-    /// where there are none. Quantizing and its reverse clear them: they were measured on other distances.
+    /// Returns the bytes of the file's section `tuned searches`, which [`TunedSearch`](crate::TunedSearch) encodes;
+    /// empty where there are none. Quantizing and its reverse clear them: they were measured on other distances.
     #[doc(hidden)]
     pub fn tuned_section(&self) -> &[u8] {
         &self.tuned

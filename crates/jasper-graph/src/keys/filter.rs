@@ -15,8 +15,8 @@ use super::KeyMap;
 /// last clone of the filter is dropped. Later searches look up only what has changed.
 ///
 /// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a `RoaringTreemap`. A
-/// clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a hash
-/// table, so a lookup takes constant time.
+/// clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a
+/// hash table, so a lookup takes constant time.
 ///
 /// ```
 /// use jasper_graph::KeyFilter;

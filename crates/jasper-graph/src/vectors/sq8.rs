@@ -11,9 +11,9 @@ impl<T: Element> Vectors<T> {
         self.sq8.as_deref()
     }
 
-    /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`, with the largest squared norm,
-    /// if the metric needs it. `write` computes them from the vectors. It gets blocks that different threads may write,
-    /// in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
+    /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`, with the largest squared
+    /// norm, if the metric needs it. `write` computes them from the vectors. It gets blocks that different threads may
+    /// write, in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
     ///
     /// # Errors
     /// Returns [`VectorError`] if there is not enough memory.

@@ -1,4 +1,5 @@
-//! Fuzz bodies, one per reader, called by the tests over damaged files and by the fuzz targets, which include this file.
+//! Fuzz bodies, one per reader, called by the tests over damaged files and by the fuzz targets, which include this
+//! file.
 //!
 //! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a
 //! graph was read.

@@ -90,7 +90,7 @@ impl Beam {
 
     /// Expands the nearest unexpanded entry; returns false if there is none.
     fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) -> bool {
-        let Some(nearest) = self.frontier.expand_nearest() else { return false };
+        let Some(nearest) = self.frontier.take_nearest() else { return false };
         self.expanded.push(nearest);
         self.cost.hops += 1;
         self.collect_unvisited(graph.adjacency().neighbors(nearest.slot()), scorer);

@@ -41,7 +41,7 @@ impl Frontier {
 
     /// Returns [`Self::next`] and marks it as expanded.
     #[inline]
-    pub(crate) fn expand_nearest(&mut self) -> Option<Neighbor> {
+    pub(crate) fn take_nearest(&mut self) -> Option<Neighbor> {
         let entry = self.next()?;
         self.entries[self.cursor] = entry.expanded();
         self.cursor += 1;
@@ -92,7 +92,7 @@ mod tests {
                 offered.push(entry);
                 offered.sort_unstable();
                 offered.dedup();
-                if expand && let Some(entry) = frontier.expand_nearest() {
+                if expand && let Some(entry) = frontier.take_nearest() {
                     prop_assert!(!expanded.contains(&entry));
                     expanded.push(entry);
                 }

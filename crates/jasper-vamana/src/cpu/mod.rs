@@ -41,7 +41,7 @@ pub(crate) struct Scratch {
     candidates: Vec<Neighbor>,
     /// Candidates that take part only in the second round of a prune.
     deferred: Vec<Neighbor>,
-    ids: Vec<Slot>,
+    slots: Vec<Slot>,
     distances: Vec<f32>,
 }
 
@@ -153,7 +153,8 @@ impl CpuExecutor {
     }
 }
 
-/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to bytes](Vectors::sq8).
+/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to
+/// bytes](Vectors::sq8).
 macro_rules! link_by {
     ($graph:ident, |$vectors:ident| $result:expr) => {
         match $graph.vectors().sq8() {
@@ -180,7 +181,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
-    fn search(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
+    fn find_candidates(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
         Ok(link_by!(graph, |vectors| {
             let rows: Vec<_> = batch.iter().map(|&vertex| vectors.padded(vertex)).collect();
             let order = order_by_nearness(&self.pool, &rows);
@@ -206,18 +207,18 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(candidates)
     }
 
-    fn batch_candidates(
+    fn add_peers(
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
-        peers: PeerSampling,
+        sampling: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
         let max_degree = graph.params().max_degree();
         Ok(link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), lists| {
-            let first = batch.partition_point(|(other, _)| *other < vertex) / peers.group * peers.group;
-            let group = &batch[first..batch.len().min(first + peers.group)];
-            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, group, peers, found);
+            let first = batch.partition_point(|(other, _)| *other < vertex) / sampling.group * sampling.group;
+            let group = &batch[first..batch.len().min(first + sampling.group)];
+            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, group, sampling, found);
             lists.push(vertex, &scratch.candidates);
         })))
     }
@@ -264,7 +265,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok((merged > 0).then_some(updates))
     }
 
-    fn publish(&self, graph: &mut Graph<T>, updates: Vec<RowUpdates>) -> Result<SearchCost, Infallible> {
+    fn publish_updates(
+        &self,
+        graph: &mut Graph<T>,
+        updates: Vec<RowUpdates>,
+    ) -> Result<SearchCost, Infallible> {
         let mut cost = SearchCost::default();
         for part in updates {
             part.write(graph);
@@ -358,7 +363,7 @@ impl Scratch {
         max_degree: usize,
         vertex: Slot,
         group: &[(Slot, bool)],
-        peers: PeerSampling,
+        sampling: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
         let bound = found.get(max_degree - 1);
@@ -367,11 +372,11 @@ impl Scratch {
             if near.len() < PeerSampling::required(round, max_degree) {
                 break;
             }
-            let sample = peers.positions(round, group.len()).map(|position| group[position]);
+            let sample = sampling.positions(round, group.len()).map(|position| group[position]);
             let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
             self.score(vectors, vertex, others.map(|(id, _)| id));
-            distances += self.ids.len() as u64;
+            distances += self.slots.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
         near.sort_unstable();
@@ -409,7 +414,7 @@ impl Scratch {
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
         // second round.
         let [first, pruned] = pruned_prefixes(row, params.alpha());
-        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
+        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
         self.deferred.clear();
         self.deferred.extend_from_slice(&row[first..pruned]);
         self.order_candidates();
@@ -420,7 +425,7 @@ impl Scratch {
         candidates.retain(|neighbor| !deferred.contains(neighbor));
         let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
         updates.replace(target, kept.iter().map(|kept| kept.slot()));
-        updates.cost.prune_distances += self.ids.len() as u64 + self.prune.take_distances();
+        updates.cost.prune_distances += self.slots.len() as u64 + self.prune.take_distances();
     }
 
     /// Replaces the tombstones in the row of a live vertex.
@@ -461,7 +466,7 @@ impl Scratch {
         self.score(vectors, vertex, replacements.into_iter());
         let (live, replacements) = self.candidates.split_at_mut(live_count);
         let [first, pruned] = pruned_prefixes(live, params.alpha());
-        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
+        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
         replacements.sort_unstable();
         updates.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
@@ -484,13 +489,13 @@ impl Scratch {
         updates.cost.prune_distances += self.prune.take_distances();
     }
 
-    /// Adds `ids` and their distances from `vertex` to the candidates.
-    fn score<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, ids: impl Iterator<Item = Slot>) {
-        self.ids.clear();
-        self.ids.extend(ids);
-        self.distances.resize(self.ids.len(), 0.0);
-        vectors.slot_scorer(vertex).score(&self.ids, &mut self.distances);
-        let scored = self.ids.iter().zip(&self.distances);
+    /// Adds `slots` and their distances from `vertex` to the candidates.
+    fn score<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, slots: impl Iterator<Item = Slot>) {
+        self.slots.clear();
+        self.slots.extend(slots);
+        self.distances.resize(self.slots.len(), 0.0);
+        vectors.slot_scorer(vertex).score(&self.slots, &mut self.distances);
+        let scored = self.slots.iter().zip(&self.distances);
         self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
     }
 

@@ -122,7 +122,7 @@ impl Prune {
         last: f32,
     ) -> bool {
         let Candidate { neighbor, compared } = candidate;
-        let is_pruned = !neighbor.is_unexpanded();
+        let is_pruned = neighbor.is_already_pruned();
         let scorer = vectors.slot_scorer(neighbor.slot());
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
@@ -222,7 +222,8 @@ mod tests {
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
                 let first = prune.keep(graph.vectors(), &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-                let already_pruned = |run: &[Neighbor]| run.iter().map(|n| n.expanded()).collect::<Vec<_>>();
+                let already_pruned =
+                    |run: &[Neighbor]| run.iter().map(|n| n.already_pruned()).collect::<Vec<_>>();
                 let (again, deferred) = (already_pruned(&first[..len]), already_pruned(&first[len..]));
                 prune.take_distances();
                 let already_pruned = ids(prune.keep(

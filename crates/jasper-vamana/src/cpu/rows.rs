@@ -62,11 +62,11 @@ impl NeighborLists {
 
     /// Makes each list the row of its vertex.
     pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
-        let mut ids = Vec::new();
+        let mut slots = Vec::new();
         for (vertex, neighbors) in self.iter() {
-            ids.clear();
-            ids.extend(neighbors.iter().map(|neighbor| neighbor.slot()));
-            graph.adjacency_mut().set_neighbors(vertex, &ids);
+            slots.clear();
+            slots.extend(neighbors.iter().map(|neighbor| neighbor.slot()));
+            graph.adjacency_mut().set_neighbors(vertex, &slots);
         }
     }
 }
@@ -110,40 +110,40 @@ impl BackEdges {
 #[derive(Debug, Default)]
 pub struct RowUpdates {
     rows: Vec<Update>,
-    ids: Vec<Slot>,
+    neighbors: Vec<Slot>,
     pub(crate) cost: SearchCost,
 }
 
 #[derive(Debug)]
 struct Update {
     vertex: Slot,
-    /// End of its ids in [`RowUpdates::ids`].
+    /// End of its neighbors in [`RowUpdates::neighbors`].
     end: usize,
     is_appended: bool,
 }
 
 impl RowUpdates {
-    pub(crate) fn append(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>) {
-        self.push(vertex, ids, true);
+    pub(crate) fn append(&mut self, vertex: Slot, neighbors: impl IntoIterator<Item = Slot>) {
+        self.push(vertex, neighbors, true);
     }
 
-    pub(crate) fn replace(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>) {
-        self.push(vertex, ids, false);
+    pub(crate) fn replace(&mut self, vertex: Slot, neighbors: impl IntoIterator<Item = Slot>) {
+        self.push(vertex, neighbors, false);
     }
 
-    fn push(&mut self, vertex: Slot, ids: impl IntoIterator<Item = Slot>, is_appended: bool) {
-        self.ids.extend(ids);
-        self.rows.push(Update { vertex, end: self.ids.len(), is_appended });
+    fn push(&mut self, vertex: Slot, neighbors: impl IntoIterator<Item = Slot>, is_appended: bool) {
+        self.neighbors.extend(neighbors);
+        self.rows.push(Update { vertex, end: self.neighbors.len(), is_appended });
     }
 
     pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
         let mut start = 0;
         for row in &self.rows {
-            let ids = &self.ids[std::mem::replace(&mut start, row.end)..row.end];
+            let neighbors = &self.neighbors[std::mem::replace(&mut start, row.end)..row.end];
             if row.is_appended {
-                graph.adjacency_mut().append_neighbors(row.vertex, ids);
+                graph.adjacency_mut().append_neighbors(row.vertex, neighbors);
             } else {
-                graph.adjacency_mut().set_neighbors(row.vertex, ids);
+                graph.adjacency_mut().set_neighbors(row.vertex, neighbors);
             }
         }
     }

@@ -188,15 +188,15 @@ impl Scratch {
     /// distances.
     fn rerank(&mut self, scorer: &impl Score, count: usize) -> usize {
         let count = count.min(self.candidates.len());
-        let Self { candidates, ids, distances, .. } = self;
+        let Self { candidates, slots, distances, .. } = self;
         let candidates = &mut candidates[..count];
-        ids.clear();
-        ids.extend(candidates.iter().map(|near| near.slot()));
+        slots.clear();
+        slots.extend(candidates.iter().map(|near| near.slot()));
         distances.resize(count, 0.0);
-        scorer.prefetch_score(ids);
-        scorer.score(ids, distances);
-        for (candidate, (&id, &distance)) in candidates.iter_mut().zip(ids.iter().zip(&*distances)) {
-            *candidate = Neighbor::new(distance, id);
+        scorer.prefetch_score(slots);
+        scorer.score(slots, distances);
+        for (candidate, (&slot, &distance)) in candidates.iter_mut().zip(slots.iter().zip(&*distances)) {
+            *candidate = Neighbor::new(distance, slot);
         }
         candidates.sort_unstable();
         count

@@ -44,8 +44,8 @@ pub const SKETCHES: &str = "sketches";
 const SPARE: f32 = 0.25;
 /// The share kept free of sketches, because the memory of a build varies with the data.
 const MARGIN: f32 = 0.04;
-/// Memory of the process without its data, and what small tables are rounded up to: the difference between the peak of a
-/// test that builds 60,000 vectors and its tables. The command takes three million bytes more.
+/// Memory of the process without its data, and what small tables are rounded up to: the difference between the peak of
+/// a test that builds 60,000 vectors and its tables. The command takes three million bytes more.
 const PROCESS_BYTES: usize = 12 << 20;
 
 impl BuildSpec {
@@ -74,8 +74,8 @@ impl BuildSpec {
         plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
     }
 
-    /// [`Self::plan_on_host`] of a build that links vectors quantized to bytes, which are part of the scratch memory. There
-    /// are no sketches.
+    /// [`Self::plan_on_host`] of a build that links vectors quantized to bytes, which are part of the scratch memory.
+    /// There are no sketches.
     pub fn plan_sq8_on_host<T: Element>(&self) -> MemoryPlan {
         self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.dimension))
     }

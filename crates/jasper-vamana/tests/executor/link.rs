@@ -27,17 +27,12 @@ fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// Links a batch as the executor does and as the twin does.
-fn compare<T: Element>(
-    executor: &CpuExecutor,
-    graph: &mut Graph<T>,
-    batch: &[Slot],
-    peers: Option<PeerSampling>,
-) {
+fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Slot], sampling: PeerSampling) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
-    let expected = link(graph, &ids, peers);
+    let expected = link(graph, &ids, sampling);
     let mut all = rows(graph);
     all.extend(expected.rows);
-    let mode = LinkMode::Insert { peers };
+    let mode = LinkMode::Insert(sampling);
     let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, mode);
     let identical: BTreeMap<u32, u32> = identical.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
@@ -48,7 +43,7 @@ fn compare<T: Element>(
 }
 
 /// Builds a graph from nothing, batch by batch.
-fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize) {
+fn grow<T: Element>(metric: Metric, sampling: PeerSampling, threads: usize) {
     let executor = CpuExecutor::new(threads).unwrap();
     let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
     rows.copy_within(0..35, 35 * 7);
@@ -59,7 +54,7 @@ fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize)
     while !rest.is_empty() {
         let linked = 260 - rest.len();
         let (batch, others) = rest.split_at(linked.min(rest.len()).min(40));
-        compare(&executor, &mut graph, batch, peers);
+        compare(&executor, &mut graph, batch, sampling);
         rest = others;
     }
     assert!(graph.check_structure().is_sound());
@@ -67,9 +62,9 @@ fn grow<T: Element>(metric: Metric, peers: Option<PeerSampling>, threads: usize)
 
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
-        grow::<T>(metric, None, 1);
-        grow::<T>(metric, Some(PeerSampling { group: 40, stride: 1, second_round: 0 }), 2);
-        grow::<T>(metric, Some(PeerSampling { group: 15, stride: 4, second_round: 1 }), 2);
+        grow::<T>(metric, PeerSampling { group: 1, stride: 1, second_round: 0 }, 1);
+        grow::<T>(metric, PeerSampling { group: 40, stride: 1, second_round: 0 }, 2);
+        grow::<T>(metric, PeerSampling { group: 15, stride: 4, second_round: 1 }, 2);
     }
 }
 
@@ -84,7 +79,7 @@ fn a_search_that_wanders_ends() {
     let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();
     let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
     let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
-    let Ok(candidates) = CpuExecutor::new(1).unwrap().search(&graph, &[Slot::new(199)]);
+    let Ok(candidates) = CpuExecutor::new(1).unwrap().find_candidates(&graph, &[Slot::new(199)]);
     assert_eq!((candidates.cost().hops, graph.params().max_hops()), (132, 132));
 }
 
@@ -94,7 +89,7 @@ fn on_any_graph<T: Element>(
     seed: u64,
     max_degree: usize,
     alpha: f32,
-    peers: Option<PeerSampling>,
+    sampling: PeerSampling,
 ) {
     let mut random = rng(seed);
     let rows: Vec<T> = (0..n * 3).map(|_| T::from_f32(random.random_range(1..9) as f32)).collect();
@@ -105,7 +100,7 @@ fn on_any_graph<T: Element>(
     let mut graph = any_graph(metric, &rows, 3, params(max_degree, 9, alpha), neighbors, &[0]);
     let executor = CpuExecutor::new(1).unwrap();
     let batch: Vec<Slot> = permutation(n, seed).into_iter().take(n / 2).map(Slot::new).collect();
-    compare(&executor, &mut graph, &batch, peers);
+    compare(&executor, &mut graph, &batch, sampling);
 
     for key in 0..n as u64 / 3 {
         graph.keys_mut().delete(key * 2 % n as u64).unwrap();
@@ -115,7 +110,7 @@ fn on_any_graph<T: Element>(
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
     let Ok(updates) = executor.repair_rows(&graph, &touched);
-    let Ok(_) = executor.publish(&mut graph, updates);
+    let Ok(_) = executor.publish_updates(&mut graph, updates);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
     assert_eq!(found, expected);
 }
@@ -130,15 +125,15 @@ proptest! {
         seed in any::<u64>(),
         max_degree in 1..9_usize,
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
-        peers in prop::option::of((2_usize..60, 1_usize..9, 0_usize..9)),
+        (group, stride, second_round) in (1_usize..60, 1_usize..9, 0_usize..9),
     ) {
         let metric = Metric::ALL[metric];
-        let peers = peers.map(|(group, stride, second_round)| PeerSampling { group, stride, second_round });
+        let sampling = PeerSampling { group, stride, second_round };
         match element {
-            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, peers),
-            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, peers),
-            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, peers),
-            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, peers),
+            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, sampling),
+            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, sampling),
+            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, sampling),
+            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, sampling),
         }
     }
 }

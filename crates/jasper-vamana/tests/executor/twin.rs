@@ -136,7 +136,7 @@ pub struct Linked {
 /// Searches for every vertex of a batch in the unchanged graph, prunes the expanded vertices, and adds the back edges
 /// to their targets, pruning rows that overflow. Peers in the batch are candidates of each other if they are nearer
 /// than the expanded vertices that would fill a row.
-pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampling>) -> Linked {
+pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling) -> Linked {
     let params = graph.params();
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
@@ -161,17 +161,15 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], peers: Option<PeerSampl
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
         let mut all = Vec::new();
-        if let Some(peers) = peers {
-            let group = in_order.chunks(peers.group).find(|group| group.contains(&vertex)).unwrap();
-            for round in 0..PeerSampling::ROUNDS {
-                if all.len() < PeerSampling::required(round, params.max_degree()) {
-                    break;
-                }
-                let part = peers.positions(round, group.len()).map(|position| group[position]);
-                let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
-                let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
-                all.extend(scored(&scorer, linked).into_iter().filter(nearer));
+        let group = in_order.chunks(sampling.group).find(|group| group.contains(&vertex)).unwrap();
+        for round in 0..PeerSampling::ROUNDS {
+            if all.len() < PeerSampling::required(round, params.max_degree()) {
+                break;
             }
+            let part = sampling.positions(round, group.len()).map(|position| group[position]);
+            let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
+            let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
+            all.extend(scored(&scorer, linked).into_iter().filter(nearer));
         }
         let mut all = sorted(all);
         all.truncate(params.max_degree());

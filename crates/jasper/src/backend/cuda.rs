@@ -34,10 +34,10 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 /// Memory of a build on a device, which need not exist.
 pub(crate) fn plan_build<T: Element>(
     spec: &BuildSpec,
-    rounded: bool,
+    may_use_sq8: bool,
     ordinal: usize,
 ) -> Result<MemoryPlan, DeviceError> {
-    Ok(jasper_cuda::plan_build::<T>(spec, rounded).map_err(|kind| kind.on(ordinal))?)
+    Ok(jasper_cuda::plan_build::<T>(spec, may_use_sq8).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
@@ -98,8 +98,8 @@ pub(crate) struct CudaBackend<T: Element> {
 }
 
 impl<T: Element> CudaBackend<T> {
-    /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Then retains
-    /// the pool for the change.
+    /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Then
+    /// retains the pool for the change.
     fn begin_linking(&self) -> jasper_cuda::Result<PoolRetention> {
         self.graph.read(MirroredGraph::check_updates)?;
         self.retain_pool()
@@ -138,7 +138,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut &self.graph, |graph| Ok(graph.change(change)?))
+        transaction(&mut &self.graph, |graph| graph.change(change))
     }
 
     fn read_edges(&self) -> Result<(), DeviceError> {
@@ -234,8 +234,8 @@ impl BuildDevice {
     }
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, rounded: bool) -> KernelPreload {
-        KernelPreload::for_build::<T>(&self.0, spec, rounded)
+    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, may_use_sq8: bool) -> KernelPreload {
+        KernelPreload::for_build::<T>(&self.0, spec, may_use_sq8)
     }
 
     /// Links the vertices of a bulk build.
@@ -243,10 +243,10 @@ impl BuildDevice {
         &self,
         executor: &Arc<CpuExecutor>,
         ingested: Ingested<T>,
-        rounding: Option<&ScalarQuantizer>,
+        quantizer: Option<&ScalarQuantizer>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        jasper_cuda::link_on_device(&self.0, executor, ingested, rounding, checkpoints, progress)
+        jasper_cuda::link_on_device(&self.0, executor, ingested, quantizer, checkpoints, progress)
     }
 }

@@ -32,8 +32,8 @@ pub use open::OpenOptions;
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
 /// or undoes a change leaves its copy unusable: later calls return the error.
 ///
-/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may cancel
-/// it.
+/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may
+/// cancel it.
 ///
 /// See the [crate page](crate) for an example.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Index<T: Element> {
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
-    /// Whether changes on a CUDA device never link vectors rounded to bytes.
+    /// Whether changes on a CUDA device never link SQ8 vectors.
     pub(crate) exact_linking: bool,
 }
 
@@ -93,8 +93,8 @@ impl<T: Element> Index<T> {
     /// time.
     ///
     /// # Errors
-    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault, where
-    /// the new file is complete but may be lost if the system fails.
+    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault,
+    /// where the new file is complete but may be lost if the system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.with_progress(&mut no_progress).save(path)
     }
@@ -110,8 +110,8 @@ impl<T: Element> Index<T> {
         self.to_device_with(device, DeviceOptions::new())
     }
 
-    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is already
-    /// on the device stays as it is.
+    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is
+    /// already on the device stays as it is.
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).

@@ -48,8 +48,8 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, or [`SearchError::Thread`] if
-    /// the threads that search cannot be started: then there is no future. The future returns the errors of
+    /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, or [`SearchError::Thread`]
+    /// if the threads that search cannot be started: then there is no future. The future returns the errors of
     /// [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
         self.batcher.submit(query, params)

@@ -7,8 +7,8 @@ use jasper_vamana::{SearchError, UpdateError};
 use crate::DeviceError;
 use crate::auto_quantize::{K, WIDEST};
 
-/// No search or quantization was found. The index is unchanged, but [`Index::auto_quantize`](crate::Index::auto_quantize)
-/// leaves it without codes if some were tried.
+/// No search or quantization was found. The index is unchanged, but
+/// [`Index::auto_quantize`](crate::Index::auto_quantize) leaves it without codes if some were tried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {

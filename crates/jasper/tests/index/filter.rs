@@ -109,8 +109,8 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
     }
 }
 
-/// Keys of the cluster of the queries, and of other clusters: the frontier holds more of those allowed than their share,
-/// or none of them.
+/// Keys of the cluster of the queries, and of other clusters: the frontier holds more of those allowed than their
+/// share, or none of them.
 #[test]
 fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
     let set = Clusters::new(DIMENSION, 43);

@@ -73,7 +73,7 @@ fn a_build_of_floats_takes_what_was_estimated() {
 }
 
 #[test]
-fn a_build_by_bytes_takes_what_was_estimated() {
+fn an_sq8_build_takes_what_was_estimated() {
     let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2);
-    check::<f32>("memory::a_build_by_bytes_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
+    check::<f32>("memory::an_sq8_build_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
 }

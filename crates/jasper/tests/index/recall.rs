@@ -205,9 +205,9 @@ fn answers_do_not_depend_on_how_many_are_asked() {
     }
 }
 
-/// Linking rounded rows finds the same neighbors, in every metric.
+/// Linking SQ8 vectors finds the same neighbors, in every metric.
 #[test]
-fn links_by_bytes_find_as_much() {
+fn sq8_links_find_as_much() {
     let set = Clusters::new(DIMENSION, 55);
     for metric in Metric::ALL {
         // Rows far from the origin, unless the metric is the inner product.
@@ -216,16 +216,16 @@ fn links_by_bytes_find_as_much() {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
         let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
-        let by_bytes = builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress);
-        let (by_bytes, report) = by_bytes.unwrap();
+        let sq8 = builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress);
+        let (sq8, report) = sq8.unwrap();
         assert!(report.quantized_linking);
         for beam_width in [12, 24, 48] {
-            let [exact, by_bytes] =
-                [&exact, &by_bytes].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
-            println!("{metric}, beam {beam_width}: by rows {exact:.4}, by bytes {by_bytes:.4}");
-            assert!(by_bytes >= exact - 0.01, "{metric}, beam {beam_width}");
+            let [exact, sq8] =
+                [&exact, &sq8].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
+            println!("{metric}, beam {beam_width}: exact {exact:.4}, SQ8 {sq8:.4}");
+            assert!(sq8 >= exact - 0.01, "{metric}, beam {beam_width}");
         }
-        assert!(by_bytes.check().unwrap().is_sound());
+        assert!(sq8.check().unwrap().is_sound());
     }
 }
 
@@ -240,8 +240,8 @@ fn inner_products_of_uneven_lengths_are_found() {
     let set = Clusters::new(DIMENSION, 56);
     let rows = uneven(&set.rows::<f32>(9000, 0), length);
     let queries: Vec<f32> = set.rows(300, 1);
-    let by_bytes = builder(Metric::InnerProduct);
-    for builder in [by_bytes, by_bytes.exact_linking(true)] {
+    let sq8 = builder(Metric::InnerProduct);
+    for builder in [sq8, sq8.exact_linking(true)] {
         let index = builder.build(&view(&rows, DIMENSION)).unwrap();
         let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
         println!("uneven lengths: {found:.4}");

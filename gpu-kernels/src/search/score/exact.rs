@@ -87,8 +87,8 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOAD
         // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form needs them;
-        // the warp is converged at every sum.
+        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form needs
+        // them; the warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * per_round < count {

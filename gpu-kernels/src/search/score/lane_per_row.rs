@@ -16,8 +16,8 @@ use crate::DevicePtr;
 use crate::collectives::strided;
 use crate::neighbor::entry;
 
-/// Estimates from rows of `CHUNKS` times 16 bytes.
-pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
+/// Estimates from rows of `UNITS` times 16 bytes.
+pub(in crate::search) struct LanePerRow<const UNITS: usize> {
     rows: DevicePtr<u32>,
     /// The levels, placed so that those of the planes of 2 and 1 bits begin at a multiple of 16.
     query: Shared<u32>,
@@ -27,9 +27,9 @@ pub(in crate::search) struct LanePerRow<const CHUNKS: usize> {
     factors_len: u32,
 }
 
-impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
+impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
     type Args = QuantizedSearchArgs;
-    type Fetched = [[u32; 4]; CHUNKS];
+    type Fetched = [[u32; 4]; UNITS];
 
     #[inline(always)]
     fn query_bytes(args: &QuantizedSearchArgs) -> u32 {
@@ -69,12 +69,12 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         // SAFETY: slots name rows, which have the length of the shape.
         unsafe {
             let slot = slots.add(warp::lane_id().min(count - 1)).load();
-            let row = self.rows.add(slot as usize * (4 * CHUNKS)).cast::<[u32; 4]>();
-            let mut chunks = [[0; 4]; CHUNKS];
-            for c in 0..CHUNKS {
-                chunks[c] = global::load_readonly(row.at(c));
+            let row = self.rows.add(slot as usize * (4 * UNITS)).cast::<[u32; 4]>();
+            let mut units = [[0; 4]; UNITS];
+            for c in 0..UNITS {
+                units[c] = global::load_readonly(row.at(c));
             }
-            chunks
+            units
         }
     }
 
@@ -83,24 +83,24 @@ impl<const CHUNKS: usize> Scorer for LanePerRow<CHUNKS> {
         let lane = warp::lane_id();
         // SAFETY: the caller's promise.
         let (sum, slot) = unsafe { (self.sum(fetched), slots.add(lane.min(count - 1)).load()) };
-        let last = fetched[CHUNKS - 1];
+        let last = fetched[UNITS - 1];
         let factors = Factors::from_words([last[2], last[3]], self.factors_len);
         let product = 0.0 + self.terms.product(0, sum);
         if lane < count { entry(self.terms.estimate(factors, product), slot) } else { NO_ENTRY }
     }
 }
 
-impl<const CHUNKS: usize> LanePerRow<CHUNKS> {
+impl<const UNITS: usize> LanePerRow<UNITS> {
     /// The product of the levels of the query with those of a row.
     ///
     /// # Safety
     /// A barrier has passed since the query was read.
     #[inline(always)]
-    unsafe fn sum(&self, row: [[u32; 4]; CHUNKS]) -> i32 {
+    unsafe fn sum(&self, row: [[u32; 4]; UNITS]) -> i32 {
         let mut sums = [0; 8];
         let mut query = self.query;
         // The last word of a row holds factors.
-        for w in 0..4 * CHUNKS - 1 {
+        for w in 0..4 * UNITS - 1 {
             let (word, at) = (row[w / 4][w % 4], w as u32);
             // SAFETY: words of planes have levels. Conditions are the same in all lanes.
             unsafe {

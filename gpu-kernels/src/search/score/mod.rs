@@ -42,8 +42,8 @@ pub(super) trait Scorer: Sized {
     /// The same as for [`Self::entries`].
     unsafe fn fetch(&self, slots: Shared<u32>, count: u32) -> Self::Fetched;
 
-    /// Prefetches the rows that [`Self::entries`] reads last for the same slots, without waiting. Used by the workers of
-    /// a team. Called by the whole warp.
+    /// Prefetches the rows that [`Self::entries`] reads last for the same slots, without waiting. Used by the workers
+    /// of a team. Called by the whole warp.
     ///
     /// # Safety
     /// The same as for [`Self::entries`].
@@ -54,8 +54,8 @@ pub(super) trait Scorer: Sized {
     /// [`NO_ENTRY`](super::frontier::NO_ENTRY) if there are fewer.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The slots name rows,
-    /// which are not written during the launch.
+    /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The slots name
+    /// rows, which are not written during the launch.
     unsafe fn entries(&self, fetched: Self::Fetched, slots: Shared<u32>, count: u32) -> u64;
 }
 
@@ -65,7 +65,7 @@ pub(super) trait Scorer: Sized {
 /// The arguments are valid, and the query is one of them.
 #[inline(always)]
 unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
-    let number = (number / args.parts) as usize;
+    let number = (number / args.start_point_parts) as usize;
     if args.query_rows.is_null() {
         return number;
     }

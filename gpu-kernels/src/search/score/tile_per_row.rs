@@ -1,8 +1,8 @@
 //! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and within
-//! a position by chunk of the code, so that neighboring lanes read neighboring words. A chunk on the border of two planes
-//! is read for both; levels that a plane does not have are zero.
+//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and
+//! within a position by unit of the code, so that neighboring lanes read neighboring words. A unit on the border of
+//! two planes is read for both; levels that a plane does not have are zero.
 
 use cuda_std::prelude::*;
 
@@ -19,8 +19,8 @@ use crate::neighbor::entry;
 
 /// Rows that a tile has in flight.
 const ROWS: usize = 2;
-/// Words of a chunk.
-const CHUNK: u32 = 4;
+/// Words of a unit.
+const UNIT_WORDS: u32 = 4;
 
 /// Estimates by tiles of `WIDTH` lanes.
 pub(in crate::search) struct TilePerRow<const WIDTH: u32> {
@@ -149,11 +149,11 @@ unsafe fn place(
 ) -> Shared<u32> {
     let positions = 8 / bits;
     let levels = levels.add(plane.first_dimension as usize / 4);
-    let chunks = plane.chunks(bits);
+    let units = plane.units(bits);
     strided(thread, plane.levels_words(bits), threads, |at| {
-        let (position, inside) = (at / (CHUNK * chunks), at % (CHUNK * chunks));
+        let (position, inside) = (at / (UNIT_WORDS * units), at % (UNIT_WORDS * units));
         // The word within the plane. The subtraction wraps for words before the first, so they count as past the last.
-        let word = (plane.first_chunk() * CHUNK + inside).wrapping_sub(plane.first_word);
+        let word = (plane.first_unit() * UNIT_WORDS + inside).wrapping_sub(plane.first_word);
         // SAFETY: the levels are those of a word of the plane.
         unsafe {
             let four = if word < plane.words(bits) {
@@ -180,18 +180,18 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     rows: [DevicePtr<u32>; ROWS],
 ) {
     let positions = 8 / BITS as usize;
-    let chunks = plane.chunks(BITS);
+    let units = plane.units(BITS);
     let mut sums = [[0; 8]; ROWS];
-    let mut chunk = warp::lane_id() % WIDTH;
-    while chunk < chunks {
-        // SAFETY: the chunks are those of the plane, and have levels.
+    let mut unit = warp::lane_id() % WIDTH;
+    while unit < units {
+        // SAFETY: the units are those of the plane, and have levels.
         unsafe {
-            let at = ((plane.first_chunk() + chunk) * CHUNK) as usize;
+            let at = ((plane.first_unit() + unit) * UNIT_WORDS) as usize;
             let mut read = [[0_u32; 4]; ROWS];
             for r in 0..ROWS {
                 read[r] = global::load_readonly(rows[r].add(at).cast().at(0));
             }
-            let wanted = |j: u32| levels.add((j * chunks + chunk) * CHUNK).cast().load();
+            let wanted = |j: u32| levels.add((j * units + unit) * UNIT_WORDS).cast().load();
             add_position::<BITS, 0>(&mut sums, &read, wanted(0));
             if positions > 1 {
                 add_position::<BITS, 1>(&mut sums, &read, wanted(1));
@@ -207,7 +207,7 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
                 add_position::<BITS, 7>(&mut sums, &read, wanted(7));
             }
         }
-        chunk += WIDTH;
+        unit += WIDTH;
     }
     for r in 0..ROWS {
         for j in 0..positions {
@@ -217,8 +217,8 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
     }
 }
 
-/// Adds the products of position `POSITION` of the words with its levels. There is one call per position, because a loop over positions
-/// would be too long to be unrolled.
+/// Adds the products of position `POSITION` of the words with its levels. There is one call per position, because a
+/// loop over positions would be too long to be unrolled.
 #[inline(always)]
 fn add_position<const BITS: u32, const POSITION: usize>(
     sums: &mut [[i32; 8]; ROWS],

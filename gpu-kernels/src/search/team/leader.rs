@@ -72,8 +72,8 @@ impl Leader {
     /// Searches, shuts the workers down, and writes the results.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared. The arguments
-    /// are valid, and `query` is one of theirs.
+    /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared. The
+    /// arguments are valid, and `query` is one of theirs.
     #[inline(always)]
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes.
@@ -225,9 +225,9 @@ impl Leader {
         }
     }
 
-    /// Inserts the entries of a mailbox into the list, and publishes the new bound. If one of them is nearer than `next`,
-    /// the nearest unexpanded entry, it is the next vertex and is requested first, so that the workers start while the
-    /// list is changed. The request is wasted if the list holds that vertex as expanded.
+    /// Inserts the entries of a mailbox into the list, and publishes the new bound. If one of them is nearer than
+    /// `next`, the nearest unexpanded entry, it is the next vertex and is requested first, so that the workers start
+    /// while the list is changed. The request is wasted if the list holds that vertex as expanded.
     ///
     /// # Safety
     /// [`Self::wait`] has been called for `mailbox`.

@@ -32,8 +32,8 @@ impl Request {
     }
 }
 
-/// The mailboxes of a team, in shared memory. For 8 warps, 3 mailboxes and rows of 64 neighbors, `len` is 3, `workers` is
-/// 2, and `stride` is 64; each worker scores the neighbors in its half of a mailbox.
+/// The mailboxes of a team, in shared memory. For 8 warps, 3 mailboxes and rows of 64 neighbors, `len` is 3, `workers`
+/// is 2, and `stride` is 64; each worker scores the neighbors in its half of a mailbox.
 #[derive(Clone, Copy)]
 pub(super) struct Mailboxes {
     /// Number of mailboxes.
@@ -54,7 +54,8 @@ pub(super) struct Mailboxes {
 }
 
 impl Mailboxes {
-    /// As many mailboxes as the arguments ask for, but not more than workers. Each mailbox gets the same number of workers.
+    /// As many mailboxes as the arguments ask for, but not more than workers. Each mailbox gets the same number of
+    /// workers.
     pub(super) fn new(args: &SearchArgs, layout: &Layout, workers: u32) -> Self {
         let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
         let len = args.expansions.min(workers);

@@ -40,7 +40,8 @@ struct Targets {
 }
 
 impl Worker {
-    /// Worker `number` of the team. Workers beyond a multiple of the mailboxes get a mailbox past the last, and do nothing.
+    /// Worker `number` of the team. Workers beyond a multiple of the mailboxes get a mailbox past the last, and do
+    /// nothing.
     pub(super) fn new(layout: &Layout, mailboxes: Mailboxes, visited: VisitedCache, number: u32) -> Self {
         let slots = shared::dynamic_shared_mem::<u8>().byte_add(layout.slots).cast::<u32>();
         let (mailbox, number) = (number / mailboxes.workers, number % mailboxes.workers);
@@ -60,8 +61,8 @@ impl Worker {
     /// Serves requests until it is shut down.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared, the query was
-    /// read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
+    /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared, the query
+    /// was read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
     pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
         if self.mailbox >= self.mailboxes.len {
             return;
@@ -172,8 +173,8 @@ impl Worker {
         }
     }
 
-    /// Scores the first `count` slots, keeps the entries below the bound, and prefetches the edges of these vertices: the
-    /// leader may expand one of them next.
+    /// Scores the first `count` slots, keeps the entries below the bound, and prefetches the edges of these vertices:
+    /// the leader may expand one of them next.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. The slots name rows.

@@ -72,7 +72,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
-        batch_candidates: DevicePtr::null(),
+        peers: DevicePtr::null(),
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
         vertices: linked.output(),

@@ -53,7 +53,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             let mut old: Vec<Neighbor> =
                 old.into_iter().map(|slot| vertices.neighbor(target, slot)).collect();
             let [first, already_pruned] = vertices.pruned_ends(&old);
-            old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.expanded());
+            old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
             distances += old.len() as u64;
             let deferred = old[first..already_pruned].to_vec();
             let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &deferred);

@@ -1,12 +1,12 @@
 //! Compares prunes with the algorithm of the paper, sequential and on plain lists.
 
-mod batch_candidates;
+mod find_peers;
 mod link;
 mod merges;
 mod repairs;
 mod vertices;
 
-pub use batch_candidates::batch_candidates_agree_with_the_reference;
+pub use find_peers::peers_agree_with_the_reference;
 pub use link::links_agree_with_the_reference;
 pub use merges::merges_agree_with_the_reference;
 pub use repairs::repaired_rows_agree_with_the_reference;

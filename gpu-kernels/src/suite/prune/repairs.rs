@@ -66,13 +66,13 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
             replacements.map(|slot| vertices.neighbor(vertex, slot)).collect();
         replacements.sort_unstable();
         let live_ids: Vec<Neighbor> =
-            live_ids.iter().map(|&slot| vertices.neighbor(vertex, slot).expanded()).collect();
+            live_ids.iter().map(|&slot| vertices.neighbor(vertex, slot).already_pruned()).collect();
         let [first, already_pruned] = vertices.pruned_ends(&live_ids);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
         let (rounds, _) = vertices.prune_in_order([&live_ids[..], &replacements].concat(), most, &[]);
         let mut parts = [&live_ids[..first], &live_ids[first..already_pruned]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
-            part.extend(round.into_iter().filter(|neighbor| neighbor.is_unexpanded()));
+            part.extend(round.into_iter().filter(|neighbor| !neighbor.is_already_pruned()));
             part.sort_unstable();
         }
         let row = parts.concat().into_iter().chain(live_ids[already_pruned..].iter().copied());

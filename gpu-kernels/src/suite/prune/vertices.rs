@@ -137,7 +137,7 @@ impl<T: Element> Vertices<T> {
                     return (kept, distances);
                 }
                 left.retain(|other| {
-                    if !first.is_unexpanded() && !other.is_unexpanded() {
+                    if first.is_already_pruned() && other.is_already_pruned() {
                         return true;
                     }
                     distances += 1;

@@ -51,7 +51,7 @@ pub(super) struct SearchOutput {
 
 /// Result number `place` of an earlier search, which differs from all results of a search.
 pub(super) fn earlier(place: usize) -> DeviceHit {
-    [place as u32, 7, 1.5_f32.to_bits(), u32::MAX - 2]
+    DeviceHit { key: 7 << 32 | place as u64, distance: 1.5, slot: u32::MAX - 2 }
 }
 
 impl SearchCase {
@@ -159,7 +159,7 @@ impl SearchCase {
             expansions: self.expansions,
             visited_capacity: self.visited_capacity,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
-            parts: 1,
+            start_point_parts: 1,
             candidates_len: self.candidates_len,
             distances_before: 0,
             form: self.form,

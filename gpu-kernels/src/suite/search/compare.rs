@@ -105,9 +105,8 @@ fn are_near(
 ) {
     let mut slots = Vec::new();
     for (answer, near) in found.iter().zip(nearest) {
-        let [low, high, distance, slot] = *answer;
-        let (distance, slot) = (f32::from_bits(distance), Slot::new(slot));
-        assert_eq!(u64::from(high) << 32 | u64::from(low), graphs::key(slot), "{answer:?}, {}", context());
+        let (distance, slot) = (answer.distance, Slot::new(answer.slot));
+        assert_eq!(answer.key, graphs::key(slot), "{answer:?}, {}", context());
         if form == DistanceForm::HalfSquaredL2 {
             let is_near = |other: f32| (distance - other).abs() <= UNIT_TOLERANCE;
             let is_both = is_near(near.distance()) && is_near(score(slot));

@@ -2,7 +2,7 @@
 //! yet.
 //!
 //! ```text
-//! batch_candidates(p):
+//! find_peers(p):
 //!     bound <- the max_degree-th of the candidates that the search for p found
 //!     nearest <- []
 //!     for round in 0..3:
@@ -21,7 +21,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::PruneBlock;
 use super::sort::{NO_CANDIDATE, sort_padded};
 use super::update::sampled;
-use super::{BatchCandidatesArgs, DISTANCES};
+use super::{DISTANCES, FindPeersArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
 use crate::neighbor;
@@ -29,9 +29,9 @@ use crate::neighbor;
 /// Compares one vertex with its peers; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`BatchCandidatesArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`FindPeersArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn batch_candidates<S: PairDistances>(args: BatchCandidatesArgs) {
+pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();
     let limit = args.prune.max_degree;
     let capacity = batch_capacity(args.chunk_len, limit, args.candidates_stride);
@@ -141,7 +141,7 @@ impl Nearest {
     unsafe fn insert<S: PairDistances>(
         &mut self,
         block: &PruneBlock<'_, S>,
-        args: &BatchCandidatesArgs,
+        args: &FindPeersArgs,
         len: u32,
         place: impl Fn(u32) -> u32,
     ) {
@@ -179,14 +179,14 @@ impl Nearest {
     /// # Safety
     /// The batch has the vertex; a barrier has passed since the last insertion.
     #[inline(always)]
-    unsafe fn store(&self, args: &BatchCandidatesArgs, batch_index: u32) {
-        let candidates = args.batch_candidates.add(batch_index as usize * self.limit as usize);
+    unsafe fn store(&self, args: &FindPeersArgs, batch_index: u32) {
+        let peers = args.peers.add(batch_index as usize * self.limit as usize);
         // SAFETY: the caller's promise; there are at most `limit`.
         unsafe {
             sort_padded(self.entries, self.len);
             block_stride(self.limit, |place| {
                 let entry = if place < self.len { self.entries.add(place).load() } else { NO_CANDIDATE };
-                global::store(candidates.at(place as usize), entry);
+                global::store(peers.at(place as usize), entry);
             });
         }
     }
@@ -196,9 +196,9 @@ impl Nearest {
 /// by the whole block; shared memory may be reused after the next barrier.
 ///
 /// # Safety
-/// The same as for [`batch_candidates`]; there is room for the candidates.
+/// The same as for [`find_peers`]; there is room for the candidates.
 #[inline(always)]
-unsafe fn bound(args: &BatchCandidatesArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
+unsafe fn bound(args: &FindPeersArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
     // SAFETY: all threads of the block reach this; the candidates are those of this vertex.
     unsafe {
         let found = global::load_readonly(args.costs.at(2 * batch_index as usize));

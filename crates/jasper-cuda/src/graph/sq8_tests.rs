@@ -1,4 +1,4 @@
-//! Changes that link vectors rounded to bytes, in the emulator, against changes that link the vectors themselves.
+//! Changes that link SQ8 vectors, in the emulator, against changes that link the vectors themselves.
 
 use std::sync::Arc;
 
@@ -59,12 +59,12 @@ impl<T: Element> Subject<T> {
 
     /// Slots at the last trial, and whether it allowed bytes.
     fn trial(&self) -> Option<(usize, bool)> {
-        self.graph.trial.as_ref().map(|trial| (trial.slots, trial.rounding.is_some()))
+        self.graph.trial.as_ref().map(|trial| (trial.slots, trial.quantizer.is_some()))
     }
 
     /// The edges of every vertex, once no transaction is open.
     fn edges(&mut self) -> Vec<Vec<Slot>> {
-        assert!(self.graph.on_device().rounded.is_none(), "rounded vectors are freed with the transaction");
+        assert!(self.graph.on_device().sq8.is_none(), "SQ8 vectors are freed with the transaction");
         self.graph.read_edges(self.cpu.pool()).unwrap();
         let host = self.graph.host();
         assert!(host.check_structure().is_sound());
@@ -105,7 +105,7 @@ fn vectors<T: Element>(metric: Metric, count: usize) -> Vec<T> {
 }
 
 #[test]
-fn changes_by_bytes_keep_recall() {
+fn changes_by_sq8_keep_recall() {
     keep_recall::<f16>(Metric::L2);
     keep_recall::<f32>(Metric::Cosine);
     keep_recall::<f16>(Metric::InnerProduct);
@@ -122,28 +122,28 @@ fn keep_recall<T: Element>(metric: Metric) {
         subject.try_consolidate().unwrap();
         *recall = subject.recall();
     }
-    let [exact, by_bytes] = &mut subjects;
-    assert_eq!((exact.trial(), by_bytes.trial()), (None, Some((2 * BUILT, true))), "{metric}");
+    let [exact, sq8] = &mut subjects;
+    assert_eq!((exact.trial(), sq8.trial()), (None, Some((2 * BUILT, true))), "{metric}");
     assert!(recall[1] > recall[0] - 0.01, "{metric}: recall {recall:?}");
-    let (exact, by_bytes) = (exact.edges(), by_bytes.edges());
-    let shared = exact.iter().zip(&by_bytes).flat_map(|(a, b)| a.iter().filter(|id| b.contains(id))).count();
+    let (exact, sq8) = (exact.edges(), sq8.edges());
+    let shared = exact.iter().zip(&sq8).flat_map(|(a, b)| a.iter().filter(|id| b.contains(id))).count();
     let share = shared as f64 / exact.iter().map(Vec::len).sum::<usize>() as f64;
     assert!(share > 0.7 && share < 1.0, "{metric}: {share} of the edges");
 }
 
 #[test]
-fn rounded_vectors_are_the_nearest_bytes() {
+fn sq8_vectors_are_the_nearest_bytes() {
     let rows = vectors::<f16>(Metric::L2, BUILT);
     let mut subject = Subject::new(Metric::L2, &rows, false);
     subject.graph.begin().unwrap();
     subject.executor.begin_linking(&mut Exclusive(&mut subject.graph), &[], u64::MAX).unwrap();
-    let rounding = subject.graph.trial.as_ref().unwrap().rounding.clone().unwrap();
-    let rounded = subject.graph.on_device().rounded.as_ref().unwrap();
-    let words = subject.stream.download(&rounded.words).unwrap();
+    let quantizer = subject.graph.trial.as_ref().unwrap().quantizer.clone().unwrap();
+    let sq8 = subject.graph.on_device().sq8.as_ref().unwrap();
+    let words = subject.stream.download(&sq8.words).unwrap();
     let bytes: &[i8] = bytemuck::cast_slice(&words);
     for (row, bytes) in rows.chunks_exact(DIMENSION).zip(bytes.chunks_exact(padded_len::<i8>(DIMENSION))) {
-        let round = |(x, center): (&f16, &f32)| ((x.to_f32() - center) * rounding.scale()).round_ties_even();
-        let expected = row.iter().zip(rounding.centers()).map(|pair| round(pair).clamp(-127.0, 127.0) as i8);
+        let round = |(x, center): (&f16, &f32)| ((x.to_f32() - center) * quantizer.scale()).round_ties_even();
+        let expected = row.iter().zip(quantizer.centers()).map(|pair| round(pair).clamp(-127.0, 127.0) as i8);
         assert!(
             bytes[..DIMENSION].iter().copied().eq(expected) && bytes[DIMENSION..].iter().all(|&b| b == 0)
         );
@@ -156,7 +156,7 @@ fn rounded_vectors_are_the_nearest_bytes() {
 }
 
 #[test]
-fn vectors_are_rounded_where_that_pays_and_fits() {
+fn vectors_are_quantized_where_that_pays_and_fits() {
     let all = vectors::<f32>(Metric::L2, 4 * BUILT);
     let (built, rest) = all.split_at(BUILT * DIMENSION);
     let mut subject = Subject::new(Metric::L2, built, false);
@@ -193,13 +193,13 @@ fn narrow_clusters_are_linked_as_they_are() {
         .map(|i| clusters[i % clusters.len()] + ((i * i) as f32 * 0.7).sin() * 3e-3)
         .collect();
     let (built, added) = narrow.split_at(BUILT * DIMENSION);
-    let [exact, by_bytes] = [true, false].map(|exact| {
+    let [exact, sq8] = [true, false].map(|exact| {
         let mut subject = Subject::new(Metric::L2, built, exact);
         subject.try_insert(added, 1000).unwrap();
         assert_eq!(subject.trial(), (!exact).then_some((2 * BUILT, false)));
         subject.edges()
     });
-    assert!(exact == by_bytes);
+    assert!(exact == sq8);
 }
 
 #[test]

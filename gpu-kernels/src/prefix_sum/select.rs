@@ -1,6 +1,6 @@
 //! Stream compaction: lists the numbers that satisfy a predicate, in ascending order.
 //!
-//! A scan of the predicate, as 0 or 1, gives each selected number its place in the list.
+//! A prefix sum of the predicate, as 0 or 1, gives each selected number its place in the list.
 
 use cuda_std::prelude::*;
 

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::pair_distances::Rows;
-use super::{BatchCandidatesArgs, LinkArgs, MergeArgs, RepairArgs};
+use super::{FindPeersArgs, LinkArgs, MergeArgs, RepairArgs};
 use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::row_kinds;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -47,7 +47,7 @@ macro_rules! entries {
             entry!($rows merge(MergeArgs)
                 /// Merges back edges into rows.
             );
-            entry!($rows batch_candidates(BatchCandidatesArgs)
+            entry!($rows find_peers(FindPeersArgs)
                 /// Compares new vertices with each other.
             );
             entry!($rows repair(RepairArgs)
@@ -56,7 +56,7 @@ macro_rules! entries {
         })*
         body!(link(LinkArgs): $($element $measure $rows;)*);
         body!(merge(MergeArgs): $($element $measure $rows;)*);
-        body!(batch_candidates(BatchCandidatesArgs): $($element $measure $rows;)*);
+        body!(find_peers(FindPeersArgs): $($element $measure $rows;)*);
         body!(repair(RepairArgs): $($element $measure $rows;)*);
     };
 }

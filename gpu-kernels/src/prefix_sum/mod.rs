@@ -1,7 +1,7 @@
 //! Decoupled look-back and stream compaction.
 //!
-//! The blocks of one launch compute the sum over all earlier blocks while they run, so a scan reads its input once.
-//! [`sort`](crate::sort) uses the look-back for the positions of digits, [`groups`](crate::groups) and
+//! The blocks of one launch compute the sum over all earlier blocks while they run, so a prefix sum reads its input
+//! once. [`sort`](crate::sort) uses the look-back for the positions of digits, [`groups`](crate::groups) and
 //! [`bits`](crate::bits) use the selection. `look_back` has the algorithm.
 //!
 //! | module | holds |

@@ -1,7 +1,7 @@
-//! Vectors rounded to bytes on the device, while a build or a large change links by them.
+//! Vectors quantized to bytes (SQ8) on the device, while a build or a large change links them.
 
 use gpu_kernels::graph::GraphArgs;
-use gpu_kernels::rows::{RoundArgs, RoundRows};
+use gpu_kernels::rows::{QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_data::ThreadPool;
@@ -12,86 +12,86 @@ use super::{DeviceGraph, GraphInput, form, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
 use crate::{Bytes, MemoryPlan, MemorySpace};
 
-/// Rounding reads each vector once and writes half of it or less, and a distance of bytes then saves half of a read or
-/// more: it pays from this many distances per slot on.
+/// Quantization reads each vector once and writes half of it or less, and a distance of bytes then saves half of a read
+/// or more: it pays from this many distances per slot on.
 const MIN_DISTANCES_PER_SLOT: u64 = 4;
 
-/// Bytes of vectors on the device at once, while all of them are uploaded and rounded.
+/// Bytes of vectors on the device at once, while all of them are uploaded and quantized.
 pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 
-/// The vectors of a graph, rounded.
+/// The vectors of a graph, quantized to bytes.
 #[derive(Debug)]
-pub(super) struct RoundedRows<S: Stream> {
+pub(super) struct Sq8Rows<S: Stream> {
     /// `[slots][words]`: four coordinates per word.
     pub(super) words: S::Buffer<u32>,
     /// Steps per unit of a coordinate.
     scale: f32,
 }
 
-/// Whether vectors may be rounded, by a trial of an earlier change or of this one.
+/// Whether SQ8 vectors may be linked, by a trial of an earlier change or of this one.
 #[derive(Clone, Debug)]
-pub(super) struct RoundingTrial {
+pub(super) struct Sq8Trial {
     /// `None` if bytes do not tell the vectors apart.
-    pub(super) rounding: Option<ScalarQuantizer>,
+    pub(super) quantizer: Option<ScalarQuantizer>,
     /// Slots at the time.
     pub(super) slots: usize,
 }
 
-impl RoundingTrial {
+impl Sq8Trial {
     fn new<T: Element>(host: &Graph<T>, pool: &ThreadPool) -> Self {
-        Self { rounding: pool.install(|| ScalarQuantizer::by_trial(host)), slots: host.slots() }
+        Self { quantizer: pool.install(|| ScalarQuantizer::by_trial(host)), slots: host.slots() }
     }
 
-    /// Whether the trial holds for the graph as it is: it has not grown by half, and the rounding suits its new
+    /// Whether the trial holds for the graph as it is: it has not grown by half, and the quantizer suits its new
     /// vectors.
     fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
-        let suits = |rounding: &ScalarQuantizer| pool.install(|| rounding.suits(host, new));
-        host.slots() <= self.slots + self.slots / 2 && self.rounding.as_ref().is_none_or(suits)
+        let suits = |quantizer: &ScalarQuantizer| pool.install(|| quantizer.suits(host, new));
+        host.slots() <= self.slots + self.slots / 2 && self.quantizer.as_ref().is_none_or(suits)
     }
 }
 
-/// What [`DeviceGraph::round`] found and made.
-pub(super) type Rounded<S> = (RoundingTrial, Option<RoundedRows<S>>);
+/// What [`DeviceGraph::quantize_sq8`] found and made.
+pub(super) type Sq8Linking<S> = (Sq8Trial, Option<Sq8Rows<S>>);
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
-    /// Rounds the vectors for a change that computes about `distances` distances, unless the trial refuses it. Repeats
-    /// the trial where the `last` does not hold. `None` if rounding does not pay, or there is no room beside the
+    /// Quantizes the vectors to bytes for a change that computes about `distances` distances, unless the trial refuses
+    /// it. Repeats the trial where the `last` does not hold. `None` if it does not pay, or there is no room beside the
     /// change.
     ///
     /// # Errors
     /// Returns the device's error.
-    pub(super) fn round(
+    pub(super) fn quantize_sq8(
         &self,
         (stream, pool): (&S, &ThreadPool),
         host: &Graph<T>,
-        last: Option<&RoundingTrial>,
+        last: Option<&Sq8Trial>,
         new: &[Slot],
         distances: u64,
-    ) -> Result<Option<Rounded<S>>, S::Error> {
+    ) -> Result<Option<Sq8Linking<S>>, S::Error> {
         let pays = distances / MIN_DISTANCES_PER_SLOT >= self.slots as u64;
-        if T::EXACT || !self.has_vectors || !pays || !self.has_room_to_round(host, stream.free_bytes()?) {
+        if T::EXACT || !self.has_vectors || !pays || !self.has_room_for_sq8(host, stream.free_bytes()?) {
             return Ok(None);
         }
         let trial = match last.filter(|last| last.holds(host, new, pool)) {
             Some(last) => last.clone(),
-            None => RoundingTrial::new(host, pool),
+            None => Sq8Trial::new(host, pool),
         };
-        let rows = trial.rounding.as_ref().map(|rounding| self.round_rows(stream, rounding)).transpose()?;
+        let rows = trial.quantizer.as_ref().map(|quantizer| self.sq8_rows(stream, quantizer)).transpose()?;
         Ok(Some((trial, rows)))
     }
 
-    /// Copies a graph to the device for a build that links it by vectors rounded to bytes: the vectors themselves do
+    /// Copies a graph to the device for a build that links it by SQ8 vectors: the vectors themselves do
     /// not stay there. The host's part runs in the current rayon pool.
     ///
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`plan_build`](crate::plan_build).
-    pub(crate) fn upload_rounded(
+    pub(crate) fn upload_sq8(
         stream: &S,
         graph: &Graph<T>,
-        rounding: &ScalarQuantizer,
+        quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
         let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
-        let mut rounded = RoundedRows::allocate(stream, slots, graph.dimension(), rounding)?;
+        let mut sq8 = Sq8Rows::allocate(stream, slots, graph.dimension(), quantizer)?;
         let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
         let mut vectors = stream.allocate(at_once * width)?;
         for first in (0..slots).step_by(at_once) {
@@ -99,85 +99,81 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             write_rows(stream, &mut vectors, 0..rows, width, |row, out| {
                 out.copy_from_slice(graph.vectors().padded(Slot::from_index(first + row.index())));
             })?;
-            rounded.write(stream, &vectors, first, rows, rounding)?;
+            sq8.write(stream, &vectors, first, rows, quantizer)?;
         }
-        Ok(Self { rounded: Some(rounded), ..Self::with_rows(stream, graph, stream.allocate(0)?)? })
+        Ok(Self { sq8: Some(sq8), ..Self::with_rows(stream, graph, stream.allocate(0)?)? })
     }
 
-    fn round_rows(&self, stream: &S, rounding: &ScalarQuantizer) -> Result<RoundedRows<S>, S::Error> {
-        let mut rounded = RoundedRows::allocate(stream, self.slots, self.dimension, rounding)?;
-        rounded.write(stream, &self.rows, 0, self.slots, rounding)?;
-        Ok(rounded)
+    fn sq8_rows(&self, stream: &S, quantizer: &ScalarQuantizer) -> Result<Sq8Rows<S>, S::Error> {
+        let mut sq8 = Sq8Rows::allocate(stream, self.slots, self.dimension, quantizer)?;
+        sq8.write(stream, &self.rows, 0, self.slots, quantizer)?;
+        Ok(sq8)
     }
 
-    /// Whether rounded vectors fit beside the undo log and the largest step of a change.
-    fn has_room_to_round(&self, host: &Graph<T>, free: u64) -> bool {
+    /// Whether SQ8 vectors fit beside the undo log and the largest step of a change.
+    fn has_room_for_sq8(&self, host: &Graph<T>, free: u64) -> bool {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
-        let plan = MemoryPlan::new("a change by bytes")
-            .part(
-                MemorySpace::Device,
-                "rounded vectors",
-                (self.slots * padded_len::<i8>(self.dimension)) as u64,
-            )
+        let plan = MemoryPlan::new("a change that links SQ8 vectors")
+            .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(self.dimension)) as u64)
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
         plan.check(Bytes { device: free, host: u64::MAX }).is_ok()
     }
 
-    /// The graph as kernels of builds and changes read it: with the rounded vectors, while there are some.
+    /// The graph as kernels of builds and changes read it: with the SQ8 vectors, while there are some.
     pub(crate) fn linking_input(&self) -> GraphInput {
-        let Some(rounded) = &self.rounded else { return self.input() };
+        let Some(sq8) = &self.sq8 else { return self.input() };
         let args = GraphArgs {
-            rows: rounded.words.input().cast(),
+            rows: sq8.words.input().cast(),
             shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
             squared_norms: DevicePtr::null(),
-            largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, rounded.scale),
+            largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),
             ..self.tables()
         };
         GraphInput { args, element: i8::KIND, form: form::<i8>(sq8_metric(self.metric)) }
     }
 }
 
-impl<S: Stream> RoundedRows<S> {
+impl<S: Stream> Sq8Rows<S> {
     /// Memory for `slots` rows.
     fn allocate(
         stream: &S,
         slots: usize,
         dimension: usize,
-        rounding: &ScalarQuantizer,
+        quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
         let row_words = padded_len::<i8>(dimension) / size_of::<u32>();
-        Ok(Self { words: stream.allocate(slots * row_words)?, scale: rounding.scale() })
+        Ok(Self { words: stream.allocate(slots * row_words)?, scale: quantizer.scale() })
     }
 
-    /// Rounds the first `rows` of `vectors`, those of the slots from `first` on.
+    /// Quantizes the first `rows` of `vectors`, those of the slots from `first` on.
     fn write<T: Element>(
         &mut self,
         stream: &S,
         vectors: &S::Buffer<T>,
         first: usize,
         rows: usize,
-        rounding: &ScalarQuantizer,
+        quantizer: &ScalarQuantizer,
     ) -> Result<(), S::Error> {
-        let dimension = rounding.centers().len();
+        let dimension = quantizer.centers().len();
         let (row_len, row_words) =
             (padded_len::<T>(dimension), padded_len::<i8>(dimension) / size_of::<u32>());
         assert!(rows * row_len <= vectors.len() && (first + rows) * row_words <= self.words.len());
-        let mut centers = rounding.centers().to_vec();
+        let mut centers = quantizer.centers().to_vec();
         centers.resize(row_len, 0.0);
         let centers = stream.upload(&centers)?;
-        let args = RoundArgs {
+        let args = QuantizeSq8Args {
             vectors: vectors.input().cast(),
             centers: centers.input(),
             bytes: self.words.output().add(first * row_words),
             rows: rows as u32,
             row_bytes: (row_len * size_of::<T>()) as u32,
             row_words: row_words as u32,
-            scale: rounding.scale(),
+            scale: quantizer.scale(),
         };
         // SAFETY: both tables have these rows, as asserted, all of which hold vectors; there is a center for each
         // coordinate of a row. The tables are freed after the launch.
-        unsafe { stream.launch(&RoundRows { element: T::KIND }, args) }
+        unsafe { stream.launch(&QuantizeSq8 { element: T::KIND }, args) }
     }
 }

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_SLOT;
-use crate::prune::{BatchCandidates, BatchCandidatesArgs, Link, LinkArgs};
+use crate::prune::{FindPeers, FindPeersArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
 /// Vertices per group: few enough that there are at least two groups and one more vertex.
@@ -19,15 +19,16 @@ const GROUP: usize = 10;
 ///
 /// # Panics
 /// Panics if a result differs from the reference, or the stream fails.
-pub fn batch_candidates_agree_with_the_reference(stream: &impl Stream, seed: u64) {
-    for_all_vertices!(batch_candidates_agree(stream, seed));
+pub fn peers_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    for_all_vertices!(peers_agree(stream, seed));
 }
 
-fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
-    let peers = PeerSampling { group, stride: rng.random_range(1..9), second_round: rng.random_range(0..9) };
+    let sampling =
+        PeerSampling { group, stride: rng.random_range(1..9), second_round: rng.random_range(0..9) };
     let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
     batch[1..].shuffle(&mut rng);
     let vertices_len = batch.len();
@@ -36,7 +37,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         .collect();
     let stride = vertices.len();
     let (mut candidates, mut work) = (vec![0; vertices_len * stride], Vec::new());
-    let (mut batch_candidates, mut edges) = (Vec::new(), Vec::new());
+    let (mut peers, mut edges) = (Vec::new(), Vec::new());
     let mut counters = [0; 4];
     for (list, &vertex) in batch.iter().enumerate() {
         let place = list / group * group;
@@ -53,7 +54,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
             if nearest.len() < PeerSampling::required(round, most) {
                 break;
             }
-            let places: Vec<usize> = peers.positions(round, places.len()).map(|at| place + at).collect();
+            let places: Vec<usize> = sampling.positions(round, places.len()).map(|at| place + at).collect();
             let others = places.iter().filter(|&&at| duplicate_of[at] == NO_SLOT && batch[at] != vertex);
             let others = others.map(|&at| vertices.neighbor(vertex, batch[at]));
             nearest.extend(others.filter(|key| bound.is_none_or(|bound| key < bound)));
@@ -77,28 +78,28 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         counters[3] += u64::from(!is_linked);
         edges.extend(vertices.padded(kept.iter().map(|key| key.slot().get()).collect()));
         let keys = nearest.iter().map(|key| key.to_bits()).chain(std::iter::repeat(u64::MAX));
-        batch_candidates.extend(keys.take(most));
+        peers.extend(keys.take(most));
     }
 
     let mut device = vertices.upload(stream);
     let [on_device, work, duplicate_of] =
         [&batch, &work, &duplicate_of].map(|values| stream.upload(values).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
-    let mut keys = stream.allocate(batch_candidates.len()).unwrap();
+    let mut keys = stream.allocate(peers.len()).unwrap();
     let [mut neighbors, mut distances] =
         [(); 2].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
     let mut linked = stream.allocate(vertices_len).unwrap();
-    let args = BatchCandidatesArgs {
+    let args = FindPeersArgs {
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
-        batch_candidates: keys.output(),
+        peers: keys.output(),
         vertices_len: vertices_len as u32,
         group: group as u32,
-        stride: peers.stride as u32,
-        second_round: peers.second_round as u32,
+        stride: sampling.stride as u32,
+        second_round: sampling.second_round as u32,
         chunk_len: rng.random_range(1..12),
         candidates_stride: stride as u32,
     };
@@ -106,7 +107,7 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
         prune: vertices.args(&mut device),
         batch: on_device.input(),
         candidates: candidates.input(),
-        batch_candidates: keys.input(),
+        peers: keys.input(),
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
         vertices: linked.output(),
@@ -119,12 +120,12 @@ fn batch_candidates_agree<T: Element>(stream: &impl Stream, seed: u64, metric: M
     // launch reads what the first wrote.
     unsafe {
         let row_bytes = vertices.row_bytes();
-        stream.launch(&BatchCandidates::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
+        stream.launch(&FindPeers::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
         stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
     }
 
-    let what = format!("{} {metric}, {row_bytes} bytes, {peers:?}", T::KIND);
-    assert_eq!(stream.download(&keys).unwrap(), batch_candidates, "{what}");
+    let what = format!("{} {metric}, {row_bytes} bytes, {sampling:?}", T::KIND);
+    assert_eq!(stream.download(&keys).unwrap(), peers, "{what}");
     assert_eq!(stream.download(&neighbors).unwrap(), edges, "{what}");
     assert_eq!(stream.download(&device.counters).unwrap(), counters, "{what}");
 }

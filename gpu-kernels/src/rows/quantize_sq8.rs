@@ -1,13 +1,13 @@
-//! Rounds vectors of floats to bytes.
+//! Quantizes vectors of floats to bytes (SQ8).
 
 use cuda_std::prelude::*;
 
-use super::RoundArgs;
+use super::QuantizeSq8Args;
 use crate::DevicePtr;
 use crate::collectives::{row_of_warp, warp_stride};
 use crate::coordinates::{F16, F32, element_entries};
 
-/// The largest byte that is used; the smallest is its negative. As in `jasper_vamana::ByteRounding`.
+/// The largest byte that is used; the smallest is its negative. As in `jasper_vamana::ScalarQuantizer`.
 const LARGEST: f32 = 127.0;
 /// So large that the last bit of a sum with it is worth 1: the sum is rounded to a whole number.
 const WHOLE: f32 = 12_582_912.0;
@@ -47,7 +47,7 @@ impl ToF32 for F16 {
 /// # Safety
 /// As the fields of the arguments say.
 #[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
-unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
+unsafe fn quantize_sq8<E: ToF32>(args: QuantizeSq8Args) {
     let row = row_of_warp();
     if row >= args.rows as usize {
         return;
@@ -57,7 +57,7 @@ unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
     let given = args.row_bytes / (4 * E::BYTES);
     warp_stride(args.row_words, |word| {
         let mut bytes = [0; 4];
-        // SAFETY: a row of each table; the padding of rounded rows, beyond that of the vectors, is not read.
+        // SAFETY: a row of each table; the padding of quantized rows, beyond that of the vectors, is not read.
         unsafe {
             if word < given {
                 let center = global::load_readonly(args.centers.cast::<[f32; 4]>().at(word as usize));
@@ -72,4 +72,4 @@ unsafe fn round_rows<E: ToF32>(args: RoundArgs) {
     });
 }
 
-element_entries!(round_rows(RoundArgs): F32 round_rows_f32, F16 round_rows_f16);
+element_entries!(quantize_sq8(QuantizeSq8Args): F32 quantize_sq8_f32, F16 quantize_sq8_f16);
