@@ -30,7 +30,7 @@ pub(super) struct TensorCoreProduct<S: Score>([[[Sum<S>; 4]; ROW_GROUPS]; QUERY_
 /// that eight lanes store at once are as well.
 #[inline(always)]
 fn unit(vector: u32, chunk: u32) -> u32 {
-    chunk * TILE + (vector ^ chunk * 2 % 8)
+    chunk * TILE + (vector ^ (chunk * 2 % 8))
 }
 
 /// The first query of this warp, and its first row.

@@ -156,7 +156,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     }
 
     /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
-    pub(crate) fn scan(
+    fn scan(
         plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
         matching: &'a BitSet,
@@ -226,7 +226,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
     /// Whether all queries are compared with all slots by a product.
     pub(crate) fn is_product(&self) -> bool {
-        self.scan == Scan::Product
+        matches!(self.work, Work::Scan { how: Scan::Product, .. })
     }
 
     /// Results per query.
