@@ -52,7 +52,7 @@ pub fn table(searches: &[Tuned], indent: usize) -> Result<String, fmt::Error> {
         write!(text, "recall@{k} of {target} on {}{changed}", units::cut(&device, 40))?;
         write!(text, "\n{:indent$}{:>9}{:>12}{:>9}{:>13}", "", "batch", "beam width", "recall", "queries/s")?;
         if group.iter().any(|tuned| tuned.search.launch.is_some()) {
-            write!(text, "{:>7}{:>12}{:>14}", "warps", "expansions", "visited slots")?;
+            write!(text, "{:>7}{:>12}{:>14}", "warps", "expansions", "cache entries")?;
         }
         for Tuned { search, .. } in group {
             let (batch, rate) = (units::count(search.batch), units::rate(search.queries_per_second));
