@@ -41,9 +41,8 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
 
 /// Merges `count` pending entries into the list and returns its last entry. Called by the whole warp.
 ///
-/// There is no sort, and no load depends on another: the place of an entry is the number of entries below it, which the
-/// lanes count by comparing their entries of the list with each pending one. The entries of the list move up, last ones
-/// first, by at most 32 places, which have been read before.
+/// There is no sort: the place of an entry is the number of entries below it, which each lane counts for its entry. The
+/// entries of the list move up, last ones first, by at most 32 places, which have been read before.
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.
@@ -52,40 +51,34 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
 #[inline(always)]
 pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<u64>, len: u32) -> u64 {
     let lane = warp::lane_id();
-    // SAFETY: i < count, and rows of 32 places end at or before `len`; every collective is reached by the whole warp,
-    // since `count` and `len` are the same in every lane.
+    // SAFETY: lane < count, and rows of 32 places end at or before `len`; every collective is reached by the whole
+    // warp, since `len` is the same in every lane.
     unsafe {
+        let below = |entry: u64| {
+            let mut below = 0;
+            for i in 0..count {
+                below += u32::from(pending.add(i).load() < entry);
+            }
+            below
+        };
         let own = if lane < count { pending.add(lane).load() } else { NO_ENTRY };
-        let mut place = 0;
-        for i in 0..count {
-            place += u32::from(pending.add(i).load() < own);
-        }
-        // The entry of this lane that becomes the last, if there is one.
-        let mut last = None;
+        let place = below(own) + lower_bound(list.cast_const().at(0), len, own);
         let mut first = len;
         while first > 0 {
             first -= WARP_SIZE;
             let at = first + lane;
             let entry = global::load(list.at(at as usize));
-            let mut to = at;
-            for i in 0..count {
-                let moves = pending.add(i).load() < entry;
-                to += u32::from(moves);
-                let entries_below = WARP_SIZE - warp::ballot(moves).count_ones();
-                place += if lane == i { entries_below } else { 0 };
-            }
+            let to = at + below(entry);
             warp::sync_warp();
             if to != at && to < len {
                 global::store(list.at(to as usize), entry);
             }
-            last = if to == len - 1 { Some(entry) } else { last };
         }
         if lane < count && place < len {
             global::store(list.at(place as usize), own);
-            last = if place == len - 1 { Some(own) } else { last };
         }
         warp::sync_warp();
-        warp::shuffle(last.unwrap_or(NO_ENTRY), warp::ballot(last.is_some()).trailing_zeros())
+        global::load(list.at(len as usize - 1))
     }
 }
 

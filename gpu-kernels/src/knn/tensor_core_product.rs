@@ -25,14 +25,6 @@ const CHUNKS: u32 = 2;
 /// The sums of the warp that one lane holds.
 pub(super) struct TensorCoreProduct<S: Score>([[[Sum<S>; 4]; ROW_GROUPS]; QUERY_GROUPS]);
 
-/// The place of a chunk in a tile, in chunks. Those of eight vectors are side by side, so that the 32 words that a warp
-/// loads at once are in different banks; their order differs from chunk to chunk, so that the four chunks of two vectors
-/// that eight lanes store at once are as well.
-#[inline(always)]
-fn unit(vector: u32, chunk: u32) -> u32 {
-    chunk * TILE + (vector ^ (chunk * 2 % 8))
-}
-
 /// The first query of this warp, and its first row.
 #[inline(always)]
 fn corner() -> (u32, u32) {
@@ -63,13 +55,13 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     #[inline(always)]
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
         let (first_query, first_row) = corner();
-        let (queries, rows) =
-            (queries.add(first_query * CHUNK_WORDS + pair()), rows.add(first_row * CHUNK_WORDS + pair()));
+        let first_word = |first: u32| (first + group()) * CHUNK_WORDS + pair();
+        let (mut queries, mut rows) = (queries.add(first_word(first_query)), rows.add(first_word(first_row)));
         let mut chunk = 0;
         // The last chunk of an odd number is paired with zeros.
         while chunk < chunks {
             let at = |tile: Shared<u32>, eight: usize, half: u32| {
-                tile.add(unit(eight as u32 * 8 + group(), chunk + half) * CHUNK_WORDS)
+                tile.add((half * TILE + eight as u32 * 8) * CHUNK_WORDS)
             };
             // SAFETY: two chunks of a tile, the second of them zero past the last; vectors of this warp, eight by
             // eight; the whole warp comes here.
@@ -90,6 +82,7 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
                     }
                 }
             }
+            (queries, rows) = (at(queries, 0, CHUNKS), at(rows, 0, CHUNKS));
             chunk += CHUNKS;
         }
     }
@@ -109,10 +102,10 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
         corner().1 + j as u32 / 2 * 8 + pair() * 2 + j as u32 % 2
     }
 
-    /// See [`unit`].
+    /// Chunks of all vectors are side by side, so that the 32 words that a warp loads at once are adjacent.
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         // SAFETY: a place of the tile for each chunk of every vector.
-        unsafe { tile.add(unit(vector, chunk) * CHUNK_WORDS).cast().store(words) };
+        unsafe { tile.add((chunk * TILE + vector) * CHUNK_WORDS).cast().store(words) };
     }
 }
