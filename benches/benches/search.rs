@@ -76,7 +76,7 @@ fn every_set(criterion: &mut Criterion) {
     let queries = view(&queries);
     let plain = checked_hits(&index, queries);
     time(&mut group, "f32", &index, queries);
-    index.sketch().expect("memory for a byte a coordinate");
+    index.build_sketches().expect("memory for a byte a coordinate");
     assert!(checked_hits(&index, queries) == plain, "sketches change hits");
     time(&mut group, "f32-sketched", &index, queries);
 

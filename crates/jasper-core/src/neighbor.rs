@@ -2,12 +2,12 @@
 
 use crate::Slot;
 
-/// A vertex with its distance from a query, ordered by (distance, id).
+/// A vertex with its distance from a query, ordered by (distance, slot).
 ///
 /// ```text
 /// bit 63 .. 32   distance, in a form that compares as an unsigned integer
-/// bit 31 .. 1    id
-/// bit 0          1 if no search has expanded the vertex yet
+/// bit 31 .. 1    slot
+/// bit 0          1 if no search has expanded the vertex yet; in a row being pruned, 0 if an earlier prune kept it
 /// ```
 ///
 /// Sorting, merging and equality are single integer comparisons, on the CPU and in kernels. An expanded entry sorts
@@ -26,9 +26,9 @@ impl Neighbor {
     /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal
     /// distances have equal bits.
     #[inline]
-    pub fn new(distance: f32, id: Slot) -> Self {
+    pub fn new(distance: f32, slot: Slot) -> Self {
         debug_assert!(!distance.is_nan());
-        Self(u64::from(ordered_bits(distance)) << 32 | u64::from(id.get()) << 1 | UNEXPANDED)
+        Self(u64::from(ordered_bits(distance)) << 32 | u64::from(slot.get()) << 1 | UNEXPANDED)
     }
 
     /// The distance, with -0.0 replaced by 0.0.
@@ -121,12 +121,12 @@ mod tests {
         #[test]
         fn order_is_distance_then_id(a in any::<(f32, u32)>(), b in any::<(f32, u32)>()) {
             prop_assume!(!a.0.is_nan() && !b.0.is_nan());
-            let id = |x: u32| Slot::new(x >> 1);
-            let (x, y) = (Neighbor::new(a.0, id(a.1)), Neighbor::new(b.0, id(b.1)));
-            let expected = a.0.partial_cmp(&b.0).unwrap().then(id(a.1).cmp(&id(b.1)));
+            let slot = |x: u32| Slot::new(x >> 1);
+            let (x, y) = (Neighbor::new(a.0, slot(a.1)), Neighbor::new(b.0, slot(b.1)));
+            let expected = a.0.partial_cmp(&b.0).unwrap().then(slot(a.1).cmp(&slot(b.1)));
             prop_assert_eq!(x.cmp(&y), expected);
             prop_assert_eq!(x.distance(), a.0);
-            prop_assert_eq!(x.slot(), id(a.1));
+            prop_assert_eq!(x.slot(), slot(a.1));
             prop_assert!(x < Neighbor::NONE);
         }
     }

@@ -49,7 +49,7 @@ pub use file::{
     Section, SectionReport, TunedSearch, check_file,
 };
 pub use graph::{Changes, Graph, VectorBlock};
-pub use keys::{FilteredSlots, KeyError, KeyFilter, KeyMap};
+pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;

@@ -80,7 +80,7 @@ impl<'a> BulkLinker<'a> {
             if let Some(writer) = &mut self.writer
                 && writer.is_due(self.linked, reported.is_err())
             {
-                executor.read_edges(&mut graph).map_err(UpdateError::device)?;
+                executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
                 writer.write(graph.host(), self.linked, self.cost)?;
             }
             reported?;
@@ -98,7 +98,7 @@ impl<'a> BulkLinker<'a> {
         let whole = &mut Exclusive(&mut graph);
         whole.change(|host| start::add_start_points(host, self.order))?;
         let reconnected = reconnect(executor, whole, |graph, slot| graph.keys().is_live(slot), progress)?;
-        executor.read_edges(&mut graph).map_err(UpdateError::device)?;
+        executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
     }
 }

@@ -15,7 +15,7 @@ use crate::{GraphAccess, MutableGraph, SearchCost};
 /// | repairs of rows | [`rows_to_repair`](Self::rows_to_repair) and [`repair_rows`](Self::repair_rows) |
 /// | reachability | [`reachable`](Self::reachable) to [`edge_updates`](Self::edge_updates) |
 ///
-/// Only the two `publish` steps change edges; [`Self::read_edges`] updates the host's copy of them.
+/// Only the two `publish` steps change edges; [`Self::sync_host_edges`] updates the host's copy of them.
 /// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a
 /// [`SearchPlan`](crate::SearchPlan), not through this trait.
 ///
@@ -184,11 +184,11 @@ pub trait Executor<T: Element> {
         rows: &[Vec<Slot>],
     ) -> Result<Self::Updates, Self::Error>;
 
-    /// Brings the edges of the [host's graph](MutableGraph::host) up to date.
+    /// Copies edges that changed on a device to the [host's graph](MutableGraph::host); does nothing on the CPU.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn read_edges(&self, graph: &mut Self::Graph) -> Result<(), Self::Error>;
+    fn sync_host_edges(&self, graph: &mut Self::Graph) -> Result<(), Self::Error>;
 }
 
 /// The result of [`Executor::prune`].

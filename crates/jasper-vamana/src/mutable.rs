@@ -23,7 +23,7 @@ pub trait MutableGraph {
     fn host(&self) -> &Graph<Self::Element>;
 
     /// The host's graph, whose edges have been brought up to date with
-    /// [`Executor::read_edges`](crate::Executor::read_edges).
+    /// [`Executor::sync_host_edges`](crate::Executor::sync_host_edges).
     fn into_host(self) -> Graph<Self::Element>;
 
     /// Changes vectors, keys, tombstones and start points: first in the host's graph, then in the device's copies.

@@ -7,7 +7,7 @@ use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, SearchCost};
 /// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
 pub enum LinkMode {
-    /// Distinct vectors in random order: all of a bulk build.
+    /// Distinct vectors in random order, as in every batch of a bulk build.
     Bulk,
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.

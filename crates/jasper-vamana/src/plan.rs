@@ -1,9 +1,9 @@
 //! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
-use jasper_graph::{FilteredSlots, Graph};
+use jasper_graph::{AllowedSlots, Graph};
 
 use crate::cost_model::Workload;
 use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
@@ -23,8 +23,10 @@ pub struct SearchPlan<'a, T: Element> {
     /// For a quantized search, how many of the nearest candidates get exact distances; `None` if the search uses exact
     /// distances throughout.
     pub rerank: Option<usize>,
-    /// The slots that a filter by keys selects.
-    pub filtered: Option<Arc<FilteredSlots>>,
+    /// The slots that a filter by keys allows.
+    pub allowed: Option<Arc<AllowedSlots>>,
+    /// The slots that a scan compares, once one has listed them.
+    scanned_slots: Arc<OnceLock<Vec<Slot>>>,
     cost_model: CostModel,
     work: Workload,
     /// Most hits that a query can have.
@@ -82,8 +84,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             (Distances::Quantized { rerank }, Some(_)) => Some(rerank),
             (Distances::Quantized { .. }, None) => return Err(SearchError::NoCodes),
         };
-        let filtered = match params.filter {
-            Some(Filter::Keys(keys)) => Some(graph.keys().filtered_slots(keys)),
+        let allowed = match params.filter {
+            Some(Filter::Keys(keys)) => Some(graph.keys().allowed_slots(keys)),
             Some(Filter::Predicate(_)) | None => None,
         };
         let coordinates = padded_len::<T>(graph.dimension());
@@ -102,9 +104,20 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        let (strategy, retry_width) = choose(graph, params, filtered.as_deref(), &cost_model, &work);
+        let (strategy, retry_width) = choose(graph, params, allowed.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
-        Ok(Self { graph, params, strategy, retry_width, rerank, filtered, cost_model, work, max_hits })
+        Ok(Self {
+            graph,
+            params,
+            strategy,
+            retry_width,
+            rerank,
+            allowed,
+            scanned_slots: Arc::default(),
+            cost_model,
+            work,
+            max_hits,
+        })
     }
 
     /// The plan for queries that this one leaves with fewer than `k` hits: a wider beam search, or a scan.
@@ -132,23 +145,24 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a vertex may be returned: it is live, and one of its keys passes the filter.
     pub fn allows(&self, slot: Slot) -> bool {
-        match self.filtered_slots() {
+        match self.allowed_set() {
             Some(slots) => slots.contains(slot.index()),
             None => self.graph.keys().keys_of(slot).any(|key| self.accepts(key)),
         }
     }
 
     /// The vertices that may be returned, if the filter is a set of keys.
-    pub fn filtered_slots(&self) -> Option<&BitSet> {
-        self.filtered.as_deref().map(FilteredSlots::slots)
+    pub fn allowed_set(&self) -> Option<&BitSet> {
+        self.allowed.as_deref().map(AllowedSlots::slots)
     }
 
-    /// All vertices that may be returned, ascending: those that a scan computes distances to.
-    pub fn allowed_slots(&self) -> Vec<Slot> {
-        match self.filtered_slots() {
+    /// All vertices that may be returned, ascending: those that a scan computes distances to. The first call evaluates a
+    /// predicate for every live vertex.
+    pub fn allowed_slots(&self) -> &[Slot] {
+        self.scanned_slots.get_or_init(|| match self.allowed_set() {
             Some(slots) => slots.iter().map(Slot::from_index).collect(),
             None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),
-        }
+        })
     }
 
     /// Checks that both arrays of `matches` have `k` entries per query.
@@ -183,14 +197,14 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
-    filtered: Option<&FilteredSlots>,
+    allowed: Option<&AllowedSlots>,
     cost_model: &CostModel,
     work: &Workload,
 ) -> (Strategy, Option<usize>) {
     let live = graph.keys().live() as f64;
-    let (passing, filter_calls) = match (filtered, params.filter) {
-        (Some(filtered), _) if live > 0.0 => (filtered.slots().len() as f64 / live, 0.0),
-        (None, Some(filter)) => (share_passing(graph, filter), live * work.queries as f64),
+    let (passing, filter_calls) = match (allowed, params.filter) {
+        (Some(allowed), _) if live > 0.0 => (allowed.slots().len() as f64 / live, 0.0),
+        (None, Some(filter)) => (share_passing(graph, filter), live),
         _ => (1.0, 0.0),
     };
     // A frontier never holds more than all vertices.

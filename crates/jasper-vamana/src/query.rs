@@ -30,10 +30,11 @@ pub struct SearchParams<'a> {
     pub launch: Option<LaunchParams>,
 }
 
-/// Distances used for traversal.
+/// How distances are computed: those that lead through the graph, and those of the hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distances {
-    /// Estimated distances with a rerank of the whole frontier if the index is quantized, else exact ones.
+    /// If the index is quantized, estimated distances, with a rerank of the whole frontier; else exact ones. Hits have
+    /// estimated distances only if the vectors were dropped.
     #[default]
     Auto,
     /// Exact distances; refused if the vectors were dropped.

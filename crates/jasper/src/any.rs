@@ -271,10 +271,10 @@ forward! {
     fn search_by_key(key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn delete(keys: &[Key]) -> Result<(), UpdateError>;
     fn undelete(keys: &[Key]) -> Result<(), UpdateError>;
-    fn clear_codes() -> Result<(), UpdateError>;
+    fn drop_codes() -> Result<(), UpdateError>;
     fn drop_vectors() -> Result<(), UpdateError>;
     fn measure_code_error() -> Result<Option<CodeReport>, UpdateError>;
-    fn sketch() -> Result<(), UpdateError>;
+    fn build_sketches() -> Result<(), UpdateError>;
 }
 
 forward! {

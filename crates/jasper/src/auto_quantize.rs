@@ -111,7 +111,7 @@ impl<T: Element> Index<T> {
             for (i, quantization) in CANDIDATES.into_iter().enumerate() {
                 step(1 + i, progress)?;
                 // Only the codes of one candidate are in memory at a time.
-                self.backend.change(|graph| graph.clear_codes())?;
+                self.backend.change(|graph| graph.drop_codes())?;
                 self.quantize_locked(quantization, progress)?;
                 let bytes = self.backend.read(|graph| {
                     graph.vectors().codes().map_or(0, |codes| codes.quantizer().layout().bytes())
@@ -181,7 +181,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let tried = index.try_candidates(progress);
         if !before.zip(index.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now))
         {
-            index.backend.change(|graph| graph.clear_codes())?;
+            index.backend.change(|graph| graph.drop_codes())?;
         }
         let (recall, exact_bytes_per_query, tried) = tried?;
         let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.bytes_per_query?)));

@@ -48,7 +48,7 @@ impl DeviceArgs {
         let index = self.vectors.to_device(index, self.device)?;
         let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {
-            None if is_exact => index.sketch()?,
+            None if is_exact => index.build_sketches()?,
             Some(MemorySpace::Host) if is_exact => terminal.note(
                 "this search is limited by PCIe bandwidth: exact distances, and vectors in host memory; quantize the index \
                  with `jasper quantize`, or store its vectors on the GPU with `--vector-storage device`",

@@ -72,7 +72,7 @@ pub fn quantize(
     let with_progress = index.with_progress(&mut progress);
     match choice {
         QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize()?),
-        QuantizationChoice::None => index.clear_codes()?,
+        QuantizationChoice::None => index.drop_codes()?,
         QuantizationChoice::Fixed(quantization) => with_progress.quantize(quantization)?,
     }
     if drop_vectors {

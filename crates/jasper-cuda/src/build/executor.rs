@@ -509,7 +509,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Updates { rows, graph: graph.on_device().id, cost: SearchCost::default() })
     }
 
-    fn read_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {
-        graph.read_edges(self.cpu.pool())
+    fn sync_host_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {
+        graph.sync_host_edges(self.cpu.pool())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gpu_kernels::{Buffer as _, Stream};
-use jasper_graph::FilteredSlots;
+use jasper_graph::AllowedSlots;
 
 /// How slots are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum SlotFormat {
 pub(crate) struct DeviceFilters<S: Stream>(Mutex<Vec<Kept<S>>>);
 
 struct Kept<S: Stream> {
-    of: Weak<FilteredSlots>,
+    of: Weak<AllowedSlots>,
     format: SlotFormat,
     words: Arc<S::Buffer<u32>>,
 }
@@ -49,7 +49,7 @@ impl<S: Stream> DeviceFilters<S> {
         &self,
         stream: &S,
         has_async_readers: &AtomicBool,
-        slots: &Arc<FilteredSlots>,
+        slots: &Arc<AllowedSlots>,
         format: SlotFormat,
         len: usize,
         words: impl FnOnce() -> Vec<u32>,
@@ -94,11 +94,11 @@ mod tests {
         }
         let (stream, kept) = (EmulatedStream::new(Emulator::new(1)), DeviceFilters::default());
         let filter = KeyFilter::from_iter([1, 40, 69]);
-        let get = |slots: &Arc<FilteredSlots>, format, len| {
+        let get = |slots: &Arc<AllowedSlots>, format, len| {
             let words = || (0..len as u32).collect();
             kept.get(&stream, &AtomicBool::new(true), slots, format, len, words).unwrap()
         };
-        let slots = graph.keys().filtered_slots(&filter);
+        let slots = graph.keys().allowed_slots(&filter);
         let bitmap = get(&slots, SlotFormat::Bitmap, 3);
         assert!(Arc::ptr_eq(&bitmap, &get(&slots, SlotFormat::Bitmap, 3)));
         // While a call holds the old one, both stay.
@@ -112,7 +112,7 @@ mod tests {
         // The filter selects other slots.
         drop(slots);
         graph.keys_mut().delete(40).unwrap();
-        let slots = graph.keys().filtered_slots(&filter);
+        let slots = graph.keys().allowed_slots(&filter);
         get(&slots, SlotFormat::Bitmap, 4);
         assert_eq!(kept.0.lock().unwrap().len(), 1);
     }

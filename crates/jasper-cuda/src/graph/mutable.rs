@@ -14,7 +14,7 @@ use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
 
 /// A graph that is searched and updated on a device. Vectors, keys and tombstones change in the host's graph and are
-/// copied to the device; edges change on the device, and are downloaded by [`Self::read_edges`].
+/// copied to the device; edges change on the device, and are downloaded by [`Self::sync_host_edges`].
 ///
 /// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
 /// exclusively (`&mut`).
@@ -110,7 +110,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     ///
     /// # Errors
     /// Returns the device's error.
-    pub fn read_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
+    pub fn sync_host_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
         self.check()?;
         if self.host_edges_stale {
             let Self { host, device: CopyAndStream { graph, stream }, .. } = self;
@@ -124,12 +124,12 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         Ok(())
     }
 
-    /// Downloads the edges as [`Self::read_edges`] does, while the graph is searched. Searches wait only while a
+    /// Downloads the edges as [`Self::sync_host_edges`] does, while the graph is searched. Searches wait only while a
     /// segment is written to the host's graph. No other thread may change the graph until this returns.
     ///
     /// # Errors
     /// Returns the device's error.
-    pub fn read_edges_while_searched(
+    pub fn sync_host_edges_while_searched(
         graph: &mut impl GraphAccess<Self>,
         pool: &ThreadPool,
     ) -> Result<(), S::Error> {
@@ -248,7 +248,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
     fn rollback(&mut self) {
         // New codes are not part of a transaction, because the device may have no memory for them.
         if self.host.has_vectors() && !self.on_device().has_tables_of(&self.host) {
-            self.host.clear_codes();
+            self.host.drop_codes();
         }
         self.host.rollback();
         let CopyAndStream { graph, stream } = &mut self.device;

@@ -65,7 +65,7 @@ impl<T: Element> Subject<T> {
     /// The edges of every vertex, once no transaction is open.
     fn edges(&mut self) -> Vec<Vec<Slot>> {
         assert!(self.graph.on_device().sq8.is_none(), "SQ8 vectors are freed with the transaction");
-        self.graph.read_edges(self.cpu.pool()).unwrap();
+        self.graph.sync_host_edges(self.cpu.pool()).unwrap();
         let host = self.graph.host();
         assert!(host.check_structure().is_sound());
         (0..host.slots()).map(|slot| host.adjacency().neighbors(Slot::from_index(slot)).to_vec()).collect()

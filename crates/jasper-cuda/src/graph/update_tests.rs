@@ -230,7 +230,7 @@ impl<T: Element> Twins<T> {
 
     /// Compares the host's graph with the other graph, whose edges are downloaded, and with the tables on the device.
     fn compare(&mut self) {
-        self.resident.read_edges(self.cpu.pool()).unwrap();
+        self.resident.sync_host_edges(self.cpu.pool()).unwrap();
         let (expected, found) = (&self.host, self.resident.host());
         assert_eq!((found.slots(), found.keys().free()), (expected.slots(), expected.keys().free()));
         assert_eq!(

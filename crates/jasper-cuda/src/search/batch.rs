@@ -92,13 +92,13 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         let multiprocessors = contexts[0].stream().multiprocessors();
         let (whole, known) = (self.plan, OnceCell::new());
         let allowed =
-            || whole.filtered_slots().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
+            || whole.allowed_set().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
         let mut plan = whole.clone();
         loop {
             let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, tasks.len())?;
             self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
             if plan.strategy == Strategy::Scan {
-                // With nothing to find, the scan of no slots only checked the queries.
+                // If no slot is allowed, nothing was scanned: the launch only checked the queries.
                 report.scanned = if plan.wants_more(0) { tasks.len() } else { 0 };
                 return Ok(report);
             }

@@ -47,7 +47,7 @@ use params::{cost_model, default_launch};
 /// filter, the size of the batch may decide between a beam search and an exact scan: see
 /// [`CostModel`](jasper_vamana::CostModel).
 ///
-/// In all other cases the results are the same, id for id if sums are exact. Floats are summed in another order than on
+/// In all other cases the results are the same, slot for slot if sums are exact. Floats are summed in another order than on
 /// the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
 /// distances differ by less may change order.
 pub struct DeviceSearcher<T: Element> {
@@ -81,8 +81,7 @@ impl<'a, T: Element> GraphView<'a, T> {
 }
 
 impl<T: Element> DeviceSearcher<T> {
-    /// A pool of contexts for searches on the device of `context`. Contexts are created as calls need them. The threads
-    /// of `cpu` prepare the queries of large batches.
+    /// Searches on the device of `context`. The threads of `cpu` prepare the queries of large batches.
     pub fn new(context: &Context, cpu: Arc<CpuExecutor>) -> Self {
         Self { context: context.clone(), cpu, idle: Mutex::default() }
     }

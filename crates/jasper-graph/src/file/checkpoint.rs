@@ -117,10 +117,10 @@ impl CheckpointFile {
             (graph.slots(), graph.params().max_degree()),
             "the checkpoint is of another graph"
         );
-        self.read_edges(graph).map_err(with_path(&self.path))
+        self.restore_edges(graph).map_err(with_path(&self.path))
     }
 
-    fn read_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
+    fn restore_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
         let slots = graph.slots();
         let degrees: Vec<u16> = self.sections.items(Section::Degrees)?;
         let allowed = Rule::AtMost(graph.params().max_degree() as u16);

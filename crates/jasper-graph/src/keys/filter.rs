@@ -104,13 +104,13 @@ impl fmt::Debug for KeyFilter {
 
 /// The live slots with a key in a [`KeyFilter`], as of some state of the index.
 #[derive(Debug)]
-pub struct FilteredSlots {
+pub struct AllowedSlots {
     slots: BitSet,
     /// [`KeyHistory::version`] when this was complete.
     version: u64,
 }
 
-impl FilteredSlots {
+impl AllowedSlots {
     /// The slots.
     pub fn slots(&self) -> &BitSet {
         &self.slots
@@ -125,12 +125,12 @@ pub(crate) struct FilterCache(Mutex<Vec<CachedFilter>>);
 struct CachedFilter {
     filter: Weak<Set>,
     /// Locked while one search looks them up and others wait for it.
-    slots: Arc<Mutex<Option<Arc<FilteredSlots>>>>,
+    slots: Arc<Mutex<Option<Arc<AllowedSlots>>>>,
 }
 
 impl FilterCache {
     /// The entry of a filter. Entries of filters that were dropped go when another is added.
-    fn entry(&self, filter: &KeyFilter) -> Arc<Mutex<Option<Arc<FilteredSlots>>>> {
+    fn entry(&self, filter: &KeyFilter) -> Arc<Mutex<Option<Arc<AllowedSlots>>>> {
         let mut entries = lock(&self.0);
         let known = entries.iter().find(|entry| entry.filter.as_ptr() == Arc::as_ptr(&filter.0));
         if let Some(known) = known {
@@ -188,7 +188,7 @@ impl KeyMap {
     ///
     /// Cost: for a filter that was not used before, a look-up per key of the filter or of the index, whichever are
     /// fewer; later, one per change in between.
-    pub fn filtered_slots(&self, filter: &KeyFilter) -> Arc<FilteredSlots> {
+    pub fn allowed_slots(&self, filter: &KeyFilter) -> Arc<AllowedSlots> {
         let entry = self.filters.entry(filter);
         let mut known = lock(&entry);
         let version = self.history.version;
@@ -211,7 +211,7 @@ impl KeyMap {
             }
             _ => self.look_up(filter),
         };
-        Arc::clone(known.insert(Arc::new(FilteredSlots { slots, version })))
+        Arc::clone(known.insert(Arc::new(AllowedSlots { slots, version })))
     }
 
     fn has_key_in(&self, slot: Slot, filter: &KeyFilter) -> bool {
@@ -267,9 +267,9 @@ mod tests {
         let mut keys = KeyMap::new();
         let check = |keys: &KeyMap| {
             for filter in &filters {
-                let slots: Vec<usize> = keys.filtered_slots(filter).slots().iter().collect();
+                let slots: Vec<usize> = keys.allowed_slots(filter).slots().iter().collect();
                 assert_eq!(slots, naive(keys, filter), "{filter:?}");
-                assert!(Arc::ptr_eq(&keys.filtered_slots(filter), &keys.filtered_slots(filter)));
+                assert!(Arc::ptr_eq(&keys.allowed_slots(filter), &keys.allowed_slots(filter)));
             }
         };
         keys.resize(100).unwrap();
@@ -308,8 +308,8 @@ mod tests {
         let keys = KeyMap::new();
         for key in 0..20 {
             let filter = KeyFilter::from_iter([key]);
-            keys.filtered_slots(&filter);
-            keys.filtered_slots(&filter.clone());
+            keys.allowed_slots(&filter);
+            keys.allowed_slots(&filter.clone());
         }
         assert_eq!(lock(&keys.filters.0).len(), 1);
     }

@@ -18,8 +18,8 @@ use jasper_core::{BitSet, Key, NO_KEY, Slot};
 
 use crate::{Changes, Segments};
 use change::Undo;
+pub use filter::{AllowedSlots, KeyFilter};
 use filter::{FilterCache, KeyHistory};
-pub use filter::{FilteredSlots, KeyFilter};
 use locations::KeyLocations;
 
 /// The keys of a graph, and the state of its slots.

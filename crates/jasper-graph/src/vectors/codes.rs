@@ -162,7 +162,7 @@ impl<T: Element> Graph<T> {
     ///
     /// # Panics
     /// Panics if the vectors were dropped.
-    pub fn clear_codes(&mut self) {
+    pub fn drop_codes(&mut self) {
         assert!(self.has_vectors(), "the vectors were dropped, so the codes are needed");
         if self.vectors.codes.take().is_some() {
             self.tuned.clear();

@@ -87,7 +87,7 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     let (moved, whole) =
         (codes_alone.vectors().codes().unwrap().table(), graph.vectors().codes().unwrap().table());
     assert_eq!((moved.len(), moved.row(2)), (39, whole.row(39)));
-    graph.clear_codes();
+    graph.drop_codes();
     graph.save(&path, &mut no_progress).unwrap();
     assert_eq!(IndexInfo::read(&path).unwrap().quantization, None);
     crate::common::assert_same(&graph, &sample(Metric::L2));

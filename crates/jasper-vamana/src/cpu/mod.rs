@@ -328,7 +328,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(vec![updates])
     }
 
-    fn read_edges(&self, _graph: &mut Graph<T>) -> Result<(), Infallible> {
+    fn sync_host_edges(&self, _graph: &mut Graph<T>) -> Result<(), Infallible> {
         Ok(())
     }
 }

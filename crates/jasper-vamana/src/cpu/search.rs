@@ -209,11 +209,11 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
 
 /// The nearest `k` vertices with a key that may be returned, by brute force.
 fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
-    let matching = plan.allowed_slots();
-    let mut distances = vec![0.0; matching.len()];
-    scorer.score(&matching, &mut distances);
-    cost.distances += matching.len() as u64;
+    let allowed = plan.allowed_slots();
+    let mut distances = vec![0.0; allowed.len()];
+    scorer.score(allowed, &mut distances);
+    cost.distances += allowed.len() as u64;
     let mut nearest = TopK::new(plan.params.k);
-    distances.iter().zip(matching).for_each(|(&d, slot)| nearest.add(Neighbor::new(d, slot)));
+    distances.iter().zip(allowed).for_each(|(&d, &slot)| nearest.add(Neighbor::new(d, slot)));
     nearest.into_sorted()
 }

@@ -100,7 +100,7 @@ pub(crate) struct CudaBackend<T: Element> {
 impl<T: Element> CudaBackend<T> {
     /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Then
     /// retains the pool for the change.
-    fn begin_linking(&self) -> jasper_cuda::Result<PoolRetention> {
+    fn check_and_retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
         self.graph.read(MirroredGraph::check_updates)?;
         self.retain_pool()
     }
@@ -141,8 +141,8 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         transaction(&mut &self.graph, |graph| graph.change(change))
     }
 
-    fn read_edges(&self) -> Result<(), DeviceError> {
-        Ok(MirroredGraph::read_edges_while_searched(&mut &self.graph, self.executor.pool())?)
+    fn sync_host_edges(&self) -> Result<(), DeviceError> {
+        Ok(MirroredGraph::sync_host_edges_while_searched(&mut &self.graph, self.executor.pool())?)
     }
 
     fn into_graph(self: Arc<Self>) -> Graph<T> {
@@ -170,12 +170,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         on_conflict: OnConflict,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        let _retention = self.begin_linking()?;
+        let _retention = self.check_and_retain_pool()?;
         insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        let _retention = self.begin_linking()?;
+        let _retention = self.check_and_retain_pool()?;
         consolidate(&self.device_executor, &mut &self.graph, progress)
     }
 

@@ -43,7 +43,7 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     /// The widest beam of searches.
     fn max_beam_width(&self) -> usize;
 
-    /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::read_edges`].
+    /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::sync_host_edges`].
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
 
     /// Calls `change` once, to change vectors, keys or codes on the host, and updates the device.
@@ -56,11 +56,11 @@ pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns [`DeviceError`]; the index is unchanged.
-    fn read_edges(&self) -> Result<(), DeviceError> {
+    fn sync_host_edges(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// The graph. The caller holds the only reference, and has [read](Self::read_edges) the edges.
+    /// The graph. The caller holds the only reference, and has [read](Self::sync_host_edges) the edges.
     fn into_graph(self: Arc<Self>) -> Graph<T>;
 
     /// Searches for one query.

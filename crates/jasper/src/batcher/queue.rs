@@ -1,9 +1,10 @@
 //! The queue that gathers single searches of many callers into batches.
 //!
 //! ```text
-//! a caller arrives:
-//!     fewer than max_running batches run: its search runs at once, with whatever is queued
+//! a blocking caller arrives:
+//!     fewer than max_running batches run: its search runs at once, with the queued ones that may share its batch
 //!     else: it is queued
+//! a search is submitted: it is queued, and a worker thread is notified
 //! a batch ends:
 //!     the first queued search and those behind it that may share a batch are the next batch;
 //!     the thread of the first runs it if that thread waits, else a worker thread does
@@ -135,13 +136,13 @@ impl<Q, A> Queue<Q, A> {
         self.work.notify_all();
     }
 
-    /// Runs the batch of `first`, which is counted as running, then passes the turn on.
+    /// Runs the batch of `first`, which is counted as running, then passes the permit on.
     fn run(&self, runner: &impl Run<Query = Q, Answer = A>, first: Arc<Request<Q, A>>) {
         let batch = Batch(self.take_batch(runner, first));
-        let turn = Turn(self);
+        let permit = RunPermit(self);
         let answers = runner.run(&batch.0.iter().map(|request| &request.query).collect::<Vec<_>>());
         // The next batch begins before this one's callers wake up.
-        drop(turn);
+        drop(permit);
         for (request, answer) in batch.0.iter().zip(answers) {
             request.set(Outcome::Answered(answer));
         }
@@ -257,10 +258,10 @@ impl<Q, A> Drop for Batch<Q, A> {
     }
 }
 
-/// The turn of a running batch. Dropping it passes the turn on.
-struct Turn<'a, Q, A>(&'a Queue<Q, A>);
+/// The permission to run one batch. Dropping it passes it on.
+struct RunPermit<'a, Q, A>(&'a Queue<Q, A>);
 
-impl<Q, A> Drop for Turn<'_, Q, A> {
+impl<Q, A> Drop for RunPermit<'_, Q, A> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if let Some(next) = state.waiting.pop_front_if(|next| next.is_blocking) {

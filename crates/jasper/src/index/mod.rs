@@ -152,7 +152,7 @@ impl<T: Element> Index<T> {
         if self.device() == Device::Cpu {
             return Ok(self);
         }
-        if let Err(error) = self.backend.read_edges() {
+        if let Err(error) = self.backend.sync_host_edges() {
             return Err(MoveError::new(self, error));
         }
         Ok(self.moved(|graph, executor| Arc::new(HostBackend::new(graph, executor))))
@@ -191,7 +191,7 @@ impl<T: Element> Index<T> {
             Device::Cpu => self.writer.try_lock().ok(),
             _ => Some(self.lock_writer()),
         };
-        self.backend.read_edges()?;
+        self.backend.sync_host_edges()?;
         Ok(self.backend.read(read))
     }
 
@@ -286,7 +286,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let Self { inner: index, progress } = self;
         let path = path.as_ref();
         let _writer = index.lock_writer();
-        let read = index.backend.read_edges();
+        let read = index.backend.sync_host_edges();
         read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
         index.backend.read(|graph| graph.save(path, progress))
     }

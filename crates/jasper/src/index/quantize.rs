@@ -38,10 +38,10 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the index has codes only.
-    pub fn clear_codes(&self) -> Result<(), UpdateError> {
+    pub fn drop_codes(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         self.backend.read(|graph| graph.require_vectors())?;
-        Ok(self.backend.change(|graph| graph.clear_codes())?)
+        Ok(self.backend.change(|graph| graph.drop_codes())?)
     }
 
     /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return
@@ -75,7 +75,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`UpdateError`] if there is no memory for the sketches.
-    pub fn sketch(&self) -> Result<(), UpdateError> {
+    pub fn build_sketches(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
         let sketched = self.backend.change(|graph| graph.vectors_mut().build_sketches(None))?;
         Ok(sketched.map_err(VectorError::from)?)

@@ -150,7 +150,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let Self { inner: index, progress } = self;
         goal.check()?;
         let _writer = index.lock_writer();
-        index.backend.read_edges()?;
+        index.backend.sync_host_edges()?;
         let fingerprint = index.backend.read(|graph| graph.fingerprint());
         let (held_out, vertices) = match queries {
             TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),

@@ -191,7 +191,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let width = chosen.beam_width.unwrap();
     let found = index.search_hits(queries, SearchParams::new(K).beam_width(width)).unwrap();
     assert!(overlap(&exact, &found) > trial.recall - 0.02);
-    index.clear_codes().unwrap();
+    index.drop_codes().unwrap();
     assert!(bytes_of(&index) == before);
 }
 
@@ -264,7 +264,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         message(&index.consolidate().unwrap_err());
         message(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
         message(&index.auto_quantize().unwrap_err());
-        message(&index.clear_codes().unwrap_err());
+        message(&index.drop_codes().unwrap_err());
         message(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
         let sampled = jasper::tune::TuneQueries::sampled();

@@ -102,7 +102,7 @@ impl<T: Element> Subject<T> {
             Step::Delete(keys) => self.delete(keys),
             Step::Undelete(keys) => self.undelete(keys),
             Step::Consolidate => self.consolidate(),
-            Step::Sketch => self.index.sketch().unwrap(),
+            Step::Sketch => self.index.build_sketches().unwrap(),
             Step::Compact => {
                 self.index.compact().unwrap();
                 assert_eq!(self.index.stats().free_slots, 0);

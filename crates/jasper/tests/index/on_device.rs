@@ -313,7 +313,7 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     compare(&host, &device, &queries, SearchParams::new(10));
 
     for index in indexes {
-        index.clear_codes().unwrap();
+        index.drop_codes().unwrap();
     }
     compare(&host, &device, &queries, SearchParams::new(10));
     for index in indexes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use jasper_graph::FilteredSlots;
+use jasper_graph::AllowedSlots;
 use jasper_vamana::{ProductCost, Strategy};
 
 use super::*;
@@ -142,7 +142,7 @@ fn searches_reuse_the_slots_of_a_filter() {
     let queries = whole::<u8>(3, 12, 52);
     let filters = [KeyFilter::from_iter(0..9), KeyFilter::from_iter((0..400).step_by(4))];
     let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
-    let kept = |slots: &Arc<FilteredSlots>, format, len| {
+    let kept = |slots: &Arc<AllowedSlots>, format, len| {
         let readers = AtomicBool::new(false);
         let absent = || unreachable!("the slots are there");
         copy.filters.get(&both.stream, &readers, slots, format, len, absent).unwrap()
@@ -164,7 +164,7 @@ fn searches_reuse_the_slots_of_a_filter() {
             }
         }
         // The short list, and the bitmap of the other, which is shorter than its list.
-        let [few, many] = filters.each_ref().map(|filter| graph.keys().filtered_slots(filter));
+        let [few, many] = filters.each_ref().map(|filter| graph.keys().allowed_slots(filter));
         kept(&few, SlotFormat::List, few.slots().len());
         kept(&many, SlotFormat::Bitmap, 13);
         graph.keys_mut().delete(4 + round).unwrap();
