@@ -88,7 +88,7 @@
 //! Opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report their
 //! progress to a callback, which may cancel them: see [`WithProgress`]. A build does so in
 //! [`IndexBuilder::build_with_report`]. Searches, [`Index::to_device`], [`Index::to_host`],
-//! [`Index::measure_code_error`] and [`Index::sketch`] do not.
+//! [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
 //!
 //! # Features
 //!
