@@ -279,7 +279,8 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
-    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece. Identical vectors share a vertex.
+    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece: `build::<f32>(&file)`, because a file does
+    /// not say its element at compile time. Identical vectors share a vertex.
     ///
     /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
     /// [`Index::to_device`] next.

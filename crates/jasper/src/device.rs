@@ -61,6 +61,17 @@ impl DeviceOptions {
 }
 
 /// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).
+/// [`Self::reason`], which is also its [source](std::error::Error::source), says why.
+///
+/// ```no_run
+/// # use jasper::{Device, Index};
+/// let index = Index::<f32>::open("vectors.jasper")?;
+/// let index = index.to_device(Device::Cuda(0)).unwrap_or_else(|error| {
+///     eprintln!("searching on the CPU: {}", error.reason());
+///     error.into_index()
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("the index cannot be moved and stays on {device}")]
 pub struct MoveError<I> {

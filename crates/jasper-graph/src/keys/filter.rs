@@ -16,7 +16,7 @@ use super::KeyMap;
 ///
 /// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a `RoaringTreemap`. A
 /// clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a
-/// hash table, so a lookup takes constant time.
+/// hash table, so a lookup takes constant time. Keys that an index does not have are ignored, until they are inserted.
 ///
 /// ```
 /// use jasper_graph::KeyFilter;

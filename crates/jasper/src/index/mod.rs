@@ -5,6 +5,7 @@ mod quantize;
 mod search;
 mod update;
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +37,6 @@ pub use open::OpenOptions;
 /// cancel it.
 ///
 /// See the [crate page](crate) for an example.
-#[derive(Debug)]
 pub struct Index<T: Element> {
     pub(crate) backend: Arc<dyn Backend<T>>,
     batcher: SearchBatcher<T>,
@@ -45,6 +45,13 @@ pub struct Index<T: Element> {
     writer: Mutex<()>,
     /// Whether changes on a CUDA device never link SQ8 vectors.
     pub(crate) exact_linking: bool,
+}
+
+impl<T: Element> fmt::Debug for Index<T> {
+    /// Writes the element type and the device, and not the vectors.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index<{}>({})", T::KIND, self.device())
+    }
 }
 
 impl<T: Element> Index<T> {

@@ -23,7 +23,8 @@ impl<T: Element> Index<T> {
     }
 
     /// Queues a search and returns a future at once, for callers that serve many requests without a thread for each.
-    /// Searches that are queued while others run are run together.
+    /// Searches that are queued while others run are run together. The future owns a copy of the query and a clone of
+    /// the filter.
     ///
     /// ```
     /// # use jasper::bench::synthetic::Clusters;

@@ -71,7 +71,8 @@ pub enum TuneQueries<'a, Q> {
     /// Such queries are a little harder than new ones, so the beam is slightly too wide. For inner products, real
     /// queries often differ from the vectors; use [`Self::Given`] with real queries.
     Sampled {
-        /// Vectors to sample; at most a thirty-second of the index.
+        /// Vectors to sample; at most a thirty-second of the index. A sample of fewer than 200 makes the recall a rough
+        /// estimate: see [`TuneReport::queries`].
         count: usize,
         /// Seed of the choice.
         seed: u64,
