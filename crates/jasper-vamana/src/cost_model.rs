@@ -23,7 +23,7 @@ pub struct CostModel {
     pub few_queries: usize,
     /// Time of a scan that does not depend on its length.
     pub scan_ns: f64,
-    /// A call of a predicate, which a scan makes for every key.
+    /// A call of a predicate, which a scan makes for every key and query.
     pub filter_call_ns: f64,
     /// The cost of a scan as a matrix product, if there is one.
     pub product: Option<ProductCost>,

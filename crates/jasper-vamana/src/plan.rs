@@ -1,6 +1,6 @@
 //! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
 use jasper_graph::{AllowedSlots, Graph};
@@ -25,8 +25,6 @@ pub struct SearchPlan<'a, T: Element> {
     pub rerank: Option<usize>,
     /// The slots that a filter by keys allows.
     pub allowed: Option<Arc<AllowedSlots>>,
-    /// The slots that a scan compares, once one has listed them.
-    scanned_slots: Arc<OnceLock<Vec<Slot>>>,
     cost_model: CostModel,
     work: Workload,
     /// Most hits that a query can have.
@@ -106,18 +104,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         };
         let (strategy, retry_width) = choose(graph, params, allowed.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
-        Ok(Self {
-            graph,
-            params,
-            strategy,
-            retry_width,
-            rerank,
-            allowed,
-            scanned_slots: Arc::default(),
-            cost_model,
-            work,
-            max_hits,
-        })
+        Ok(Self { graph, params, strategy, retry_width, rerank, allowed, cost_model, work, max_hits })
     }
 
     /// The plan for queries that this one leaves with fewer than `k` hits: a wider beam search, or a scan.
@@ -156,13 +143,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         self.allowed.as_deref().map(AllowedSlots::slots)
     }
 
-    /// All vertices that may be returned, ascending: those that a scan computes distances to. The first call evaluates a
-    /// predicate for every live vertex.
-    pub fn allowed_slots(&self) -> &[Slot] {
-        self.scanned_slots.get_or_init(|| match self.allowed_set() {
+    /// All vertices that may be returned, ascending: those that a scan computes distances to.
+    pub fn allowed_slots(&self) -> Vec<Slot> {
+        match self.allowed_set() {
             Some(slots) => slots.iter().map(Slot::from_index).collect(),
             None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),
-        })
+        }
     }
 
     /// Checks that both arrays of `matches` have `k` entries per query.
@@ -204,7 +190,7 @@ fn choose<T: Element>(
     let live = graph.keys().live() as f64;
     let (passing, filter_calls) = match (allowed, params.filter) {
         (Some(allowed), _) if live > 0.0 => (allowed.slots().len() as f64 / live, 0.0),
-        (None, Some(filter)) => (share_passing(graph, filter), live),
+        (None, Some(filter)) => (share_passing(graph, filter), live * work.queries as f64),
         _ => (1.0, 0.0),
     };
     // A frontier never holds more than all vertices.

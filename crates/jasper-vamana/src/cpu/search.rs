@@ -211,9 +211,9 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
 fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
     let allowed = plan.allowed_slots();
     let mut distances = vec![0.0; allowed.len()];
-    scorer.score(allowed, &mut distances);
+    scorer.score(&allowed, &mut distances);
     cost.distances += allowed.len() as u64;
     let mut nearest = TopK::new(plan.params.k);
-    distances.iter().zip(allowed).for_each(|(&d, &slot)| nearest.add(Neighbor::new(d, slot)));
+    distances.iter().zip(allowed).for_each(|(&d, slot)| nearest.add(Neighbor::new(d, slot)));
     nearest.into_sorted()
 }
