@@ -37,7 +37,8 @@ mod tests {
     use cust::error::CudaError;
     use table::FORWARDED;
 
-    /// The functions of the table that the driver at hand does not have: none, for a driver of CUDA 11.4 or newer.
+    /// Returns the functions of the table that the installed driver lacks. A driver for CUDA 11.4 or later has all of
+    /// them.
     fn missing() -> Vec<&'static str> {
         let absent = |name: &&str| library::symbol::<*const ()>(&format!("{name}\0")).is_err();
         FORWARDED.iter().copied().filter(absent).collect()

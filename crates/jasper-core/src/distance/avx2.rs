@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::scalar::scaled;
+use super::scalar::scale;
 use super::select::{Level, Simd};
 use super::x86::sum_eight;
 use crate::Element;
@@ -113,12 +113,7 @@ fn scale_floats<T: Floats + Element>(values: &mut [T], factor: f64) {
             T::store(eight.as_mut_ptr(), _mm256_set_m128(half(high), half(low)));
         }
     }
-    eights.into_remainder().iter_mut().for_each(|value| *value = scaled(*value, factor));
-}
-
-/// Bytes are not scaled on a path that matters.
-fn scale_bytes<T: Element>(values: &mut [T], factor: f64) {
-    values.iter_mut().for_each(|value| *value = scaled(*value, factor));
+    scale(eights.into_remainder(), factor);
 }
 
 #[inline]
@@ -190,6 +185,6 @@ avx2! {
         to, values => _mm256_storeu_ps(to, values);
     floats, scale_floats, Floats for half::f16: from => _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), __m256,
         to, values => _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values));
-    bytes, scale_bytes, Bytes for u8: from => _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())), __m256i;
-    bytes, scale_bytes, Bytes for i8: from => _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+    bytes, scale, Bytes for u8: from => _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast())), __m256i;
+    bytes, scale, Bytes for i8: from => _mm256_cvtepi8_epi16(_mm_loadu_si128(from.cast())), __m256i;
 }

@@ -20,7 +20,7 @@ macro_rules! scalar {
             }
 
             unsafe fn scale(values: &mut [$type], factor: f64) {
-                values.iter_mut().for_each(|value| *value = scaled(*value, factor));
+                scale(values, factor);
             }
         }
     )*};
@@ -29,9 +29,11 @@ macro_rules! scalar {
 scalar!(reduce_floats: f32, half::f16);
 scalar!(reduce_integers: u8, i8);
 
-/// The product, rounded to f32 and then to `T`.
-pub(super) fn scaled<T: Element>(value: T, factor: f64) -> T {
-    T::from_f32((f64::from(value.to_f32()) * factor) as f32)
+/// Multiplies each element in f64, and rounds the product to f32 and then to `T`.
+pub(super) fn scale<T: Element>(values: &mut [T], factor: f64) {
+    for value in values {
+        *value = T::from_f32((f64::from(value.to_f32()) * factor) as f32);
+    }
 }
 
 /// Sums the products of `factors(x, y)` in the fixed order.

@@ -58,8 +58,8 @@ pub(super) struct SectionReader<'a> {
 }
 
 impl<'a> SectionReader<'a> {
-    /// Adds a section. It is read into `targets`, consecutive in the file, each of whole items; what is left of it is
-    /// only checked.
+    /// Adds a section. Its first bytes are read into `targets`, one after the other; the rest is checked, but not kept.
+    /// The length of each target is a multiple of the size of an item.
     pub(super) fn add(&mut self, entry: &Entry, rule: Rule, targets: Vec<&'a mut [u8]>) {
         let (section, end) = (self.sections.len(), entry.offset + entry.extent());
         let chunk = |offset, length, target, rule| Chunk {
