@@ -24,9 +24,9 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{MatchesMut, SearchError, SearchPlan, SearchReport, Strategy};
 use rayon::prelude::*;
 
-use super::context::{QuantizedQueries, QueryBuffers, Results, SearchContext};
+use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::hit_from_device;
-use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
+use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
 use crate::DeviceGraph;
 
 /// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it
@@ -162,9 +162,8 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         }
         let mut pointers = context.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
-            let QuantizedQueries { queries, levels, terms } =
-                context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
-            pointers = LaunchPointers { queries, levels, terms, ..pointers };
+            let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
+            (pointers.levels, pointers.terms) = codes;
         }
         let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not

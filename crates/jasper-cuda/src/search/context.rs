@@ -4,7 +4,6 @@ use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
-use gpu_kernels::rows::{CopyArgs, CopyRows};
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
@@ -27,12 +26,13 @@ pub(crate) trait SearchContext<T> {
     /// Pointers to the queries written before, and to buffers for the results.
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
 
-    /// Queues the quantization of the first `queries` queries on the device.
+    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to their levels and
+    /// terms.
     fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
-    ) -> Result<QuantizedQueries<T>, ErrorOf<T, Self>>;
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), ErrorOf<T, Self>>;
 
     /// Synchronizes the stream and returns the results of the last launch.
     fn wait_results(&mut self) -> Result<Results<'_>, ErrorOf<T, Self>>;
@@ -48,16 +48,6 @@ pub(crate) struct QueryBuffers<'a, T> {
     pub(crate) terms: &'a mut [QueryTerms],
 }
 
-/// Pointers to queries that the device has quantized.
-pub(crate) struct QuantizedQueries<T> {
-    /// `[queries][padded dimension]`
-    pub(crate) queries: DevicePtr<T>,
-    /// `[queries][words]`
-    pub(crate) levels: DevicePtr<u32>,
-    /// `[queries]`
-    pub(crate) terms: DevicePtr<QueryTerms>,
-}
-
 /// The results of a launch.
 pub(crate) struct Results<'a> {
     /// `[queries][k]`
@@ -71,7 +61,7 @@ pub(crate) type ErrorOf<T, C> = <<C as SearchContext<T>>::Stream as gpu_kernels:
 
 /// A search context over pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
 /// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
-/// copies would. Queries that the device quantizes are read by several kernels, and are copied. The synchronization spins, which is the driver's default while a process has fewer contexts than the
+/// copies would. The synchronization spins, which is the driver's default while a process has fewer contexts than the
 /// machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
@@ -87,8 +77,6 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     costs: Pinned<u32>,
     candidates: Buffer<u32>,
     fallback: Buffer<DeviceHit>,
-    /// The copies of queries that are quantized.
-    copied_queries: Buffer<T>,
     codes: Option<QueryCodes<Stream>>,
     /// Lengths of the results and of the costs of the last launch.
     written: (usize, usize),
@@ -105,7 +93,6 @@ impl<T: Pod> PinnedSearchContext<T> {
             costs: Pinned::zeroed(context, 0)?,
             candidates: stream.allocate(0)?,
             fallback: stream.allocate(0)?,
-            copied_queries: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
             rerank_stream: None,
@@ -186,36 +173,17 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
         &mut self,
         quantizer: &DeviceQuantizer<Stream>,
         queries: usize,
-    ) -> Result<QuantizedQueries<T>> {
-        let row_len = padded_len::<T>(quantizer.dimension());
-        let len = queries * row_len;
-        assert!(len <= self.queries.len(), "{len} elements of queries of {}", self.queries.len());
-        let copies = grow_buffer(&self.stream, &mut self.copied_queries, len)?;
-        let args = CopyArgs {
-            from: self.queries.input().cast(),
-            to: copies.output().cast(),
-            from_slots: DevicePtr::null(),
-            to_slots: DevicePtr::null(),
-            rows: queries as u32,
-            row_words: (row_len * size_of::<T>() / size_of::<u32>()) as u32,
-        };
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>)> {
         // The codes of an earlier chunk are reused if they have room.
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
             None => quantizer.query_codes(&self.stream, queries.next_power_of_two())?,
         };
         let codes = self.codes.insert(codes);
-        // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream, and
-        // room for as many copies.
-        unsafe {
-            self.stream.launch(&CopyRows, args)?;
-            quantizer.encode_queries(&self.stream, copies.input(), queries, codes)?;
-        }
-        Ok(QuantizedQueries {
-            queries: copies.input(),
-            levels: codes.levels.input(),
-            terms: codes.terms.input(),
-        })
+        assert!(queries * padded_len::<T>(quantizer.dimension()) <= self.queries.len());
+        // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream.
+        unsafe { quantizer.encode_queries(&self.stream, self.queries.input(), queries, codes)? };
+        Ok((codes.levels.input(), codes.terms.input()))
     }
 
     fn wait_results(&mut self) -> Result<Results<'_>> {

@@ -89,7 +89,6 @@ impl<T: Element> UploadedGraph<T> {
 
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
 /// host.
-#[derive(Debug)]
 pub(crate) struct CudaBackend<T: Element> {
     graph: SharedGraph<MirroredGraph<T>>,
     searches: DeviceSearcher<T>,

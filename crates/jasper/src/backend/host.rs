@@ -14,7 +14,6 @@ use crate::device::cpu_name;
 use crate::{Device, DeviceError, UpdateError};
 
 /// A graph in host memory, searched and changed by the CPU.
-#[derive(Debug)]
 pub(crate) struct HostBackend<T: Element> {
     graph: SharedGraph<Graph<T>>,
     executor: Arc<CpuExecutor>,

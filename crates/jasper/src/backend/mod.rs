@@ -7,7 +7,6 @@ mod cuda;
 mod cuda;
 mod host;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ pub(crate) use host::HostBackend;
 
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
-pub(crate) trait Backend<T: Element>: Debug + Send + Sync {
+pub(crate) trait Backend<T: Element>: Send + Sync {
     /// [`Device::Cpu`] or [`Device::Cuda`].
     fn device(&self) -> Device;
 

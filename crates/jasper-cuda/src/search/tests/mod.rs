@@ -9,7 +9,7 @@ use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStr
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
-use gpu_kernels::{Buffer as _, Stream as _};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
@@ -21,7 +21,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT, PendingQuery};
-use super::context::{QuantizedQueries, QueryBuffers, Results, SearchContext};
+use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
 use crate::graph::SlotFormat;
@@ -98,13 +98,12 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<QuantizedQueries<T>, EmulatedFault> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), EmulatedFault> {
         let device = self.device.as_mut().expect("queries are there before they are query_codes");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
         unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };
-        let (queries, levels, terms) = (device.queries.input(), codes.levels.input(), codes.terms.input());
-        Ok(QuantizedQueries { queries, levels, terms })
+        Ok((codes.levels.input(), codes.terms.input()))
     }
 
     fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
