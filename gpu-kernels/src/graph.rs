@@ -49,7 +49,7 @@ pub enum DistanceForm {
 /// What is summed over the coordinates of two vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg(not(target_arch = "nvptx64"))]
-pub enum Measure {
+pub enum DistanceOp {
     /// Squared differences.
     SquaredL2,
     /// Products.
@@ -59,10 +59,10 @@ pub enum Measure {
 impl DistanceForm {
     /// What is summed for a distance of this form.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub const fn measure(self) -> Measure {
+    pub const fn op(self) -> DistanceOp {
         match self {
-            Self::SquaredL2 | Self::HalfSquaredL2 => Measure::SquaredL2,
-            Self::NegatedDot | Self::Cosine => Measure::Dot,
+            Self::SquaredL2 | Self::HalfSquaredL2 => DistanceOp::SquaredL2,
+            Self::NegatedDot | Self::Cosine => DistanceOp::Dot,
         }
     }
 

@@ -72,7 +72,7 @@ pub mod suite;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod collectives;
-    mod coordinates;
+    mod element;
     mod neighbor;
     mod sums;
     mod tile;

@@ -168,7 +168,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             distances_before: slots_len,
             ..pass.among(candidates.input(), list_len)
         };
-        let kernel = Search::for_rows(element, search.form.measure(), row_bytes, ranking.beam_width, warps);
+        let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.beam_width, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
         // are the caller's promise.
         unsafe {

@@ -24,7 +24,7 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(batch_index));
+        let vertex = global::load_readonly(args.new_vertices.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let is_linked = duplicate_of == NO_SLOT;
         let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block.memory) } else { 0 };
@@ -44,7 +44,7 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
             global::store(neighbors.at((kept + place) as usize), NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
-            global::store(args.vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
+            global::store(args.row_vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
             let counters = args.prune.counters;
             let costs = args.costs.add(2 * batch_index);
             atomic::add(counters.at(HOPS), u64::from(global::load_readonly(costs.at(0))));

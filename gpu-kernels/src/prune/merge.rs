@@ -45,7 +45,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             [target_index, target_index + 1].map(|index| global::load_readonly(args.begins.at(index)));
         let target = (global::load_readonly(args.sort_keys.at(begin as usize)) >> 32) as u32;
         if thread::thread_idx_x() == 0 {
-            global::store(args.vertices.at(target_index), target);
+            global::store(args.row_vertices.at(target_index), target);
         }
         if target == NO_SLOT {
             return;

@@ -125,7 +125,7 @@ pub struct LinkArgs {
     /// Arguments of every prune.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the new vertices.
-    pub batch: DevicePtr<u32>,
+    pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: distinct entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
@@ -138,7 +138,7 @@ pub struct LinkArgs {
     /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
-    pub vertices: DevicePtrMut<u32>,
+    pub row_vertices: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry.
@@ -163,7 +163,7 @@ pub struct MergeArgs {
     /// `[targets + 1]`: where the edges to each target begin.
     pub begins: DevicePtr<u32>,
     /// `[targets]`: the target, or [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub vertices: DevicePtrMut<u32>,
+    pub row_vertices: DevicePtrMut<u32>,
     /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
@@ -174,8 +174,8 @@ pub struct MergeArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReverseEdgesArgs {
-    /// `[vertices_len]`, as [`LinkArgs::vertices`].
-    pub vertices: DevicePtr<u32>,
+    /// `[vertices_len]`, as [`LinkArgs::row_vertices`].
+    pub row_vertices: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`, as [`LinkArgs::neighbors`].
     pub neighbors: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`, as [`LinkArgs::distances`].
@@ -196,7 +196,7 @@ pub struct ReverseEdgesArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct PublishArgs {
     /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
-    pub vertices: DevicePtr<u32>,
+    pub row_vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows. The address is a multiple of 16.
     pub neighbors: DevicePtr<u32>,
     /// `[slots][edges_stride]`: the adjacency table.

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::coordinates::{Coordinates, Measure};
+use crate::element::{DeviceElement, DistanceOp};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
 use crate::tile::{QueryUnits, RowTiles, load_unit};
@@ -55,7 +55,7 @@ pub(super) struct Row {
     squared_norm: f32,
 }
 
-impl<E: Coordinates, M: Measure> Rows<E, M> {
+impl<E: DeviceElement, M: DistanceOp> Rows<E, M> {
     #[inline(always)]
     fn row(&self, slot: u32) -> DevicePtr<u8> {
         self.rows.add(slot as usize * self.tile.row_bytes())
@@ -75,7 +75,7 @@ impl<E: Coordinates, M: Measure> Rows<E, M> {
     }
 }
 
-impl<E: Coordinates, M: Measure> PairDistances for Rows<E, M> {
+impl<E: DeviceElement, M: DistanceOp> PairDistances for Rows<E, M> {
     type Reference = Row;
 
     #[inline(always)]

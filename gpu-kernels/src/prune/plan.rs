@@ -21,7 +21,7 @@ const fn warps(row_bytes: u32) -> u32 {
 fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
     let sound = form != DistanceForm::Cosine || element.is_integer();
     assert!(sound, "no graph of {element} rows is built by {form:?}");
-    RowKind::new(element, form.measure(), row_bytes)
+    RowKind::new(element, form.op(), row_bytes)
 }
 
 /// One block per vertex or row, with room for `capacity` candidates.

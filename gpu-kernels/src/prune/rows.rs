@@ -23,7 +23,7 @@ pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
             key = u64::from(target) << 32 | u64::from(global::load_streaming(args.distances.at(edge)));
         }
         global::store(args.sort_keys.at(edge), key);
-        let source = global::load_readonly(args.vertices.at(edge / args.edges_stride as usize));
+        let source = global::load_readonly(args.row_vertices.at(edge / args.edges_stride as usize));
         global::store(args.sources.at(edge), source);
     }
 }
@@ -44,7 +44,7 @@ pub unsafe fn publish_rows(args: PublishArgs) {
     }
     // SAFETY: the row exists; each vertex has one.
     unsafe {
-        let vertex = global::load_readonly(args.vertices.at(row));
+        let vertex = global::load_readonly(args.row_vertices.at(row));
         if vertex != NO_SLOT {
             let stride = args.edges_stride as usize;
             let neighbors: [u32; EDGES_PER_THREAD] =

@@ -10,7 +10,7 @@ pub struct FindDuplicatesArgs {
     /// `[slots][row_bytes]`, as in [`GraphArgs`](crate::graph::GraphArgs).
     pub rows: DevicePtr<u8>,
     /// `[vertices_len]`: the new vertices.
-    pub batch: DevicePtr<u32>,
+    pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
@@ -33,7 +33,7 @@ pub struct FindPeersArgs {
     /// Arguments of every prune. Distances are counted as distances of searches.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the vertices, distinct.
-    pub batch: DevicePtr<u32>,
+    pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`, as [`LinkArgs::candidates`](super::LinkArgs::candidates).
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs).
@@ -68,7 +68,7 @@ pub struct RepairArgs {
     /// `[words]`: a bit per slot: whether it is live. Other neighbors are deleted.
     pub live: DevicePtr<u32>,
     /// `[rows]`: live vertices with deleted neighbors.
-    pub vertices: DevicePtr<u32>,
+    pub row_vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows of `vertices`, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// Number of vertices.

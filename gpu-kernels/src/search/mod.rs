@@ -108,8 +108,8 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// At least 1. One warp: vertices expanded per step; more than 1 may change the results. Team: mailboxes, that is,
-    /// vertices whose neighbors are scored at the same time; the results do not change.
+    /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a team
+    /// has a mailbox for each.
     pub expansions: u32,
     /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,

@@ -113,7 +113,7 @@ fn cost_of(counters: &[u64]) -> SearchCost {
 /// The vertices expanded by the searches for a chunk of a batch.
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
-    batch: S::Buffer<u32>,
+    new_vertices: S::Buffer<u32>,
     /// `[vertices_len][candidates_stride]`
     entries: S::Buffer<u64>,
     /// `[vertices_len][2]`: hops and distances of each search.
@@ -132,7 +132,7 @@ pub struct Candidates<S: Stream> {
 
 impl<S: Stream> Candidates<S> {
     fn len(&self) -> u32 {
-        self.batch.len() as u32
+        self.new_vertices.len() as u32
     }
 }
 
@@ -205,28 +205,28 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let candidates_stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
-        let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut entries = stream.allocate(batch.len() * candidates_stride as usize)?;
-        let mut costs = stream.allocate(batch.len() * 2)?;
-        let mut results = stream.allocate::<DeviceHit>(batch.len())?;
+        let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
+        let mut entries = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
+        let mut costs = stream.allocate(new_vertices.len() * 2)?;
+        let mut results = stream.allocate::<DeviceHit>(new_vertices.len())?;
         let args = SearchArgs {
             queries: input.args.rows,
-            query_rows: batch.input(),
+            query_rows: new_vertices.input(),
             results: results.output(),
             costs: costs.output(),
             expanded: entries.output(),
-            queries_len: batch.len() as u32,
+            queries_len: new_vertices.len() as u32,
             max_hops: candidates_stride,
             ..search_args(&input, beam_width, launch)
         };
-        let mut duplicate_of = stream.allocate(batch.len())?;
+        let mut duplicate_of = stream.allocate(new_vertices.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id);
         Ok(Candidates {
-            batch,
+            new_vertices,
             entries,
             costs,
             duplicate_of,
@@ -246,7 +246,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.check(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().rows,
-            batch: candidates.batch.input(),
+            new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.output(),
@@ -272,7 +272,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut peers = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            batch: candidates.batch.input(),
+            new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
@@ -304,12 +304,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut distances = stream.allocate(rows.neighbors.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            batch: candidates.batch.input(),
+            new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
             costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
-            vertices: rows.vertices.output(),
+            row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
             distances: distances.output(),
             vertices_len,
@@ -322,7 +322,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut duplicates = Vec::new();
         if counters[IDENTICAL] > 0 {
             let others = stream.download(&candidates.duplicate_of)?;
-            let pairs = stream.download(&candidates.batch)?.into_iter().zip(others);
+            let pairs = stream.download(&candidates.new_vertices)?.into_iter().zip(others);
             let pairs = pairs.filter(|&(_, other)| other != NO_SLOT);
             duplicates.extend(pairs.map(|(vertex, other)| (Slot::new(vertex), Slot::new(other))));
         }
@@ -349,7 +349,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
         for Edges { rows, distances, .. } in chunks {
             let args = ReverseEdgesArgs {
-                vertices: rows.vertices.input(),
+                row_vertices: rows.vertices.input(),
                 neighbors: rows.neighbors.input(),
                 distances: distances.input(),
                 sort_keys: edges.keys.output().add(first),
@@ -388,7 +388,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             sort_keys: edges.keys.input(),
             sources: edges.values.input(),
             begins: targets.begins.input().add(*merged as usize),
-            vertices: rows.vertices.output(),
+            row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
             targets: len,
         };
@@ -443,7 +443,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = RepairArgs {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
-            vertices: rows.vertices.input(),
+            row_vertices: rows.vertices.input(),
             neighbors: rows.neighbors.output(),
             rows: rows.len(),
         };
@@ -490,7 +490,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked;
         // there is a bit for each, as asserted.
         unsafe { stream.launch(&FindRowWithRoom, args)? };
-        let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&nearest)?);
+        let vertices = stream.download(&candidates.new_vertices)?.into_iter().zip(stream.download(&nearest)?);
         let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }

@@ -60,7 +60,7 @@ fn kernels<T: Element>(
     let row_bytes = row_bytes::<T>(spec.dimension);
     let search = |batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
-        KernelId::of(&Search::for_rows(T::KIND, form.measure(), row_bytes, beam_width, warps))
+        KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
     };
     let mut kernels = vec![
         search(1),

@@ -97,7 +97,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let args = PublishArgs {
-            vertices: rows.vertices.input(),
+            row_vertices: rows.vertices.input(),
             neighbors: rows.neighbors.input(),
             edges_stride: self.edges_stride as u32,
             edges: self.edges.output(),

@@ -155,11 +155,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         Ok(Self { graph, k, beam_width, launch, work, rerank })
     }
 
-    /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
+    /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
     fn scan(
         plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
-        matching: &'a BitSet,
+        allowed: &'a BitSet,
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
@@ -172,15 +172,15 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         };
         let how = if rerank.is_some() {
             Scan::Search
-        } else if plan.prefers_product(queries, matching.len()) {
+        } else if plan.prefers_product(queries, allowed.len()) {
             Scan::Product
         } else {
-            match scan_parts(matching.len(), plan.params.k, queries, multiprocessors) {
+            match scan_parts(allowed.len(), plan.params.k, queries, multiprocessors) {
                 1 => Scan::Search,
                 parts => Scan::Parts(parts),
             }
         };
-        let work = Work::Scan { slots: matching, how };
+        let work = Work::Scan { slots: allowed, how };
         Self { graph, k, beam_width: k, launch, work, rerank }
     }
 
@@ -356,8 +356,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
 /// The kernel of a search by exact distances.
 pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> Search {
-    let (measure, row_bytes) = (graph.form.measure(), graph.args.shape.row_bytes());
-    Search::for_rows(graph.element, measure, row_bytes, beam_width, launch.warps)
+    let (op, row_bytes) = (graph.form.op(), graph.args.shape.row_bytes());
+    Search::for_rows(graph.element, op, row_bytes, beam_width, launch.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.

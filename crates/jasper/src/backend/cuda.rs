@@ -34,10 +34,10 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 /// Memory of a build on a device, which need not exist.
 pub(crate) fn plan_build<T: Element>(
     spec: &BuildSpec,
-    may_use_sq8: bool,
+    exact_linking: bool,
     ordinal: usize,
 ) -> Result<MemoryPlan, DeviceError> {
-    Ok(jasper_cuda::plan_build::<T>(spec, may_use_sq8).map_err(|kind| kind.on(ordinal))?)
+    Ok(jasper_cuda::plan_build::<T>(spec, !exact_linking).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
@@ -233,8 +233,8 @@ impl BuildDevice {
     }
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, may_use_sq8: bool) -> KernelPreload {
-        KernelPreload::for_build::<T>(&self.0, spec, may_use_sq8)
+    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) -> KernelPreload {
+        KernelPreload::for_build::<T>(&self.0, spec, !exact_linking)
     }
 
     /// Links the vertices of a bulk build.

@@ -8,7 +8,7 @@ use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
-use crate::coordinates::{Coordinates, Measure};
+use crate::element::{DeviceElement, DistanceOp};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::neighbor::entry;
 use crate::tile::{QueryUnits, RowTiles, Unit};
@@ -29,7 +29,7 @@ pub(in crate::search) struct Exact<E, M, const LOADS: usize> {
     squared_norm: f32,
 }
 
-impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOADS> {
+impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
@@ -111,7 +111,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOAD
     }
 }
 
-impl<E: Coordinates, M: Measure, const LOADS: usize> Exact<E, M, LOADS> {
+impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Exact<E, M, LOADS> {
     /// Rows that a warp loads at once: the number of tiles.
     #[inline(always)]
     fn per_round(&self) -> u32 {
@@ -138,7 +138,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Exact<E, M, LOADS> {
 /// All 32 lanes of the warp call this together. The row is that long, in global memory that is not written during the
 /// launch.
 #[inline(always)]
-unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
+unsafe fn squared_norm<E: DeviceElement>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
     strided(warp::lane_id() * 4, row_bytes, WARP_SIZE * 4, |byte| {
         // SAFETY: the word is within the row.

@@ -91,7 +91,7 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let mut linked = stream.allocate(vertices_len).unwrap();
     let args = FindPeersArgs {
         prune: vertices.args(&mut device),
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
@@ -105,12 +105,12 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     };
     let link = LinkArgs {
         prune: vertices.args(&mut device),
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
         peers: keys.input(),
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
-        vertices: linked.output(),
+        row_vertices: linked.output(),
         neighbors: neighbors.output(),
         distances: distances.output(),
         vertices_len: vertices_len as u32,

@@ -60,7 +60,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let mut keys = stream.allocate(neighbors.len()).unwrap();
     let find_duplicates = FindDuplicatesArgs {
         rows: vertices.args(&mut device).graph.rows,
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
         costs: work.input(),
         duplicate_of: duplicate_of.output(),
@@ -70,19 +70,19 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     };
     let args = LinkArgs {
         prune: vertices.args(&mut device),
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
         peers: DevicePtr::null(),
         costs: work.input(),
         duplicate_of: duplicate_of.input(),
-        vertices: linked.output(),
+        row_vertices: linked.output(),
         neighbors: neighbors.output(),
         distances: distances.output(),
         vertices_len: vertices_len as u32,
         candidates_stride: stride as u32,
     };
     let turn = ReverseEdgesArgs {
-        vertices: linked.input(),
+        row_vertices: linked.input(),
         neighbors: neighbors.input(),
         distances: distances.input(),
         sort_keys: keys.output(),
@@ -91,7 +91,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         edges_stride: vertices.edges_stride as u32,
     };
     let publish = PublishArgs {
-        vertices: linked.input(),
+        row_vertices: linked.input(),
         neighbors: neighbors.input(),
         edges: device.edges.output(),
         rows: vertices_len as u32,

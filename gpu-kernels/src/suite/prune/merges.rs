@@ -83,7 +83,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         sort_keys: keys.input(),
         sources: sources.input(),
         begins: begins.input(),
-        vertices: changed.output(),
+        row_vertices: changed.output(),
         neighbors: neighbors.output(),
         targets: targets as u32,
     };

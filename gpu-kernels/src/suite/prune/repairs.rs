@@ -86,7 +86,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
     let args = RepairArgs {
         prune: vertices.args(&mut device),
         live: live.input(),
-        vertices: on_device.input(),
+        row_vertices: on_device.input(),
         neighbors: neighbors.output(),
         rows: to_repair.len() as u32,
     };

@@ -75,9 +75,9 @@ impl<T: Element> Vertices<T> {
 
     /// The distance of two vertices, equal to that of kernels bit for bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
-        let measure = self.form.measure();
+        let op = self.form.op();
         let width = RowShape::new((self.stride * size_of::<T>()) as u32).width() as usize;
-        let sum = reference::distance(measure, width, self.row(a), self.row(b));
+        let sum = reference::distance(op, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
         match self.form {
             DistanceForm::SquaredL2 => sum,

@@ -80,7 +80,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         start_points: None,
     };
     let kernel = |args: &SearchArgs, warps| {
-        Search::for_rows(T::KIND, form.measure(), args.graph.shape.row_bytes(), k, warps)
+        Search::for_rows(T::KIND, form.op(), args.graph.shape.row_bytes(), k, warps)
     };
     // SAFETY: the arguments are of buffers that live until this has run, here and below; start points are distinct.
     let expected = case.launch(stream, &graph, |args| unsafe { stream.launch(&kernel(&args, 1), args) });
