@@ -121,7 +121,7 @@ pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
 pub use device::{Device, DeviceOptions};
-pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
+pub use error::{BuildError, DeviceError, FileError, MoveError, OpenError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};
 pub use progress::WithProgress;
 pub use stats::IndexStats;
@@ -166,6 +166,7 @@ pub mod error {
     pub use crate::builder::BuildError;
     pub use crate::check::CheckError;
     pub use crate::device::{MoveError, ParseDeviceError};
+    pub use crate::index::OpenError;
     pub use crate::tune::error::TuneError;
     pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
     pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};

@@ -4,11 +4,9 @@
 //! | --- | --- |
 //! | `executor` | the steps of builds and updates, as launches in one stream |
 //! | `plan` | the memory of a build, planned before it starts |
-//! | `preload` | compiles kernels before they are launched |
 
 mod executor;
 mod plan;
-mod preload;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +26,6 @@ pub use executor::DeviceExecutor;
 pub(crate) use executor::SEARCH_CHUNK;
 pub use plan::plan_build;
 pub(crate) use plan::{batch_bytes, check_beam};
-pub use preload::KernelPreload;
 
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.

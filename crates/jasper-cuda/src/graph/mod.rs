@@ -85,7 +85,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     dimension: usize,
     edges_stride: usize,
     largest_squared_norm: f32,
-    metric: Metric,
+    pub(crate) metric: Metric,
     pub(crate) id: GraphId,
     /// The undo log of the transaction, if one is active.
     undo: Option<UndoLog<S>>,

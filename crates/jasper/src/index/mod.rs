@@ -18,7 +18,7 @@ use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
-pub use open::OpenOptions;
+pub use open::{OpenError, OpenOptions};
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
 /// device](Self::to_device).
@@ -60,7 +60,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        OpenOptions::new().open(path)
+        OpenOptions::new().open_on_host(path.as_ref(), &mut no_progress)
     }
 
     /// Creates an index over a graph, for example one that [`crate::graph::interop`] has read, with one thread per CPU.

@@ -4,11 +4,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{Element, no_progress};
+use jasper_core::{DeviceError, Element, ProgressFn, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
-use crate::{Index, WithProgress};
+use crate::backend::SearchPreload;
+use crate::{Device, DeviceOptions, Index, WithProgress};
 
 /// Options for opening an index file.
 ///
@@ -29,6 +30,19 @@ pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
     exact_linking: bool,
+    device: Option<(Device, DeviceOptions)>,
+}
+
+/// An index file could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file cannot be read or is not intact, or the call was cancelled.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The index cannot be moved to the device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 impl OpenOptions {
@@ -59,12 +73,34 @@ impl OpenOptions {
         self
     }
 
+    /// The device to open the index on, as if [moved there](Index::to_device_with) once it is open; by default it stays
+    /// in host memory. Sooner than by two calls, the first search is answered: the device is initialized and compiles
+    /// kernels while the file is read.
+    pub fn device(mut self, device: Device, options: DeviceOptions) -> Self {
+        self.device = Some((device, options));
+        self
+    }
+
     /// Opens an index file. [`Self::open_any`] opens one whose element type is not known.
     ///
     /// # Errors
-    /// Returns [`FileError`], also if the file has another element type, or threads cannot be started.
-    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
+    /// Returns [`OpenError`], also if the file has another element type, or threads cannot be started.
+    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
         self.with_progress(&mut no_progress).open(path)
+    }
+
+    /// Opens an index file in host memory.
+    pub(crate) fn open_on_host<T: Element>(
+        self,
+        path: &Path,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Index<T>, FileError> {
+        let executor = CpuExecutor::new(self.threads);
+        let executor =
+            executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
+        let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
+        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
+        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
     }
 }
 
@@ -72,15 +108,15 @@ impl WithProgress<'_, OpenOptions> {
     /// See [`OpenOptions::open`].
     ///
     /// # Errors
-    /// Returns [`FileError`].
-    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
-        let path = path.as_ref();
-        let OpenOptions { threads, is_mapped, exact_linking } = self.inner;
-        let executor = CpuExecutor::new(threads);
-        let executor =
-            executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
-        let graph = if is_mapped { Graph::map(path)? } else { Graph::open(path, self.progress)? };
-        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
-        Ok(Index::new(graph, Arc::new(executor), exact_linking))
+    /// Returns [`OpenError`].
+    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
+        let (path, options) = (path.as_ref(), self.inner);
+        let Some((device, device_options)) = options.device else {
+            return Ok(options.open_on_host(path, self.progress)?);
+        };
+        device.check()?;
+        let _preload = SearchPreload::start::<T>(device, path);
+        let index = options.open_on_host::<T>(path, self.progress)?;
+        Ok(index.to_device_with(device, device_options).map_err(DeviceError::from)?)
     }
 }

@@ -1,0 +1,147 @@
+//! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
+//! their graph is.
+
+use std::thread::{self, JoinHandle};
+
+use gpu_kernels::codes::CodeShape;
+use gpu_kernels::edges::{FindRowWithRoom, Reach};
+use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
+use gpu_kernels::rows::{CopyRows, QuantizeSq8};
+use gpu_kernels::search::{QuantizedSearch, Search};
+use jasper_core::{Element, ElementKind, Metric};
+use jasper_graph::Graph;
+use jasper_quant::Quantizer;
+use jasper_vamana::{BuildSpec, SearchParams};
+
+use crate::Context;
+use crate::graph::{form, row_bytes};
+use crate::kernels::KernelId;
+use crate::search::params::default_launch;
+
+/// Kernels that are being compiled, each by a thread of its own. JIT compilation takes some tenths of a second for the
+/// first process that uses a kernel, and some milliseconds for later ones, when the driver takes it from its cache.
+/// Dropping this value waits for the threads.
+#[derive(Debug)]
+pub struct KernelPreload(Vec<JoinHandle<()>>);
+
+impl KernelPreload {
+    /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
+    /// which links SQ8 vectors if `sq8`. Errors are reported when the kernels are launched.
+    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, sq8: bool) -> Self {
+        if crate::build::check_beam(&spec.params).is_err() {
+            return Self(Vec::new());
+        }
+        let multiprocessors = context.device().multiprocessors;
+        Self::start(
+            context,
+            if sq8 {
+                build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
+            } else {
+                build_kernels::<T>(spec, None, multiprocessors)
+            },
+        )
+    }
+
+    /// Starts to compile the kernels that searches of `graph` with default parameters launch, of one query and of many.
+    /// Reads only what describes the graph, so it may be mapped. Errors are reported when the kernels are launched.
+    pub fn for_searches<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
+        let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
+        let (metric, dimension) = (graph.metric(), graph.dimension());
+        let multiprocessors = context.device().multiprocessors;
+        let of_batch = |queries| search_kernels::<T>(metric, dimension, quantizer, queries, multiprocessors);
+        Self::start(context, [1, usize::MAX].into_iter().flat_map(of_batch).collect())
+    }
+
+    fn start(context: &Context, mut kernels: Vec<KernelId>) -> Self {
+        kernels.dedup();
+        let load = |id: KernelId| {
+            let context = context.clone();
+            let load = move || drop(context.kernels().load(&context, &id));
+            thread::Builder::new().name("jasper-kernel".into()).spawn(load).ok()
+        };
+        Self(kernels.into_iter().filter_map(load).collect())
+    }
+}
+
+impl Drop for KernelPreload {
+    fn drop(&mut self) {
+        // A kernel whose thread panicked is loaded when it is launched.
+        self.0.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// The kernels of a search for `queries` queries with default parameters.
+pub(crate) fn search_kernels<T: Element>(
+    metric: Metric,
+    dimension: usize,
+    quantizer: Option<&dyn Quantizer>,
+    queries: usize,
+    multiprocessors: u32,
+) -> Vec<KernelId> {
+    let params = SearchParams::new(10);
+    let (k, beam_width) = (params.k as u32, params.effective_beam_width() as u32);
+    let (op, row_bytes) = (form::<T>(metric).op(), row_bytes::<T>(dimension));
+    let warps = default_launch(queries, multiprocessors, row_bytes).warps;
+    let exact = |beam_width| KernelId::of(&Search::for_rows(T::KIND, op, row_bytes, beam_width, warps));
+    let Some(quantizer) = quantizer else { return vec![exact(beam_width)] };
+    let (shape, level_bytes) =
+        (CodeShape::from(&**quantizer.layout()), quantizer.parameters().level_bytes as u32);
+    // Then the nearest are reranked.
+    vec![KernelId::of(&QuantizedSearch::for_codes(&shape, level_bytes, beam_width, warps)), exact(k)]
+}
+
+/// The kernels of a build that take long to compile or are launched first; `quantized` is the element that is quantized to SQ8, if
+/// one is.
+fn build_kernels<T: Element>(
+    spec: &BuildSpec,
+    quantized: Option<ElementKind>,
+    multiprocessors: u32,
+) -> Vec<KernelId> {
+    let (form, beam_width) = (form::<T>(spec.metric), spec.params.build_beam_width() as u32);
+    let row_bytes = row_bytes::<T>(spec.dimension);
+    let search = |batch| {
+        let warps = default_launch(batch, multiprocessors, row_bytes).warps;
+        KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
+    };
+    let mut kernels = vec![
+        search(1),
+        search(usize::MAX),
+        KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&Publish),
+        KernelId::of(&ReverseEdges),
+        KernelId::of(&Reach),
+        KernelId::of(&FindRowWithRoom),
+        KernelId::of(&CopyRows),
+    ];
+    kernels.extend(quantized.map(|element| KernelId::of(&QuantizeSq8 { element })));
+    kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric, f16};
+    use jasper_ptx::Archive;
+
+    /// Every kernel that a build of any rows preloads must exist.
+    fn are_there<T: Element>(dimension: usize) {
+        let archive = Archive::read(gpu_kernels::PTX).unwrap();
+        for metric in Metric::ALL {
+            let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
+            let kernels = build_kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
+            assert!(kernels.len() >= 8, "{kernels:?}");
+            for kernel in kernels {
+                assert!(archive.entries().any(|entry| entry == kernel.entry), "{kernel:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_of_every_build_are_there() {
+        are_there::<u8>(128);
+        are_there::<i8>(100);
+        are_there::<f16>(96);
+        are_there::<f32>(960);
+    }
+}
