@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
-use gpu_kernels::prune::{Link, Merge, Publish, ReverseEdges};
+use gpu_kernels::prune::{Link, Merge, PublishRows, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq8};
 use gpu_kernels::search::{QuantizedSearch, Search};
 use jasper_core::{Element, ElementKind, Metric};
@@ -108,7 +108,7 @@ fn build_kernels<T: Element>(
         search(usize::MAX),
         KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
-        KernelId::of(&Publish),
+        KernelId::of(&PublishRows),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Reach),
         KernelId::of(&FindRowWithRoom),

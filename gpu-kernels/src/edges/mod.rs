@@ -47,7 +47,7 @@ pub struct ReachArgs {
 /// Arguments of [`FindRowsToRepair`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RowsToRepairArgs {
+pub struct FindRowsToRepairArgs {
     /// `[slots][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is live.
@@ -63,7 +63,7 @@ pub struct RowsToRepairArgs {
 /// Arguments of [`FindRowWithRoom`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RowWithRoomArgs {
+pub struct FindRowWithRoomArgs {
     /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is reachable.
@@ -92,12 +92,12 @@ kernels! {
     /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.frontier_len);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
-    FindRowsToRepair(RowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
+    FindRowsToRepair(FindRowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         LaunchConfig::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))
     };
     /// Finds rows that can take an edge to an unreachable vertex. Reads each candidate once, and one word of most
     /// candidates' rows.
-    FindRowWithRoom(RowWithRoomArgs) = row_with_room::find_row_with_room, |args| {
+    FindRowWithRoom(FindRowWithRoomArgs) = row_with_room::find_row_with_room, |args| {
         let (degree, stride) = (args.max_degree, args.edges_stride);
         assert!((1..=stride).contains(&degree), "max_degree ({degree}) must be 1 to {stride}");
         LaunchConfig::warp_per_row(args.vertices_len)

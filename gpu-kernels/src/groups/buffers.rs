@@ -1,6 +1,6 @@
 //! Groups of keys in device memory, and the launch that finds them.
 
-use super::{FindGroups, GroupArgs};
+use super::{FindGroups, FindGroupsArgs};
 use crate::prefix_sum::{TileStates, select_tiles};
 use crate::{Buffer, Stream};
 
@@ -50,7 +50,7 @@ impl<S: Stream> Groups<S> {
         assert!(shift < u64::BITS, "a shift by {shift} leaves nothing of a key; it must be below 64");
         let Self { begins, count, tiles } = self;
         tiles.launch(stream, select_tiles(len), |look_back| {
-            let args = GroupArgs {
+            let args = FindGroupsArgs {
                 keys: keys.input(),
                 begins: begins.output(),
                 count: count.output(),

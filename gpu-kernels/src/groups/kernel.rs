@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::GroupArgs;
+use super::FindGroupsArgs;
 use crate::prefix_sum::select::select;
 
 /// Finds groups; one block per tile.
@@ -10,7 +10,7 @@ use crate::prefix_sum::select::select;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 6)]
-pub unsafe fn find_groups(args: GroupArgs) {
+pub unsafe fn find_groups(args: FindGroupsArgs) {
     let begins_group = |place: usize| {
         // SAFETY: the index is within `len`. Neighbors read the same key again: it is in the cache.
         let [key, previous] = [place, place.saturating_sub(1)]

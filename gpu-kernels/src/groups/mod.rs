@@ -21,7 +21,7 @@ use crate::{DevicePtr, DevicePtrMut};
 /// Arguments of [`FindGroups`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct GroupArgs {
+pub struct FindGroupsArgs {
     /// `[len]`, ascending but for the low `shift` bits.
     pub keys: DevicePtr<u64>,
     /// `[groups + 1]`, at most `len + 1`: the begin of each group, and the end of the last.
@@ -39,5 +39,5 @@ pub struct GroupArgs {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// The kernel that finds groups. It reads each key once.
-    FindGroups(GroupArgs) = kernel::find_groups, |args| args.look_back.select_launch();
+    FindGroups(FindGroupsArgs) = kernel::find_groups, |args| args.look_back.select_launch();
 }

@@ -17,9 +17,9 @@ use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
 
 use super::sequence::{QUERIES_PER_PASS, segments};
-use super::{CandidateArgs, ListCandidates, Scan, ScanArgs, TILE};
+use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE};
 use crate::graph::DistanceForm;
-use crate::rows::{CopyArgs, CopyRows};
+use crate::rows::{CopyRows, CopyRowsArgs};
 use crate::search::{Search, SearchArgs};
 use crate::{Buffer, DevicePtr, Stream, WARP_SIZE};
 
@@ -119,7 +119,8 @@ pub unsafe fn nearest_slots<S: Stream>(
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
     let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
         let (from, to_slots) = (from.cast(), DevicePtr::null());
-        let args = CopyArgs { from, to: to.output(), from_slots, to_slots, rows, row_words: row_bytes / 4 };
+        let args =
+            CopyRowsArgs { from, to: to.output(), from_slots, to_slots, rows, row_words: row_bytes / 4 };
         // SAFETY: the table has room for a piece of the rows, which the caller promises.
         unsafe { stream.launch(&CopyRows, args) }
     };
@@ -155,7 +156,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             unsafe { stream.launch(&Scan { element, metric, allows_products: true }, args)? };
         }
         reserve(stream, candidates, (len * list_len) as usize)?;
-        let args = CandidateArgs {
+        let args = ListCandidatesArgs {
             lists: lists.input(),
             slots: search.graph.start_points,
             candidates: candidates.output(),

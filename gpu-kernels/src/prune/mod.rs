@@ -191,10 +191,10 @@ pub struct ReverseEdgesArgs {
     pub edges_stride: u32,
 }
 
-/// Arguments of [`Publish`].
+/// Arguments of [`PublishRows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct PublishArgs {
+pub struct PublishRowsArgs {
     /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
     pub row_vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows. The address is a multiple of 16.
@@ -216,7 +216,7 @@ kernels! {
         LaunchConfig::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
     };
     /// Writes rows into the graph.
-    Publish(PublishArgs) = rows::publish_rows, |args| {
+    PublishRows(PublishRowsArgs) = rows::publish_rows, |args| {
         LaunchConfig::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
     };
 }

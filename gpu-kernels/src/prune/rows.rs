@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{PublishArgs, ReverseEdgesArgs};
+use super::{PublishRowsArgs, ReverseEdgesArgs};
 use crate::graph::NO_SLOT;
 
 /// Reverses edges; one thread per edge.
@@ -36,7 +36,7 @@ const EDGES_PER_THREAD: usize = 4;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn publish_rows(args: PublishArgs) {
+pub unsafe fn publish_rows(args: PublishRowsArgs) {
     let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
     let (row, at) = (piece / pieces, piece % pieces * EDGES_PER_THREAD);
     if row >= args.rows as usize {

@@ -6,7 +6,9 @@ use jasper_core::synthetic;
 use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
-use crate::edges::{FindRowWithRoom, FindRowsToRepair, ReachableSet, RowWithRoomArgs, RowsToRepairArgs};
+use crate::edges::{
+    FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
+};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 use crate::{Buffer, Stream};
@@ -82,7 +84,7 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
         let on_device = stream.upload(&edges.places()).unwrap();
         let live = stream.upload(&words(&live, slots)).unwrap();
         let mut to_repair = stream.allocate(live.len()).unwrap();
-        let args = RowsToRepairArgs {
+        let args = FindRowsToRepairArgs {
             edges: on_device.input(),
             live: live.input(),
             rows_to_repair: to_repair.output(),
@@ -133,7 +135,7 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let candidates = stream.upload(&candidates).unwrap();
         let (work, duplicate_of) = (stream.upload(&work).unwrap(), stream.upload(&duplicate_of).unwrap());
         let mut nearest = stream.allocate(vertices_len).unwrap();
-        let args = RowWithRoomArgs {
+        let args = FindRowWithRoomArgs {
             edges: places.input(),
             reached: reached.input(),
             candidates: candidates.input(),

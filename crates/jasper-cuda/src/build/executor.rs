@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
 use gpu_kernels::edges::{
-    FindRowWithRoom, FindRowsToRepair, ReachableSet, RowWithRoomArgs, RowsToRepairArgs,
+    FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
 };
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
@@ -414,7 +414,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device();
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
-        let args = RowsToRepairArgs {
+        let args = FindRowsToRepairArgs {
             edges: graph.edges.input(),
             live: graph.live_bits().input(),
             rows_to_repair: to_repair.output(),
@@ -475,7 +475,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             "there is a bit for each slot of the graph"
         );
         let mut nearest = stream.allocate(candidates.len() as usize)?;
-        let args = RowWithRoomArgs {
+        let args = FindRowWithRoomArgs {
             edges: graph.edges.input(),
             reached: reached.input(),
             candidates: candidates.entries.input(),

@@ -8,7 +8,7 @@ use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_SLOT;
 use crate::prune::{
-    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges,
+    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, PublishRows, PublishRowsArgs, ReverseEdges,
     ReverseEdgesArgs,
 };
 use crate::{Buffer, DevicePtr, Stream};
@@ -90,7 +90,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         vertices_len: vertices_len as u32,
         edges_stride: vertices.edges_stride as u32,
     };
-    let publish = PublishArgs {
+    let publish = PublishRowsArgs {
         row_vertices: linked.input(),
         neighbors: neighbors.input(),
         edges: device.edges.output(),
@@ -103,7 +103,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         stream.launch(&FindDuplicates, find_duplicates).unwrap();
         stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
         stream.launch(&ReverseEdges, turn).unwrap();
-        stream.launch(&Publish, publish).unwrap();
+        stream.launch(&PublishRows, publish).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
