@@ -14,7 +14,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{BuildSpec, SearchParams};
 
 use crate::Context;
-use crate::graph::{form, row_bytes};
+use crate::graph::{epilogue, row_bytes};
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 
@@ -80,7 +80,7 @@ pub(crate) fn search_kernels<T: Element>(
 ) -> Vec<KernelId> {
     let params = SearchParams::new(10);
     let (k, beam_width) = (params.k as u32, params.effective_beam_width() as u32);
-    let (op, row_bytes) = (form::<T>(metric).op(), row_bytes::<T>(dimension));
+    let (op, row_bytes) = (epilogue::<T>(metric).op(), row_bytes::<T>(dimension));
     let warps = default_launch(queries, multiprocessors, row_bytes).warps;
     let exact = |beam_width| KernelId::of(&Search::for_rows(T::KIND, op, row_bytes, beam_width, warps));
     let Some(quantizer) = quantizer else { return vec![exact(beam_width)] };
@@ -97,17 +97,17 @@ fn build_kernels<T: Element>(
     quantized: Option<ElementKind>,
     multiprocessors: u32,
 ) -> Vec<KernelId> {
-    let (form, beam_width) = (form::<T>(spec.metric), spec.params.build_beam_width() as u32);
+    let (epilogue, beam_width) = (epilogue::<T>(spec.metric), spec.params.build_beam_width() as u32);
     let row_bytes = row_bytes::<T>(spec.dimension);
     let search = |batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
-        KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
+        KernelId::of(&Search::for_rows(T::KIND, epilogue.op(), row_bytes, beam_width, warps))
     };
     let mut kernels = vec![
         search(1),
         search(usize::MAX),
-        KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
-        KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&Link::for_rows(T::KIND, epilogue, row_bytes)),
+        KernelId::of(&Merge::for_rows(T::KIND, epilogue, row_bytes)),
         KernelId::of(&PublishRows),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Reach),

@@ -82,7 +82,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
 
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::graph::{DistanceEpilogue, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Threads per block of the kernels whose threads share nothing.
@@ -96,7 +96,7 @@ pub struct PruneArgs {
     /// The graph.
     pub graph: GraphArgs,
     /// How distances follow from sums.
-    pub form: DistanceForm,
+    pub epilogue: DistanceEpilogue,
     /// The slack of the second round.
     pub alpha: f32,
     /// The maximum number of neighbors per vertex, at most the stride of the rows.

@@ -7,7 +7,7 @@ use super::pair_distances::PairDistances;
 use super::remaining::{NO_HEAD, Remaining, SecondRound};
 use super::{PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::strided;
-use crate::graph::DistanceForm;
+use crate::graph::DistanceEpilogue;
 
 /// `alpha` of the first round.
 pub(super) const FIRST_ALPHA: f32 = 1.0;
@@ -23,7 +23,7 @@ pub(super) struct OcclusionRule {
 impl OcclusionRule {
     pub(super) fn new(args: &PruneArgs) -> Self {
         let origin =
-            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
+            if args.epilogue == DistanceEpilogue::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
         Self { alpha: args.alpha, origin }
     }
 
@@ -95,7 +95,7 @@ pub(super) struct PruneBlock<'a, S> {
 impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// The block of a launch for `capacity` candidates.
     pub(super) fn new(args: &'a PruneArgs, capacity: u32) -> Self {
-        let distances = S::new(&args.graph, args.form);
+        let distances = S::new(&args.graph, args.epilogue);
         Self { distances, args, memory: SharedMemory::new(args, capacity) }
     }
 

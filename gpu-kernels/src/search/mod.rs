@@ -47,7 +47,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
-use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use crate::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// The widest beam.
@@ -124,7 +124,7 @@ pub struct SearchArgs {
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
     pub distances_before: u32,
     /// How distances follow from sums.
-    pub form: DistanceForm,
+    pub epilogue: DistanceEpilogue,
 }
 
 #[cfg(feature = "kernels")]

@@ -69,8 +69,8 @@ pub unsafe fn quantized_search<S: Stream>(
         expanded: DevicePtrMut::null(),
         ..search.among(rerank.candidates.cast_const(), rerank.len)
     };
-    let SearchArgs { form, beam_width, .. } = second;
-    let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), beam_width, warps);
+    let SearchArgs { epilogue, beam_width, .. } = second;
+    let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -127,7 +127,8 @@ pub unsafe fn scan_in_parts<S: Stream>(
     };
     let second =
         SearchArgs { distances_before: len, ..search.among(candidates.cast_const(), parts * search.k) };
-    let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
+    let kernel =
+        Search::for_rows(element, search.epilogue.op(), search.graph.shape.row_bytes(), search.k, warps);
     // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
     // or none.
     unsafe {

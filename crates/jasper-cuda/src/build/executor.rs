@@ -78,7 +78,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     fn prune_args(&self, graph: &GraphInput, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args,
-            form: graph.form,
+            epilogue: graph.epilogue,
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,

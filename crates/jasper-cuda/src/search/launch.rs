@@ -356,7 +356,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
 /// The kernel of a search by exact distances.
 pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> Search {
-    let (op, row_bytes) = (graph.form.op(), graph.args.shape.row_bytes());
+    let (op, row_bytes) = (graph.epilogue.op(), graph.args.shape.row_bytes());
     Search::for_rows(graph.element, op, row_bytes, beam_width, launch.warps)
 }
 
@@ -382,7 +382,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         start_point_parts: 1,
         candidates_len: 0,
         distances_before: 0,
-        form: graph.form,
+        epilogue: graph.epilogue,
     }
 }
 

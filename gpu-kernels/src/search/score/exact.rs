@@ -9,7 +9,7 @@ use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
 use crate::element::{DeviceElement, DistanceOp};
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::graph::{DistanceEpilogue, GraphArgs};
 use crate::neighbor::entry;
 use crate::tile::{QueryUnits, RowTiles, Unit};
 
@@ -24,7 +24,7 @@ pub(in crate::search) struct Exact<E, M, const LOADS: usize> {
     /// The whole query, if it does not stay in registers.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
-    form: DistanceForm,
+    epilogue: DistanceEpilogue,
     squared_norms: DevicePtr<f32>,
     squared_norm: f32,
 }
@@ -52,12 +52,22 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
                     memory.byte_add(byte).cast().store(unit);
                 });
             }
-            let squared_norm = match args.form {
-                DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
-                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+            let squared_norm = match args.epilogue {
+                DistanceEpilogue::Cosine => squared_norm::<E>(query, row_bytes),
+                DistanceEpilogue::SquaredL2
+                | DistanceEpilogue::HalfSquaredL2
+                | DistanceEpilogue::NegatedDot => 0.0,
             };
             let GraphArgs { rows, squared_norms, .. } = args.graph;
-            Self { tile, query_units, query: memory, rows, form: args.form, squared_norms, squared_norm }
+            Self {
+                tile,
+                query_units,
+                query: memory,
+                rows,
+                epilogue: args.epilogue,
+                squared_norms,
+                squared_norm,
+            }
         }
     }
 
@@ -87,8 +97,8 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
         // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form needs
-        // them; the warp is converged at every sum.
+        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the epilogue
+        // needs them; the warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * per_round < count {
@@ -101,11 +111,13 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
             }
             let place = lane_in_tile * per_round + tile;
             let slot = slots.add(place.min(count - 1)).load();
-            let squared_norm = match self.form {
-                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
-                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+            let squared_norm = match self.epilogue {
+                DistanceEpilogue::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
+                DistanceEpilogue::SquaredL2
+                | DistanceEpilogue::HalfSquaredL2
+                | DistanceEpilogue::NegatedDot => 0.0,
             };
-            let distance = self.form.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
+            let distance = self.epilogue.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
             if place < count { entry(distance, slot) } else { NO_ENTRY }
         }
     }

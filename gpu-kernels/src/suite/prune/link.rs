@@ -101,7 +101,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     // reads what those before it wrote.
     unsafe {
         stream.launch(&FindDuplicates, find_duplicates).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.epilogue, vertices.row_bytes()), args).unwrap();
         stream.launch(&ReverseEdges, turn).unwrap();
         stream.launch(&PublishRows, publish).unwrap();
     }
