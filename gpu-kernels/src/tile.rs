@@ -107,7 +107,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> RowTiles<E, M, LOADS> 
     #[inline(always)]
     pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> QueryUnits {
         let mut units = [ZERO; QUERY_STEPS as usize];
-        if self.shape.keeps_query() {
+        if self.shape.query_in_registers() {
             for s in 0..QUERY_STEPS {
                 if s < self.shape.steps_in_flight {
                     // SAFETY: the address is within the row.

@@ -160,7 +160,7 @@ pub struct LaunchParams {
     pub warps: u32,
     /// Vertices that are expanded at the same time. With one warp, more than 1 may change the results.
     pub expansions: u32,
-    /// Entries of the visited cache; 0 for none.
+    /// Buckets of the visited cache; 0 for none.
     pub visited_capacity: u32,
 }
 

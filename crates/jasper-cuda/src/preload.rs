@@ -132,7 +132,7 @@ mod tests {
             let kernels = build_kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
             for kernel in kernels {
-                assert!(archive.entries().any(|entry| entry == kernel.entry), "{kernel:?}");
+                assert!(archive.entries().any(|entry| entry == kernel.entry_point), "{kernel:?}");
             }
         }
     }

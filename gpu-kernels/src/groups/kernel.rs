@@ -19,8 +19,8 @@ pub unsafe fn find_groups(args: FindGroupsArgs) {
     };
     // SAFETY: all threads of the block reach this; there are no more groups than keys, and room for one more.
     unsafe {
-        if let Some(groups) = select(&args.look_back, args.len, begins_group, args.begins, 0) {
-            global::store(args.begins.at(groups as usize), args.len);
+        if let Some(groups) = select(&args.look_back, args.len, begins_group, args.offsets, 0) {
+            global::store(args.offsets.at(groups as usize), args.len);
             global::store(args.count.at(0), groups);
         }
     }

@@ -167,7 +167,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         let ranking = SearchArgs {
             queries: queries.input().cast(),
             distances_before: slots_len,
-            ..pass.among(candidates.input(), list_len)
+            ..pass.scan_candidates(candidates.input(), list_len)
         };
         let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.beam_width, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs

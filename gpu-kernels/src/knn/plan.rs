@@ -57,7 +57,7 @@ impl Rank {
 impl Kernel for Scan {
     type Args = ScanArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("knn_scan_{}", self.rows()).into()
     }
 
@@ -78,7 +78,7 @@ impl Kernel for Scan {
 impl Kernel for Rank {
     type Args = RankArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("knn_rank_{}", self.rows()).into()
     }
 

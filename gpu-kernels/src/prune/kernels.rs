@@ -1,4 +1,4 @@
-//! The kernels (PTX entries): four for each [row kind](crate::row_kind).
+//! The kernels (PTX entry points): four for each [row kind](crate::row_kind).
 
 use cuda_std::prelude::*;
 

@@ -113,8 +113,8 @@ pub const HOPS: usize = 0;
 pub const DISTANCES: usize = 1;
 /// Index of the number of distances computed by prunes.
 pub const PRUNE_DISTANCES: usize = 2;
-/// Index of the number of vertices that were not linked because another has the same vector.
-pub const IDENTICAL: usize = 3;
+/// Index of the number of duplicates: vertices that were not linked because another has the same vector.
+pub const DUPLICATES: usize = 3;
 /// The number of counters.
 pub const COUNTERS: usize = 4;
 
@@ -131,9 +131,10 @@ pub struct LinkArgs {
     /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
     /// none.
     pub peers: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, which are the vertices that the search expanded, and the number
-    /// of distances that it computed.
-    pub costs: DevicePtr<u32>,
+    /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex.
+    /// The first word, the number of vertices that it expanded, is also the number of its `candidates`, which are
+    /// those vertices. The second is the number of distances that it computed.
+    pub search_counts: DevicePtr<u32>,
     /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
     /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,
@@ -141,8 +142,8 @@ pub struct LinkArgs {
     pub row_vertices: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
-    /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry.
-    pub distances: DevicePtrMut<u32>,
+    /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
+    pub ordered_distances: DevicePtrMut<u32>,
     /// Number of vertices.
     pub vertices_len: u32,
     /// Maximum number of candidates per vertex.
@@ -160,8 +161,8 @@ pub struct MergeArgs {
     pub sort_keys: DevicePtr<u64>,
     /// `[edges]`: the source of each edge, ascending among equal sort keys.
     pub sources: DevicePtr<u32>,
-    /// `[targets + 1]`: where the edges to each target begin.
-    pub begins: DevicePtr<u32>,
+    /// `[targets + 1]`: the edges to target `t` are `offsets[t]..offsets[t + 1]`.
+    pub offsets: DevicePtr<u32>,
     /// `[targets]`: the target, or [`NO_SLOT`](crate::graph::NO_SLOT).
     pub row_vertices: DevicePtrMut<u32>,
     /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
@@ -178,8 +179,8 @@ pub struct ReverseEdgesArgs {
     pub row_vertices: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`, as [`LinkArgs::neighbors`].
     pub neighbors: DevicePtr<u32>,
-    /// `[vertices_len][edges_stride]`, as [`LinkArgs::distances`].
-    pub distances: DevicePtr<u32>,
+    /// `[vertices_len][edges_stride]`, as [`LinkArgs::ordered_distances`].
+    pub ordered_distances: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`: the sort key of each edge, as [`MergeArgs::sort_keys`]; all ones where there is
     /// no edge.
     pub sort_keys: DevicePtrMut<u64>,

@@ -116,7 +116,7 @@ impl<E: DeviceElement, M: DistanceOp> PairDistances for Rows<E, M> {
     #[inline(always)]
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
         let unit = |step: u32| {
-            if self.tile.shape.keeps_query() {
+            if self.tile.shape.query_in_registers() {
                 return RowTiles::<E, M, LOADS>::query_unit(&reference.units, step);
             }
             // SAFETY: the address is within the row.

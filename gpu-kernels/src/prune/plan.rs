@@ -72,7 +72,7 @@ macro_rules! families {
         impl Kernel for $Family {
             type Args = $Args;
 
-            fn entry(&self) -> Cow<'static, str> {
+            fn entry_point(&self) -> Cow<'static, str> {
                 format!("{}_{}", stringify!($family), self.0.name).into()
             }
 
@@ -96,12 +96,12 @@ macro_rules! families {
     )* };
 }
 
-/// The entries of all families, each with its constants for rows of `row_bytes`.
+/// The entry points of all families, each with its constants for rows of `row_bytes`.
 pub(crate) fn specializations(
     row_bytes: u32,
 ) -> impl Iterator<Item = (Cow<'static, str>, Option<Specialization>)> {
     fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
-        (kernel.entry(), kernel.specialization())
+        (kernel.entry_point(), kernel.specialization())
     }
     let families = |rows| [of(Link(rows)), of(Merge(rows)), of(FindPeers(rows)), of(Repair(rows))];
     RowKind::all(row_bytes).flat_map(families)

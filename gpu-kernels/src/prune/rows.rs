@@ -20,7 +20,8 @@ pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
         let target = global::load_streaming(args.neighbors.at(edge));
         let mut key = u64::MAX;
         if target != NO_SLOT {
-            key = u64::from(target) << 32 | u64::from(global::load_streaming(args.distances.at(edge)));
+            key =
+                u64::from(target) << 32 | u64::from(global::load_streaming(args.ordered_distances.at(edge)));
         }
         global::store(args.sort_keys.at(edge), key);
         let source = global::load_readonly(args.row_vertices.at(edge / args.edges_stride as usize));

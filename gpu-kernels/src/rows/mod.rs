@@ -82,7 +82,7 @@ pub struct QuantizeSq8 {
 impl Kernel for QuantizeSq8 {
     type Args = QuantizeSq8Args;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("quantize_sq8_{}", self.element).into()
     }
 

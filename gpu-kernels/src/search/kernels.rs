@@ -1,4 +1,4 @@
-//! The kernels (PTX entries): five for each [row kind](crate::row_kind), and for each way to read codes.
+//! The kernels (PTX entry points): five for each [row kind](crate::row_kind), and for each way to read codes.
 
 use cuda_std::prelude::*;
 

@@ -63,7 +63,7 @@ impl Search {
 impl Kernel for Search {
     type Args = SearchArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("search_{}_{}", self.rows.name, self.variant.name()).into()
     }
 
@@ -158,7 +158,7 @@ impl QuantizedSearch {
 impl Kernel for QuantizedSearch {
     type Args = QuantizedSearchArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("search_{}_{}", self.name, self.variant.name()).into()
     }
 
@@ -166,7 +166,7 @@ impl Kernel for QuantizedSearch {
     /// Panics if an argument is out of bounds, or this kernel is not for codes of this shape.
     fn launch_config(&self, args: &QuantizedSearchArgs) -> LaunchConfig {
         let codes = &args.codes;
-        assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry(), codes.shape);
+        assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry_point(), codes.shape);
         let query = match self.mode {
             ReadMode::LanePerRow(_) => lane_per_row_query_bytes(codes),
             ReadMode::TilePerRow(_) => tile_per_row_query_bytes(codes),

@@ -30,7 +30,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: results.output(),
-        fallback: DevicePtr::null(),
+        padding_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: work.output(),
         expanded: DevicePtrMut::null(),

@@ -10,8 +10,8 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS, IDENTICAL, Link,
-    LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
+    COUNTERS, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS,
+    Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
     ReverseEdgesArgs,
 };
 use gpu_kernels::search::{DeviceHit, SearchArgs};
@@ -116,8 +116,8 @@ pub struct Candidates<S: Stream> {
     new_vertices: S::Buffer<u32>,
     /// `[vertices_len][candidates_stride]`
     entries: S::Buffer<u64>,
-    /// `[vertices_len][2]`: hops and distances of each search.
-    costs: S::Buffer<u32>,
+    /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of its entries.
+    search_counts: S::Buffer<u32>,
     /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
     duplicate_of: S::Buffer<u32>,
     /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
@@ -140,7 +140,7 @@ impl<S: Stream> Candidates<S> {
 pub struct Edges<S: Stream> {
     rows: EdgeRows<S>,
     /// `[rows][edges_stride]`
-    distances: S::Buffer<u32>,
+    ordered_distances: S::Buffer<u32>,
     /// Number of bits of a slot number. The number with all these bits set is no slot.
     slot_bits: u32,
     /// The graph of the edges.
@@ -207,13 +207,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let kernel = search_kernel(&input, beam_width, launch);
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut entries = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
-        let mut costs = stream.allocate(new_vertices.len() * 2)?;
+        let mut search_counts = stream.allocate(new_vertices.len() * 2)?;
         let mut results = stream.allocate::<DeviceHit>(new_vertices.len())?;
         let args = SearchArgs {
             queries: input.args.rows,
             query_rows: new_vertices.input(),
             results: results.output(),
-            costs: costs.output(),
+            costs: search_counts.output(),
             expanded: entries.output(),
             queries_len: new_vertices.len() as u32,
             max_hops: candidates_stride,
@@ -228,7 +228,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Candidates {
             new_vertices,
             entries,
-            costs,
+            search_counts,
             duplicate_of,
             peers: None,
             counters,
@@ -248,7 +248,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             rows: graph.args().rows,
             new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.output(),
             row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
@@ -274,7 +274,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut candidates.counters),
             new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.input(),
             peers: peers.output(),
             vertices_len,
@@ -301,17 +301,17 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.edges_stride();
         let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
-        let mut distances = stream.allocate(rows.neighbors.len())?;
+        let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.input(),
             row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
-            distances: distances.output(),
+            ordered_distances: ordered_distances.output(),
             vertices_len,
             candidates_stride: candidates.candidates_stride,
         };
@@ -320,14 +320,14 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         unsafe { stream.launch(&input.kernel(Link::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
         let mut duplicates = Vec::new();
-        if counters[IDENTICAL] > 0 {
+        if counters[DUPLICATES] > 0 {
             let others = stream.download(&candidates.duplicate_of)?;
             let pairs = stream.download(&candidates.new_vertices)?.into_iter().zip(others);
             let pairs = pairs.filter(|&(_, other)| other != NO_SLOT);
             duplicates.extend(pairs.map(|(vertex, other)| (Slot::new(vertex), Slot::new(other))));
         }
         let slot_bits = usize::BITS - graph.slots().leading_zeros();
-        let edges = Edges { rows, distances, slot_bits, graph: graph.id };
+        let edges = Edges { rows, ordered_distances, slot_bits, graph: graph.id };
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
@@ -347,11 +347,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
         let graph = chunks.first().map(|chunk| chunk.graph);
         assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
-        for Edges { rows, distances, .. } in chunks {
+        for Edges { rows, ordered_distances, .. } in chunks {
             let args = ReverseEdgesArgs {
                 row_vertices: rows.vertices.input(),
                 neighbors: rows.neighbors.input(),
-                distances: distances.input(),
+                ordered_distances: ordered_distances.input(),
                 sort_keys: edges.keys.output().add(first),
                 sources: edges.values.output().add(first),
                 vertices_len: rows.len(),
@@ -387,7 +387,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut counters),
             sort_keys: edges.keys.input(),
             sources: edges.values.input(),
-            begins: targets.begins.input().add(*merged as usize),
+            offsets: targets.offsets.input().add(*merged as usize),
             row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
             targets: len,
@@ -479,7 +479,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             edges: graph.edges.input(),
             reached: reached.input(),
             candidates: candidates.entries.input(),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.input(),
             nearest: nearest.output(),
             vertices_len: candidates.len(),

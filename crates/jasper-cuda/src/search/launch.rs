@@ -101,7 +101,7 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries][rerank]`: slots to rerank.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances.
-    pub(crate) fallback: DevicePtrMut<DeviceHit>,
+    pub(crate) padding_hits: DevicePtrMut<DeviceHit>,
 }
 
 /// Where the queries of a chunk are quantized. Both give the same codes.
@@ -122,7 +122,7 @@ pub(crate) struct BufferSizes {
     pub(crate) levels: usize,
     pub(crate) terms: usize,
     pub(crate) candidates: usize,
-    pub(crate) fallback: usize,
+    pub(crate) padding_hits: usize,
 }
 
 impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
@@ -212,7 +212,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             terms: quantized_on_host,
             candidates: queries * rerank.max(self.part_candidates()),
-            fallback: of(rerank > 0, self.k()),
+            padding_hits: of(rerank > 0, self.k()),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
                 candidates: pointers.candidates,
-                fallback: pointers.fallback,
+                padding_hits: pointers.padding_hits,
                 costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
                     let queries_per_launch = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
@@ -368,7 +368,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
-        fallback: DevicePtr::null(),
+        padding_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
         expanded: DevicePtrMut::null(),

@@ -46,7 +46,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
             let query_units = tile.load_if_in_registers(query);
             let row_bytes = tile.row_bytes() as u32;
-            if !tile.shape.keeps_query() {
+            if !tile.shape.query_in_registers() {
                 strided(thread * 16, row_bytes, threads * 16, |byte| {
                     let unit: Unit = global::load_readonly(query.at(byte as usize).cast());
                     memory.byte_add(byte).cast().store(unit);
@@ -136,7 +136,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Exact<E, M, LOADS> {
     /// A barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
-        if self.tile.shape.keeps_query() {
+        if self.tile.shape.query_in_registers() {
             return RowTiles::<E, M, LOADS>::query_unit(&self.query_units, step);
         }
         // SAFETY: the offset is within the query.

@@ -107,7 +107,7 @@ impl SearchCase {
     }
 
     /// Result number `place` after those found for query `i`.
-    pub(super) fn fallback(&self, i: usize, place: usize) -> DeviceHit {
+    pub(super) fn padding_hit(&self, i: usize, place: usize) -> DeviceHit {
         if self.has_rest { earlier(i * self.k as usize + place) } else { NO_HIT }
     }
 
@@ -136,8 +136,8 @@ impl SearchCase {
             log
         });
         let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
-        let fallback: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
-        let fallback = self.has_rest.then(|| stream.upload(&fallback).unwrap());
+        let padding_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
+        let padding_hits = self.has_rest.then(|| stream.upload(&padding_hits).unwrap());
         let start_points = self.start_points.as_ref().map(|start_points| {
             let start_points = start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, Slot::get));
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
@@ -153,7 +153,9 @@ impl SearchCase {
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             results: results.output(),
-            fallback: fallback.as_ref().map_or(DevicePtr::null(), |fallback| fallback.input()),
+            padding_hits: padding_hits
+                .as_ref()
+                .map_or(DevicePtr::null(), |padding_hits| padding_hits.input()),
             candidates: candidates.output(),
             costs: work.output().cast(),
             expanded: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),

@@ -76,10 +76,11 @@ impl QueryCheck<'_> {
         };
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
-        let (found, fallback) = output.results[i * k..][..k].split_at(nearest.len());
+        let (found, padding_hits) = output.results[i * k..][..k].split_at(nearest.len());
         are_near(found, &nearest, score, case.epilogue, context);
-        let behind: Vec<DeviceHit> = (0..fallback.len()).map(|place| case.fallback(i, place)).collect();
-        assert_eq!(fallback, behind, "behind {found:?}, {}", context());
+        let behind: Vec<DeviceHit> =
+            (0..padding_hits.len()).map(|place| case.padding_hit(i, place)).collect();
+        assert_eq!(padding_hits, behind, "behind {found:?}, {}", context());
         let [hops, distances] = output.costs[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
         if let Some(log) = &output.expanded {
