@@ -96,8 +96,8 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(Updates { rows, graph, cost: cost_of(&self.stream.download(counters)?) })
     }
 
-    /// Checks that an earlier step computed its result from this graph: kernels use its slots as indices.
-    fn check(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
+    /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
+    fn assert_same_graph(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
         assert_eq!(graph.id, id, "the result of a step is for the graph that it was computed from");
     }
 }
@@ -243,7 +243,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().rows,
             new_vertices: candidates.new_vertices.input(),
@@ -266,7 +266,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let vertices_len = candidates.len();
         let mut peers = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
@@ -296,7 +296,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.edges_stride();
@@ -334,7 +334,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     fn publish_edges(&self, graph: &mut MirroredGraph<T, S>, chunks: &[Edges<S>]) -> Result<(), S::Error> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
-            self.check(graph, edges.graph);
+            self.assert_same_graph(graph, edges.graph);
             graph.publish_rows(&self.stream, &edges.rows)
         })
     }
@@ -379,7 +379,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
         let len = (*targets_len - *merged).min(MERGE_CHUNK);
         let (Some(id), 1..) = (*id, len) else { return Ok(None) };
-        self.check(graph, id);
+        self.assert_same_graph(graph, id);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::allocate(&self.stream, len, graph.edges_stride())?;
@@ -405,7 +405,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         updates: Updates<S>,
     ) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
-        self.check(graph, updates.graph);
+        self.assert_same_graph(graph, updates.graph);
         graph.publish_rows(&self.stream, &updates.rows)?;
         Ok(updates.cost)
     }
@@ -467,7 +467,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         reached: &Reached,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let stream = &self.stream;
         let reached = stream.upload(&reached.words())?;
         assert!(
@@ -495,7 +495,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
-    fn rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+    fn edge_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
         graph.on_device().download_rows(&self.stream, vertices)
     }
 

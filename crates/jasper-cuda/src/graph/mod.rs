@@ -74,7 +74,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pub(crate) codes: Option<DeviceCodes<S>>,
     /// `[slots]`
     keys: S::Buffer<Key>,
-    starts: S::Buffer<u32>,
+    start_points: S::Buffer<u32>,
     /// One bit per slot: whether it is live.
     live: S::Buffer<u32>,
     /// Whether all slots are live.
@@ -135,7 +135,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
                 .map(|codes| DeviceCodes::upload(stream, codes, slots))
                 .transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.keys().first_key(slot))?,
-            starts: stream.upload(&starts(graph))?,
+            start_points: stream.upload(&start_points(graph))?,
             live: table(stream, slots.div_ceil(32), 1, |word, out| {
                 out[0] = graph.keys().live_word(word.index())
             })?,
@@ -158,7 +158,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     pub fn bytes(&self) -> u64 {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
         let tables = rows
-            + (self.edges.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
+            + (self.edges.len() + self.start_points.len() + self.live.len()) * size_of::<u32>()
             + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
@@ -219,8 +219,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             edges: self.edges.input(),
             squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
-            start_points: self.starts.input(),
-            start_points_len: self.starts.len() as u32,
+            start_points: self.start_points.input(),
+            start_points_len: self.start_points.len() as u32,
             shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
             edges_stride: self.edges_stride(),
             largest_squared_norm: self.largest_squared_norm,
@@ -298,11 +298,12 @@ fn all_live<T: Element>(graph: &Graph<T>) -> bool {
 }
 
 /// The start points, sorted and without duplicates, as kernels require.
-fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
-    let mut starts: Vec<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
-    starts.sort_unstable();
-    starts.dedup();
-    starts
+fn start_points<T: Element>(graph: &Graph<T>) -> Vec<u32> {
+    let mut start_points: Vec<u32> =
+        graph.adjacency().start_points().iter().map(|start| start.get()).collect();
+    start_points.sort_unstable();
+    start_points.dedup();
+    start_points
 }
 
 /// Uploads the edges of every slot. If the graph is not linked yet, only fills the table.
@@ -381,7 +382,7 @@ mod tests {
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         assert!(whole.live_or_null().is_null());
-        assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
+        assert_eq!(stream.download(&whole.start_points).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
