@@ -26,18 +26,18 @@ pub struct KernelPreload(Vec<JoinHandle<()>>);
 
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
-    /// which links SQ8 vectors if `sq8`. Errors are reported when the kernels are launched.
-    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, sq8: bool) -> Self {
+    /// which links SQ8 vectors unless `exact_linking`. Errors are reported when the kernels are launched.
+    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         if crate::build::check_beam(&spec.params).is_err() {
             return Self(Vec::new());
         }
         let multiprocessors = context.device().multiprocessors;
         Self::start(
             context,
-            if sq8 {
-                build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
-            } else {
+            if exact_linking {
                 build_kernels::<T>(spec, None, multiprocessors)
+            } else {
+                build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
             },
         )
     }

@@ -49,7 +49,7 @@ pub fn link_on_device<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    check_device_memory(context, &graph, quantizer.is_some())?;
+    check_device_memory(context, &graph, quantizer.is_none())?;
     let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
     let (stream, copy) = cpu.pool().install(|| upload(context, &graph, quantizer))?;
@@ -59,9 +59,14 @@ pub fn link_on_device<T: Element>(
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
 /// read, and they are in memory now.
-fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>, sq8: bool) -> Result<(), Error> {
+fn check_device_memory<T: Element>(
+    context: &Context,
+    graph: &Graph<T>,
+    exact_linking: bool,
+) -> Result<(), Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned = plan_build::<T>(&BuildSpec::of(graph), sq8).and_then(|plan| Ok(plan.check(free)?));
+    let planned =
+        plan_build::<T>(&BuildSpec::of(graph), exact_linking).and_then(|plan| Ok(plan.check(free)?));
     planned.map_err(|kind| context.fail(kind))
 }
 

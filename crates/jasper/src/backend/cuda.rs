@@ -39,7 +39,7 @@ pub(crate) fn plan_build<T: Element>(
     exact_linking: bool,
     ordinal: usize,
 ) -> Result<MemoryPlan, DeviceError> {
-    Ok(jasper_cuda::plan_build::<T>(spec, !exact_linking).map_err(|kind| kind.on(ordinal))?)
+    Ok(jasper_cuda::plan_build::<T>(spec, exact_linking).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
@@ -270,7 +270,7 @@ impl BuildDevice {
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
     pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) -> KernelPreload {
-        KernelPreload::for_build::<T>(&self.0, spec, !exact_linking)
+        KernelPreload::for_build::<T>(&self.0, spec, exact_linking)
     }
 
     /// Links the vertices of a bulk build.
