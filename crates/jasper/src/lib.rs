@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`] and [`Index::to_host`] takes `&self`, so
-//! threads search it while another changes it.
+//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`], [`Index::to_device_with`] and
+//! [`Index::to_host`] takes `&self`, so threads search it while another changes it.
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -205,9 +205,9 @@ pub mod file {
     pub use jasper_vamana::remove_checkpoint;
 }
 
-/// Memory plans: what a build or an index needs, by part.
+/// Memory plans: what a build or an index needs, by part and [space](crate::MemorySpace).
 pub mod memory {
-    pub use jasper_vamana::{MemoryPlan, MemorySpace, Part};
+    pub use jasper_vamana::{MemoryPlan, Part};
 }
 
 /// Reports and statistics that calls return.
