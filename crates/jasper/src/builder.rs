@@ -163,12 +163,12 @@ impl<'a> IndexBuilder<'a> {
 
     /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
     ///
-    /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8), compares the nearest neighbors of a
-    /// sample of them with the exact ones, and links the quantized vectors if at least 85% of these are found.
-    /// Typically they are not where neighbors differ by less than about 1% of the coordinates' range. Linking these SQ8
-    /// vectors reads a quarter of the bytes of f32, and recall is the same. [`BuildReport::exact_linking`] says
-    /// which were linked. Large inserts and consolidations on a CUDA device do the same; on the CPU they use the
-    /// vectors themselves.
+    /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8). For a sample of them it takes the
+    /// 100 nearest others by SQ8, compares the 10 nearest of these by SQ8 with the 10 nearest by exact distances, and
+    /// links the quantized vectors if at least 85% agree. Typically they do not where neighbors differ by less than
+    /// about 1% of the coordinates' range. Linking these SQ8 vectors reads a quarter of the bytes of f32, and recall is
+    /// the same. [`BuildReport::exact_linking`] says which were linked. Large inserts and consolidations on a CUDA
+    /// device do the same; on the CPU they use the vectors themselves.
     ///
     /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are

@@ -41,7 +41,8 @@ use params::cost_model;
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
 /// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, unless it has a predicate,
-/// or a filter that allows more than 1/32 of the slots.
+/// or scans the slots of a filter that allows more than 1/32 of them. Beam searches with such a filter read its bitmap,
+/// which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the

@@ -59,7 +59,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         Ok(())
     }
 
-    /// The graph. The caller holds the only reference, and has [read](Self::sync_host_edges) the edges.
+    /// The graph. The caller holds the only reference, and has [synced](Self::sync_host_edges) the edges.
     fn into_graph(self: Arc<Self>) -> Graph<T>;
 
     /// Searches for one query.

@@ -23,10 +23,10 @@ pub use open::{OpenError, OpenOptions};
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
 /// device](Self::to_device).
 ///
-/// Every method except [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread.
-/// Searches run concurrently with each other and with changes, and wait only while a change writes its results. A write
-/// waits for the searches that have begun, and later searches wait for the write, so a long [`Self::search_batch`] may
-/// delay them. Changes wait for one another.
+/// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
+/// called from any thread. Searches run concurrently with each other and with changes, and wait only while a change
+/// writes its results. A write waits for the searches that have begun, and later searches wait for the write, so a long
+/// [`Self::search_batch`] may delay them. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
 /// visible together. A call that fails or is cancelled leaves the index as it was, with two exceptions:
@@ -293,8 +293,8 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let Self { inner: index, progress } = self;
         let path = path.as_ref();
         let _writer = index.lock_writer();
-        let read = index.backend.sync_host_edges();
-        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
+        let synced = index.backend.sync_host_edges();
+        synced.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
         index.backend.read(|graph| graph.save(path, progress))
     }
 

@@ -60,7 +60,8 @@ impl OpenOptions {
     /// Whether to map the file instead of reading it. Opening then returns at once, and pages are read when searches
     /// access them.
     ///
-    /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
+    /// The checksums of the header and the small sections are verified, those of the large tables (vectors, edges, keys
+    /// and codes) are not. The file must not be truncated while the index lives; see [`Graph::map`].
     pub fn mapped(mut self, mapped: bool) -> Self {
         self.is_mapped = mapped;
         self
