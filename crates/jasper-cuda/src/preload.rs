@@ -1,6 +1,9 @@
 //! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
 //! their graph is.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 
 use gpu_kernels::codes::CodeShape;
@@ -18,70 +21,74 @@ use crate::graph::{epilogue, row_bytes};
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 
-/// Kernels that are being compiled, each by a thread of its own. JIT compilation takes some tenths of a second for the
-/// first process that uses a kernel, and some milliseconds for later ones, when the driver takes it from its cache.
-/// Dropping this value waits for the threads.
+/// A thread that compiles kernels, one after another: the driver compiles one at a time. JIT compilation of a kernel
+/// takes a tenth of a second or two for the first process that uses it, and some milliseconds for later ones, when the
+/// driver takes it from its cache. Dropping this value waits for the kernel in progress and leaves out the others.
 #[derive(Debug)]
-pub struct KernelPreload(Vec<JoinHandle<()>>);
+pub struct KernelPreload {
+    thread: Option<JoinHandle<()>>,
+    is_stopped: Arc<AtomicBool>,
+}
 
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
     /// which links SQ8 vectors unless `exact_linking`. Errors are reported when the kernels are launched.
     pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
-        if crate::build::check_beam(&spec.params).is_err() {
-            return Self(Vec::new());
-        }
         let multiprocessors = context.device().multiprocessors;
+        let kernels = if crate::build::check_beam(&spec.params).is_err() {
+            Vec::new()
+        } else if exact_linking {
+            build_kernels::<T>(spec, None, multiprocessors)
+        } else {
+            build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
+        };
+        Self::start(context, kernels)
+    }
+
+    /// Starts to compile the kernels that a search of `graph` for one query launches. Reads only what describes the
+    /// graph, so it may be mapped. Errors are reported when the kernels are launched.
+    pub fn for_query<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
+        let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
+        let (metric, dimension) = (graph.metric(), graph.dimension());
         Self::start(
             context,
-            if exact_linking {
-                build_kernels::<T>(spec, None, multiprocessors)
-            } else {
-                build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
-            },
+            query_kernels::<T>(metric, dimension, quantizer, context.device().multiprocessors),
         )
     }
 
-    /// Starts to compile the kernels that searches of `graph` with default parameters launch, of one query and of many.
-    /// Reads only what describes the graph, so it may be mapped. Errors are reported when the kernels are launched.
-    pub fn for_searches<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
-        let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
-        let (metric, dimension) = (graph.metric(), graph.dimension());
-        let multiprocessors = context.device().multiprocessors;
-        let of_batch = |queries| search_kernels::<T>(metric, dimension, quantizer, queries, multiprocessors);
-        Self::start(context, [1, usize::MAX].into_iter().flat_map(of_batch).collect())
-    }
-
-    fn start(context: &Context, mut kernels: Vec<KernelId>) -> Self {
-        kernels.dedup();
-        let load = |id: KernelId| {
-            let context = context.clone();
-            let load = move || drop(context.kernels().load(&context, &id));
-            thread::Builder::new().name("jasper-kernel".into()).spawn(load).ok()
+    fn start(context: &Context, kernels: Vec<KernelId>) -> Self {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (context, stop) = (context.clone(), Arc::clone(&is_stopped));
+        let load = move || {
+            for kernel in kernels.iter().take_while(|_| !stop.load(Relaxed)) {
+                // A failure is reported when the kernel is launched.
+                let _ = context.kernels().load(&context, kernel);
+            }
         };
-        Self(kernels.into_iter().filter_map(load).collect())
+        let thread = thread::Builder::new().name("jasper-kernels".into()).spawn(load).ok();
+        Self { thread, is_stopped }
     }
 }
 
 impl Drop for KernelPreload {
     fn drop(&mut self) {
-        // A kernel whose thread panicked is loaded when it is launched.
-        self.0.drain(..).for_each(|thread| drop(thread.join()));
+        self.is_stopped.store(true, Relaxed);
+        // A kernel whose loading panicked is loaded when it is launched.
+        self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// The kernels of a search for `queries` queries with default parameters.
-pub(crate) fn search_kernels<T: Element>(
+/// The kernels of a search for one query with default parameters.
+pub(crate) fn query_kernels<T: Element>(
     metric: Metric,
     dimension: usize,
     quantizer: Option<&dyn Quantizer>,
-    queries: usize,
     multiprocessors: u32,
 ) -> Vec<KernelId> {
     let params = SearchParams::new(10);
     let (k, beam_width) = (params.k as u32, params.effective_beam_width() as u32);
     let (op, row_bytes) = (epilogue::<T>(metric).op(), row_bytes::<T>(dimension));
-    let warps = default_launch(queries, multiprocessors, row_bytes).warps;
+    let warps = default_launch(1, multiprocessors, row_bytes).warps;
     let exact = |beam_width| KernelId::of(&Search::for_rows(T::KIND, op, row_bytes, beam_width, warps));
     let Some(quantizer) = quantizer else { return vec![exact(beam_width)] };
     let (shape, level_bytes) =
@@ -90,8 +97,8 @@ pub(crate) fn search_kernels<T: Element>(
     vec![KernelId::of(&QuantizedSearch::for_codes(&shape, level_bytes, beam_width, warps)), exact(k)]
 }
 
-/// The kernels of a build that take long to compile or are launched first; `quantized` is the element that is quantized to SQ8, if
-/// one is.
+/// The kernels of a build that take long to compile or are launched first; `quantized` is the element that is quantized
+/// to SQ8, if one is.
 fn build_kernels<T: Element>(
     spec: &BuildSpec,
     quantized: Option<ElementKind>,
@@ -124,13 +131,14 @@ mod tests {
     use jasper_core::{BuildParams, Metric, f16};
     use jasper_ptx::Archive;
 
-    /// Every kernel that a build of any rows preloads must exist.
+    /// Every kernel that builds and searches of any rows preload must exist.
     fn are_there<T: Element>(dimension: usize) {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
             let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
-            let kernels = build_kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
+            let mut kernels = build_kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
+            kernels.extend(query_kernels::<T>(metric, dimension, None, 132));
             for kernel in kernels {
                 assert!(archive.entries().any(|entry| entry == kernel.entry_point), "{kernel:?}");
             }
@@ -138,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_every_build_are_there() {
+    fn preloaded_kernels_are_there() {
         are_there::<u8>(128);
         are_there::<i8>(100);
         are_there::<f16>(96);

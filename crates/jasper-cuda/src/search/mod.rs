@@ -28,7 +28,7 @@ use jasper_vamana::{
 
 use crate::context::lock;
 use crate::graph::DeviceCodes;
-use crate::preload::search_kernels;
+use crate::preload::query_kernels;
 use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{BatchSearch, PendingQuery};
 use context::{PinnedSearchContext, SearchContext as _};
@@ -214,7 +214,7 @@ impl<T: Element> DeviceGraph<T> {
             .map_err(|kind| context.fail(kind))?;
         let quantizer = self.codes.as_ref().map(DeviceCodes::quantizer);
         let multiprocessors = context.device().multiprocessors;
-        search_kernels::<T>(self.metric, self.dimension(), quantizer, 1, multiprocessors)
+        query_kernels::<T>(self.metric, self.dimension(), quantizer, multiprocessors)
             .iter()
             .try_for_each(|id| context.kernels().load(context, id))
     }

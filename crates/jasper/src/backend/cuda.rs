@@ -51,7 +51,6 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
 pub(crate) struct UploadedGraph<T: Element> {
     stream: Stream,
     copy: DeviceGraph<T>,
-    preload: KernelPreload,
 }
 
 impl<T: Element> UploadedGraph<T> {
@@ -63,14 +62,15 @@ impl<T: Element> UploadedGraph<T> {
         storage: Option<MemorySpace>,
     ) -> Result<Self, DeviceError> {
         let context = Context::open(ordinal)?;
-        let preload = KernelPreload::for_searches(&context, graph);
+        // The driver compiles while the graph is copied.
+        let _kernels = KernelPreload::for_query(&context, graph);
         let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
         let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
         let stream = Stream::new(&context)?;
         let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
         copy.check_search(&context)?;
         context.synchronize()?;
-        Ok(Self { stream, copy, preload })
+        Ok(Self { stream, copy })
     }
 
     /// Combines the copy with its graph.
@@ -80,38 +80,34 @@ impl<T: Element> UploadedGraph<T> {
         executor: Arc<CpuExecutor>,
         exact_linking: bool,
     ) -> Arc<dyn Backend<T>> {
-        let Self { stream, copy, preload } = self;
+        let Self { stream, copy } = self;
         let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
         Arc::new(CudaBackend {
             searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
             device_executor: device_executor.exact_linking(exact_linking),
             graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
             executor,
-            _preload: preload,
         })
     }
 }
 
-/// A thread that compiles the kernels of searches of a file's index, while another reads the file.
+/// A thread that compiles the kernels of single queries of a file's index, while another reads the file.
 pub(crate) struct SearchPreload(Option<JoinHandle<Option<KernelPreload>>>);
 
 impl SearchPreload {
     /// Starts the thread for a device, or the first device. Errors are reported when the index is moved there.
     pub(crate) fn start<T: Element>(device: Device, path: &Path) -> Self {
-        let ordinal = match device {
-            Device::Cpu => None,
-            Device::Cuda(ordinal) => Some(ordinal),
-            Device::Auto => ordinals().ok().and_then(|all| all.first().copied()),
-        };
-        let preload = |ordinal| {
-            let path = path.to_owned();
-            let preload = move || {
-                let graph = Graph::<T>::map(path).ok()?;
-                Some(KernelPreload::for_searches(&Context::open(ordinal).ok()?, &graph))
+        let path = path.to_owned();
+        let preload = move || {
+            let ordinal = match device {
+                Device::Cpu => return None,
+                Device::Cuda(ordinal) => ordinal,
+                Device::Auto => *ordinals().ok()?.first()?,
             };
-            thread::Builder::new().name("jasper-preload".into()).spawn(preload).ok()
+            let context = Context::open(ordinal).ok()?;
+            Some(KernelPreload::for_query(&context, &Graph::<T>::map(path).ok()?))
         };
-        Self(ordinal.and_then(preload))
+        Self(thread::Builder::new().name("jasper-preload".into()).spawn(preload).ok())
     }
 }
 
@@ -128,8 +124,6 @@ pub(crate) struct CudaBackend<T: Element> {
     searches: DeviceSearcher<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
-    /// Threads that may still compile kernels.
-    _preload: KernelPreload,
 }
 
 impl<T: Element> CudaBackend<T> {
