@@ -180,7 +180,7 @@ bytes!(
 );
 bytes!(I8, i8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
-/// What is summed over the coordinates of two vectors: [`crate::graph::DistanceOp`] as a type.
+/// What is summed over the coordinates of two vectors: [`crate::graph::DistanceOpKind`] as a type.
 pub(crate) trait DistanceOp: 'static {
     /// `sum` plus the terms of the coordinates of `a` and `b`.
     fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum;

@@ -50,7 +50,7 @@ pub enum DistanceEpilogue {
 /// What is summed over the coordinates of two vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg(not(target_arch = "nvptx64"))]
-pub enum DistanceOp {
+pub enum DistanceOpKind {
     /// Squared differences.
     SquaredL2,
     /// Products.
@@ -60,10 +60,10 @@ pub enum DistanceOp {
 impl DistanceEpilogue {
     /// What is summed before this epilogue.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub const fn op(self) -> DistanceOp {
+    pub const fn op(self) -> DistanceOpKind {
         match self {
-            Self::SquaredL2 | Self::HalfSquaredL2 => DistanceOp::SquaredL2,
-            Self::NegatedDot | Self::Cosine => DistanceOp::Dot,
+            Self::SquaredL2 | Self::HalfSquaredL2 => DistanceOpKind::SquaredL2,
+            Self::NegatedDot | Self::Cosine => DistanceOpKind::Dot,
         }
     }
 

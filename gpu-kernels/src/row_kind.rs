@@ -26,13 +26,13 @@ mod host {
     use jasper_core::ElementKind;
 
     use crate::RowShape;
-    use crate::graph::DistanceOp;
+    use crate::graph::DistanceOpKind;
 
     /// The rows that a kernel reads: their element, what is summed over two of them, and how lanes share one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub(crate) struct RowKind {
         pub(crate) element: ElementKind,
-        pub(crate) op: DistanceOp,
+        pub(crate) op: DistanceOpKind,
         /// Infix of the kernel name, for example `f32_l2`.
         pub(crate) name: &'static str,
         /// The shape, which is patched into the PTX as constants.
@@ -41,7 +41,7 @@ mod host {
 
     macro_rules! table {
         ($($element:ident $op:ident $name:ident;)*) => {
-            [$((ElementKind::$element, DistanceOp::$op, stringify!($name))),*]
+            [$((ElementKind::$element, DistanceOpKind::$op, stringify!($name))),*]
         };
     }
 
@@ -55,7 +55,7 @@ mod host {
         }
 
         /// The kind of rows of `row_bytes`.
-        pub(crate) fn new(element: ElementKind, op: DistanceOp, row_bytes: u32) -> Self {
+        pub(crate) fn new(element: ElementKind, op: DistanceOpKind, row_bytes: u32) -> Self {
             let mut all = Self::all(row_bytes);
             let kind = all.find(|kind| (kind.element, kind.op) == (element, op));
             kind.expect("the table has every element and operation")

@@ -4,7 +4,7 @@
 const MAX_STEPS: u32 = 8;
 /// Maximum number of units that a lane loads before it sums any: as many as registers have room for.
 pub(crate) const MAX_LOADS: u32 = 16;
-/// Maximum number of steps of a row that stays in registers.
+/// Maximum number of steps of the query, if it stays in registers.
 pub(crate) const QUERY_STEPS: u32 = 4;
 
 /// How the lanes of a warp share rows of one length. A *tile* of lanes reads a row in *steps*: in each step, every lane
@@ -22,7 +22,7 @@ pub struct RowShape {
     pub(crate) log2_width: u32,
     /// Steps of a row whose loads are in flight together.
     pub(crate) steps_in_flight: u32,
-    /// Rows per tile whose loads are in flight together: 1 if a row takes several rounds of `steps`.
+    /// Rows per tile whose loads are in flight together: 1 if a row takes several rounds of `steps_in_flight`.
     pub(crate) rows_in_flight: u32,
 }
 

@@ -33,15 +33,15 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
 
 /// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane loads
 /// before it sums any.
-pub(crate) struct RowTiles<E, M, const LOADS: usize> {
+pub(crate) struct RowTiles<E, Op, const LOADS: usize> {
     pub(crate) shape: RowShape,
-    op: PhantomData<(E, M)>,
+    op: PhantomData<(E, Op)>,
 }
 
 /// A lane's units of a row that stays in registers.
 pub(crate) type QueryUnits = [Unit; QUERY_STEPS as usize];
 
-impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> RowTiles<E, M, LOADS> {
+impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {
@@ -186,7 +186,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> RowTiles<E, M, LOADS> 
                     // Lanes past the end have loaded the last unit again, which the zeros of the query do not cancel in
                     // differences.
                     let unit = self.zero_past_end(read[load], done + s);
-                    sum = add::<E, M>(sum, query(done + s), unit);
+                    sum = add::<E, Op>(sum, query(done + s), unit);
                     s += 1;
                     if s == steps {
                         if is_last {
@@ -228,9 +228,9 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> RowTiles<E, M, LOADS> 
 
 /// `sum` plus the terms of a unit of the query and a unit of a row.
 #[inline(always)]
-fn add<E: DeviceElement, M: DistanceOp>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
+fn add<E: DeviceElement, Op: DistanceOp>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
     for word in 0..4 {
-        sum = M::add::<E>(sum, query[word], row[word]);
+        sum = Op::add::<E>(sum, query[word], row[word]);
     }
     sum
 }

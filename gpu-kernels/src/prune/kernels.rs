@@ -7,7 +7,7 @@ use super::{FindPeersArgs, LinkArgs, MergeArgs, RepairArgs};
 use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::row_kinds;
 #[cfg(not(target_arch = "nvptx64"))]
-use {crate::graph::DistanceOp, crate::row_kind::RowKind, jasper_core::ElementKind};
+use {crate::graph::DistanceOpKind, crate::row_kind::RowKind, jasper_core::ElementKind};
 
 macro_rules! entry {
     ($rows:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
@@ -29,7 +29,7 @@ macro_rules! body {
         #[cfg(not(target_arch = "nvptx64"))]
         pub(super) fn $family(rows: RowKind) -> unsafe fn($Args) {
             match (rows.element, rows.op) {
-                $((ElementKind::$element, DistanceOp::$op) => $rows::$family,)*
+                $((ElementKind::$element, DistanceOpKind::$op) => $rows::$family,)*
             }
         }
     };

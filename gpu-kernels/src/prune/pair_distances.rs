@@ -40,8 +40,8 @@ pub(super) trait PairDistances: Sized {
 const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
-pub(super) struct Rows<E, M> {
-    tile: RowTiles<E, M, LOADS>,
+pub(super) struct Rows<E, Op> {
+    tile: RowTiles<E, Op, LOADS>,
     rows: DevicePtr<u8>,
     epilogue: DistanceEpilogue,
     squared_norms: DevicePtr<f32>,
@@ -55,7 +55,7 @@ pub(super) struct Row {
     squared_norm: f32,
 }
 
-impl<E: DeviceElement, M: DistanceOp> Rows<E, M> {
+impl<E: DeviceElement, Op: DistanceOp> Rows<E, Op> {
     #[inline(always)]
     fn row(&self, slot: u32) -> DevicePtr<u8> {
         self.rows.add(slot as usize * self.tile.row_bytes())
@@ -79,7 +79,7 @@ impl<E: DeviceElement, M: DistanceOp> Rows<E, M> {
     }
 }
 
-impl<E: DeviceElement, M: DistanceOp> PairDistances for Rows<E, M> {
+impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
     type Reference = Row;
 
     #[inline(always)]
@@ -117,7 +117,7 @@ impl<E: DeviceElement, M: DistanceOp> PairDistances for Rows<E, M> {
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
         let unit = |step: u32| {
             if self.tile.shape.query_in_registers() {
-                return RowTiles::<E, M, LOADS>::query_unit(&reference.units, step);
+                return RowTiles::<E, Op, LOADS>::query_unit(&reference.units, step);
             }
             // SAFETY: the address is within the row.
             self.tile

@@ -8,7 +8,7 @@ use super::quantized::{lane_per_row_query_bytes, quantized_searches, tile_per_ro
 use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
 use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
-use crate::graph::DistanceOp;
+use crate::graph::DistanceOpKind;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, RowShape, Specialization};
 
@@ -44,7 +44,7 @@ impl Search {
     /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_rows(
         element: ElementKind,
-        op: DistanceOp,
+        op: DistanceOpKind,
         row_bytes: u32,
         beam_width: u32,
         warps: u32,

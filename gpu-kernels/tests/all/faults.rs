@@ -2,7 +2,7 @@
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use gpu_kernels::graph::{DistanceEpilogue, DistanceOp, GraphArgs};
+use gpu_kernels::graph::{DistanceEpilogue, DistanceOpKind, GraphArgs};
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, RowShape, Stream as _};
 use jasper_core::ElementKind;
@@ -46,7 +46,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         distances_before: 0,
         epilogue: DistanceEpilogue::SquaredL2,
     };
-    let kernel = Search::for_rows(ElementKind::U8, DistanceOp::SquaredL2, 16, 1, 1);
+    let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, 1, 1);
     // SAFETY: one start point has no row, which the emulator finds before it reads there.
     let fault = unsafe { stream.launch(&kernel, args) }.unwrap_err().to_string();
     for part in ["search_u8_l2_r1", "src/tile.rs", "[u8; 128]", "out of bounds"] {

@@ -17,8 +17,8 @@ use crate::tile::{QueryUnits, RowTiles, Unit};
 const LINE: usize = 128;
 
 /// The scorer of exact distances. `LOADS` is that of [`RowTiles`].
-pub(in crate::search) struct Exact<E, M, const LOADS: usize> {
-    tile: RowTiles<E, M, LOADS>,
+pub(in crate::search) struct Exact<E, Op, const LOADS: usize> {
+    tile: RowTiles<E, Op, LOADS>,
     /// This lane's units of the query, if it stays in registers.
     query_units: QueryUnits,
     /// The whole query, if it does not stay in registers.
@@ -29,7 +29,7 @@ pub(in crate::search) struct Exact<E, M, const LOADS: usize> {
     squared_norm: f32,
 }
 
-impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M, LOADS> {
+impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Scorer for Exact<E, Op, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
@@ -82,7 +82,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
         let lines = row_bytes.div_ceil(LINE) as u32;
         let shape = &self.tile.shape;
         let first = if shape.is_one_round() { shape.rows_in_flight } else { 0 };
-        let begin = first * self.per_round() * lines + warp::lane_id();
+        let begin = first * self.tiles() * lines + warp::lane_id();
         // SAFETY: line / lines < count, and slots name rows; the address is that of a line of the row.
         strided(begin, count * lines, WARP_SIZE, |line| unsafe {
             let row = self.rows.add(slots.add(line / lines).load() as usize * row_bytes);
@@ -93,7 +93,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
     #[inline(always)]
     unsafe fn entries(&self, (): (), slots: Shared<u32>, count: u32) -> u64 {
         let (tile, lane_in_tile) = self.tile.tile_and_lane();
-        let (per_round, row_bytes) = (self.per_round(), self.tile.row_bytes());
+        let (tiles, row_bytes) = (self.tiles(), self.tile.row_bytes());
         // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let mut sum = E::ZERO;
@@ -101,15 +101,15 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
         // needs them; the warp is converged at every sum.
         unsafe {
             let mut first = 0;
-            while first * per_round < count {
+            while first * tiles < count {
                 let row = |r: u32| {
-                    let place = (first + r) * per_round + tile;
+                    let place = (first + r) * tiles + tile;
                     self.rows.add(slots.add(place.min(count - 1)).load() as usize * row_bytes)
                 };
                 sum = self.tile.sums(row, |step| self.unit(step), first, sum);
                 first += self.tile.shape.rows_in_flight;
             }
-            let place = lane_in_tile * per_round + tile;
+            let place = lane_in_tile * tiles + tile;
             let slot = slots.add(place.min(count - 1)).load();
             let squared_norm = match self.epilogue {
                 DistanceEpilogue::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
@@ -123,10 +123,10 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M,
     }
 }
 
-impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Exact<E, M, LOADS> {
+impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Exact<E, Op, LOADS> {
     /// Rows that a warp loads at once: the number of tiles.
     #[inline(always)]
-    fn per_round(&self) -> u32 {
+    fn tiles(&self) -> u32 {
         WARP_SIZE >> self.tile.shape.log2_width
     }
 
@@ -137,7 +137,7 @@ impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Exact<E, M, LOADS> {
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
         if self.tile.shape.query_in_registers() {
-            return RowTiles::<E, M, LOADS>::query_unit(&self.query_units, step);
+            return RowTiles::<E, Op, LOADS>::query_unit(&self.query_units, step);
         }
         // SAFETY: the offset is within the query.
         self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)

@@ -51,7 +51,7 @@ impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
         let words = shape.dimensions / 4;
         // A word of 4 bits per dimension takes two words of levels.
         let query = memory.cast().add(2 * (four % 2));
-        // SAFETY: reads are within the query, and the plan has room for it and two words.
+        // SAFETY: reads are within the query, and the launch configuration has room for it and two words.
         unsafe {
             let row = query_row(&args.search, number);
             let levels = args.codes.levels.add(row * words as usize);

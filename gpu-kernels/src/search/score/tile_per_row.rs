@@ -50,7 +50,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     ) -> Self {
         let CodeArgs { rows, levels, terms, level_bytes, ref shape } = args.codes;
         let query = memory.cast();
-        // SAFETY: reads are within the query, and the plan has room for the levels of all planes.
+        // SAFETY: reads are within the query, and the launch configuration has room for the levels of all planes.
         unsafe {
             let row = query_row(&args.search, number);
             let words = (shape.dimensions / 4) as usize;
@@ -74,7 +74,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
         let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
-        let place = lane_in_tile * Self::PER_ROUND + tile;
+        let place = lane_in_tile * Self::TILES + tile;
         // SAFETY: slots name rows; the warp is converged at every sum.
         unsafe {
             let slot = slots.add(place.min(count - 1)).load();
@@ -92,7 +92,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
 
 impl<const WIDTH: u32> TilePerRow<WIDTH> {
     /// Rows that a warp loads at once: the number of tiles.
-    const PER_ROUND: u32 = WARP_SIZE / WIDTH;
+    const TILES: u32 = WARP_SIZE / WIDTH;
 
     /// The product of one byte of the query's levels with the levels of this lane's row.
     ///
@@ -102,12 +102,12 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     unsafe fn sum(&self, byte: u32, slots: Shared<u32>, count: u32) -> i32 {
         let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
         let (mut sum, mut first) = (0, 0);
-        while first * Self::PER_ROUND < count {
+        while first * Self::TILES < count {
             // SAFETY: slots name rows; the query has levels of that byte; the warp is converged at every sum.
             unsafe {
                 let mut rows = [self.rows; ROWS];
                 for r in 0..ROWS {
-                    let place = (first + r as u32) * Self::PER_ROUND + tile;
+                    let place = (first + r as u32) * Self::TILES + tile;
                     let slot = slots.add(place.min(count - 1)).load();
                     rows[r] = self.rows.add(slot as usize * self.shape.words as usize);
                 }
@@ -191,20 +191,20 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
             for r in 0..ROWS {
                 read[r] = global::load_readonly(rows[r].add(at).cast().at(0));
             }
-            let wanted = |j: u32| levels.add((j * units + unit) * UNIT_WORDS).cast().load();
-            add_position::<BITS, 0>(&mut sums, &read, wanted(0));
+            let query_levels = |j: u32| levels.add((j * units + unit) * UNIT_WORDS).cast().load();
+            add_position::<BITS, 0>(&mut sums, &read, query_levels(0));
             if positions > 1 {
-                add_position::<BITS, 1>(&mut sums, &read, wanted(1));
+                add_position::<BITS, 1>(&mut sums, &read, query_levels(1));
             }
             if positions > 2 {
-                add_position::<BITS, 2>(&mut sums, &read, wanted(2));
-                add_position::<BITS, 3>(&mut sums, &read, wanted(3));
+                add_position::<BITS, 2>(&mut sums, &read, query_levels(2));
+                add_position::<BITS, 3>(&mut sums, &read, query_levels(3));
             }
             if positions > 4 {
-                add_position::<BITS, 4>(&mut sums, &read, wanted(4));
-                add_position::<BITS, 5>(&mut sums, &read, wanted(5));
-                add_position::<BITS, 6>(&mut sums, &read, wanted(6));
-                add_position::<BITS, 7>(&mut sums, &read, wanted(7));
+                add_position::<BITS, 4>(&mut sums, &read, query_levels(4));
+                add_position::<BITS, 5>(&mut sums, &read, query_levels(5));
+                add_position::<BITS, 6>(&mut sums, &read, query_levels(6));
+                add_position::<BITS, 7>(&mut sums, &read, query_levels(7));
             }
         }
         unit += WIDTH;
@@ -223,13 +223,13 @@ unsafe fn add_plane<const WIDTH: u32, const BITS: u32>(
 fn add_position<const BITS: u32, const POSITION: usize>(
     sums: &mut [[i32; 8]; ROWS],
     read: &[[u32; 4]; ROWS],
-    wanted: [u32; 4],
+    query_levels: [u32; 4],
 ) {
     // An ordinary shift would not compile in instances that are never called.
     let mask = mask(BITS).wrapping_shl(BITS * POSITION as u32);
     for r in 0..ROWS {
         for w in 0..4 {
-            sums[r][POSITION] = add(sums[r][POSITION], read[r][w], mask, wanted[w]);
+            sums[r][POSITION] = add(sums[r][POSITION], read[r][w], mask, query_levels[w]);
         }
     }
 }

@@ -17,7 +17,7 @@ use rand::{Rng, RngExt};
 
 use crate::Stream;
 use crate::graph::DistanceEpilogue;
-use crate::graph::DistanceOp;
+use crate::graph::DistanceOpKind;
 use crate::search::{MAX_BEAM_WIDTH, Search};
 use case::{SearchCase, TO_THE_END};
 use compare::agrees;
@@ -31,10 +31,10 @@ pub use scans::scans_agree_with_a_search_for_each_query;
 fn epilogues(kernel: Search) -> &'static [DistanceEpilogue] {
     let is_float = matches!(kernel.rows.element, ElementKind::F32 | ElementKind::F16);
     match (kernel.rows.op, is_float) {
-        (DistanceOp::SquaredL2, true) => &[DistanceEpilogue::SquaredL2, DistanceEpilogue::HalfSquaredL2],
-        (DistanceOp::SquaredL2, false) => &[DistanceEpilogue::SquaredL2],
-        (DistanceOp::Dot, true) => &[DistanceEpilogue::NegatedDot],
-        (DistanceOp::Dot, false) => &[DistanceEpilogue::NegatedDot, DistanceEpilogue::Cosine],
+        (DistanceOpKind::SquaredL2, true) => &[DistanceEpilogue::SquaredL2, DistanceEpilogue::HalfSquaredL2],
+        (DistanceOpKind::SquaredL2, false) => &[DistanceEpilogue::SquaredL2],
+        (DistanceOpKind::Dot, true) => &[DistanceEpilogue::NegatedDot],
+        (DistanceOpKind::Dot, false) => &[DistanceEpilogue::NegatedDot, DistanceEpilogue::Cosine],
     }
 }
 
@@ -116,7 +116,7 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
-        let kernel = Search::for_rows(ElementKind::U8, DistanceOp::SquaredL2, 16, beam_width, warps);
+        let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, beam_width, warps);
         let graph = graph::<u8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, beam_width as usize + 50);
         let random = SearchCase::random(
             &mut rng,
@@ -147,7 +147,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for warps in [1, 8] {
-        let kernel = Search::for_rows(ElementKind::I8, DistanceOp::SquaredL2, 16, 8, warps);
+        let kernel = Search::for_rows(ElementKind::I8, DistanceOpKind::SquaredL2, 16, 8, warps);
         let graph = graph::<i8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 12);
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| Slot::from_index(i % 12));
         let case = SearchCase {
@@ -170,7 +170,7 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (warps, max_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
-        let kernel = Search::for_rows(ElementKind::F16, DistanceOp::Dot, 16, 100, warps);
+        let kernel = Search::for_rows(ElementKind::F16, DistanceOpKind::Dot, 16, 100, warps);
         let mut graph = graph::<f16>(&mut rng, kernel, DistanceEpilogue::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
@@ -194,7 +194,7 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (beam_width, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
-        let kernel = Search::for_rows(ElementKind::F32, DistanceOp::SquaredL2, 16, beam_width, warps);
+        let kernel = Search::for_rows(ElementKind::F32, DistanceOpKind::SquaredL2, 16, beam_width, warps);
         let mut graph = graph::<f32>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 9);
         let case = SearchCase {
             start_points: None,
