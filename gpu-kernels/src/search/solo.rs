@@ -53,7 +53,8 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
     let params = LayoutParams { query_bytes, has_list: F::IN_SHARED_MEMORY, is_team: false };
     let layout = Layout::new(args, params);
     let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
-    // SAFETY: the plan gave the block the memory of its layout; the warp is converged at every collective.
+    // SAFETY: the launch configuration gave the block the memory of its layout; the warp is converged at every
+    // collective.
     unsafe {
         let lane = warp::lane_id();
         let scorer = S::new(&kernel_args, query, part(layout.query), lane, WARP_SIZE);
@@ -88,7 +89,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
 /// The arguments are valid, and `query` is below `queries_len`.
 unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     let (list, len) = args.start_points(query);
-    // SAFETY: one of the start points, whose number the plan has checked.
+    // SAFETY: one of the start points, whose number the launch configuration has checked.
     if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
 }
 

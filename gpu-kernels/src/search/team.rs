@@ -62,7 +62,8 @@ pub(super) unsafe fn search<S: Scorer>(kernel_args: S::Args) {
     let layout = Layout::new(args, LayoutParams { query_bytes, has_list: true, is_team: true });
     let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
-    // SAFETY: the plan gave the block the memory of its layout; each warp takes one of the branches as a whole.
+    // SAFETY: the launch configuration gave the block the memory of its layout; each warp takes one of the branches as
+    // a whole.
     unsafe {
         let scorer = S::new(&kernel_args, query, part(layout.query), thread, threads);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, thread, threads);

@@ -7,17 +7,17 @@ use jasper_vamana::{CostModel, DistanceCost, LaunchParams, MemorySpace, ProductC
 
 /// Warps of a team on short rows: a leader, and two workers for each of three mailboxes. The seventh worker is left
 /// over.
-const TEAM: u32 = 8;
+const TEAM_WARPS: u32 = 8;
 /// Warps of a team on long rows, if there are no more queries than multiprocessors: each team has a multiprocessor to
 /// itself.
-const LONG_TEAM: u32 = 16;
+const LONG_TEAM_WARPS: u32 = 16;
 /// Batches of up to this many queries per multiprocessor are searched by teams: one warp per query would leave most of
 /// the device idle.
 const TEAMS_PER_MULTIPROCESSOR: u32 = 2;
 /// Mailboxes of a team: the number of vertices whose neighbors are scored concurrently.
-const AHEAD: u32 = 3;
+const TEAM_MAILBOXES: u32 = 3;
 /// Mailboxes of a team on long rows, where more workers share the neighbors of one vertex.
-const LONG_AHEAD: u32 = 2;
+const LONG_TEAM_MAILBOXES: u32 = 2;
 /// Rows of at least this many bytes are long.
 const LONG_ROW: u32 = 1 << 10;
 /// Buckets of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
@@ -101,8 +101,8 @@ pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u3
     }
     let is_long = row_bytes >= LONG_ROW;
     LaunchParams {
-        warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM } else { TEAM },
-        expansions: if is_long { LONG_AHEAD } else { AHEAD },
+        warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM_WARPS } else { TEAM_WARPS },
+        expansions: if is_long { LONG_TEAM_MAILBOXES } else { TEAM_MAILBOXES },
         visited_capacity: TEAM_VISITED_CAPACITY,
     }
 }

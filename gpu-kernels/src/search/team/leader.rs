@@ -40,9 +40,9 @@ pub(super) struct Leader {
     near: Shared<u64>,
     /// `[mailboxes]`: the nearest unexpanded vertices.
     wanted: Shared<u64>,
-    /// In lane `s`: the vertex last requested for mailbox `s`, until it is expanded; then [`NO_SLOT`].
+    /// In lane `m`: the vertex last requested for mailbox `m`, until it is expanded; then [`NO_SLOT`].
     vertex: u32,
-    /// In lane `s`: the number of requests for mailbox `s`.
+    /// In lane `m`: the number of requests for mailbox `m`.
     requests: u32,
     /// In lane `w`: the distances computed by worker `w` of every mailbox. Hops are the same in all lanes.
     cost: SearchCost,
@@ -52,7 +52,7 @@ impl Leader {
     /// A leader that has requested nothing.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together; the plan gave the block the memory of the layout.
+    /// All 32 lanes of the warp call this together; the launch configuration gave the block the memory of the layout.
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, mailboxes: Mailboxes) -> Self {
         let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
@@ -154,18 +154,19 @@ impl Leader {
         unsafe { warp::ballot(self.vertex == vertex) }.trailing_zeros()
     }
 
-    /// Requests `target` for the mailboxes of some lanes, which are idle and whose entries all lanes have read.
+    /// Requests a vertex or a batch of start points for the mailboxes of some lanes, which are idle and whose entries
+    /// all lanes have read.
     #[inline(always)]
-    unsafe fn request(&mut self, is_wanted: bool, target: u32) {
+    unsafe fn request(&mut self, is_wanted: bool, vertex_or_batch: u32) {
         // SAFETY: mailboxes are below their number.
         unsafe {
             thread::block_fence();
             if is_wanted {
                 self.requests += 1;
                 let is_merged = self.vertex == NO_SLOT;
-                let request = Request { target, count: self.requests, is_merged };
+                let request = Request { vertex_or_batch, count: self.requests, is_merged };
                 self.mailboxes.request(warp::lane_id()).store_relaxed(request.to_bits());
-                self.vertex = target;
+                self.vertex = vertex_or_batch;
             }
         }
     }
@@ -271,7 +272,7 @@ impl Leader {
     unsafe fn shut_down(&self) {
         let lane = warp::lane_id();
         if lane < self.mailboxes.len {
-            let request = Request { target: SHUTDOWN, count: self.requests + 1, is_merged: false };
+            let request = Request { vertex_or_batch: SHUTDOWN, count: self.requests + 1, is_merged: false };
             // SAFETY: mailboxes are below their number.
             unsafe { self.mailboxes.request(lane).store_relaxed(request.to_bits()) };
         }

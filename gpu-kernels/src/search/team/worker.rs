@@ -34,7 +34,7 @@ pub(super) struct Worker {
 
 /// The slots to score for a request. Each of n workers takes every n-th slot, because rows are padded at the end.
 #[derive(Clone, Copy)]
-struct Targets {
+struct SlotsToScore {
     first: DevicePtr<u32>,
     len: u32,
 }
@@ -75,13 +75,13 @@ impl Worker {
             loop {
                 last = self.wait_for_request(last);
                 let request = Request::from_bits(last);
-                if request.target == SHUTDOWN {
+                if request.vertex_or_batch == SHUTDOWN {
                     return;
                 }
                 // Batches of start points are assigned to the mailboxes in turn.
                 let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < batches;
-                let targets = self.targets(args, query, request.target, is_start);
-                scored = self.gather(targets, if request.is_merged { scored } else { 0 });
+                let to_score = self.slots_to_score(args, query, request.vertex_or_batch, is_start);
+                scored = self.gather(to_score, if request.is_merged { scored } else { 0 });
                 self.score(args, scorer, scored);
                 if warp::lane_id() == 0 {
                     self.mailboxes.scored(self.mailbox, self.number).store(scored);
@@ -118,14 +118,23 @@ impl Worker {
         }
     }
 
-    /// The slots that a request is for: the neighbors of the vertex `target`, or a batch of start points.
-    fn targets(&self, args: &SearchArgs, query: u32, target: u32, is_start: bool) -> Targets {
+    /// The slots that a request is for: the neighbors of a vertex, or a batch of start points.
+    fn slots_to_score(
+        &self,
+        args: &SearchArgs,
+        query: u32,
+        vertex_or_batch: u32,
+        is_start: bool,
+    ) -> SlotsToScore {
         let stride = self.mailboxes.stride;
         if is_start {
-            let (list, before) = (args.start_points(query), target * stride);
-            Targets { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
+            let (list, before) = (args.start_points(query), vertex_or_batch * stride);
+            SlotsToScore { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
         } else {
-            Targets { first: args.graph.edges.add(target as usize * stride as usize), len: stride }
+            SlotsToScore {
+                first: args.graph.edges.add(vertex_or_batch as usize * stride as usize),
+                len: stride,
+            }
         }
     }
 
@@ -133,16 +142,16 @@ impl Worker {
     /// inserts the first `merged` slots of the previous request into the cache, before they are overwritten.
     ///
     /// # Safety
-    /// All 32 lanes of the warp call this together. The targets are vertices of this search, and there is room for all
+    /// All 32 lanes of the warp call this together. The slots name vertices of this search, and there is room for all
     /// of them.
-    unsafe fn gather(&self, targets: Targets, merged: u32) -> u32 {
+    unsafe fn gather(&self, to_score: SlotsToScore, merged: u32) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the warp is converged here; indices of targets are below their number.
+        // SAFETY: the warp is converged here; indices of the slots are below their number.
         unsafe {
             let load = |at: u32| {
                 let index = at * self.mailboxes.workers + self.number;
-                if index < targets.len {
-                    global::load_readonly(targets.first.at(index as usize))
+                if index < to_score.len {
+                    global::load_readonly(to_score.first.at(index as usize))
                 } else {
                     NO_SLOT
                 }
