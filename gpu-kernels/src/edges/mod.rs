@@ -68,11 +68,11 @@ pub struct FindRowWithRoomArgs {
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is reachable.
     pub reached: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`: entries of vertices, in any order.
+    /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, in any order.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::search_counts`](crate::prune::LinkArgs::search_counts); only the first word
-    /// is read.
-    pub search_counts: DevicePtr<u32>,
+    /// `[vertices_len][2]`, as [`LinkArgs::costs`](crate::prune::LinkArgs::costs); only the first word is
+    /// read.
+    pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex to skip.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the entry of the nearest candidate that is reachable and has fewer than `max_degree`

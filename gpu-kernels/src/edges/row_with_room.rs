@@ -22,11 +22,8 @@ pub unsafe fn find_row_with_room(args: FindRowWithRoomArgs) {
     // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
-        let found = if duplicate_of == NO_SLOT {
-            global::load_readonly(args.search_counts.at(2 * batch_index))
-        } else {
-            0
-        };
+        let found =
+            if duplicate_of == NO_SLOT { global::load_readonly(args.costs.at(2 * batch_index)) } else { 0 };
         let mut nearest = u64::MAX;
         warp_stride(found, |place| {
             let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;

@@ -201,7 +201,7 @@ impl Nearest {
 unsafe fn bound(args: &FindPeersArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
     // SAFETY: all threads of the block reach this; the candidates are those of this vertex.
     unsafe {
-        let found = global::load_readonly(args.search_counts.at(2 * batch_index as usize));
+        let found = global::load_readonly(args.costs.at(2 * batch_index as usize));
         let limit = args.prune.max_degree;
         if found < limit {
             return NO_CANDIDATE;

@@ -46,9 +46,9 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
         if thread::thread_idx_x() == 0 {
             global::store(args.row_vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
             let counters = args.prune.counters;
-            let search_counts = args.search_counts.add(2 * batch_index);
-            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(search_counts.at(0))));
-            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(search_counts.at(1))));
+            let costs = args.costs.add(2 * batch_index);
+            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(costs.at(0))));
+            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(costs.at(1))));
             if !is_linked {
                 atomic::add(counters.at(DUPLICATES), 1);
             }
@@ -72,7 +72,7 @@ unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, me
     let (entries, of_batch) = (memory.entries, peers_len(args));
     // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
-        let found = global::load_readonly(args.search_counts.at(2 * batch_index));
+        let found = global::load_readonly(args.costs.at(2 * batch_index));
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
         block_stride(found, |place| {
             let entry = global::load_streaming(candidates.at(place as usize)) | neighbor::UNEXPANDED;

@@ -126,15 +126,16 @@ pub struct LinkArgs {
     pub prune: PruneArgs,
     /// `[vertices_len]`: the new vertices.
     pub new_vertices: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`: distinct entries in any order; the vertex itself may be among them.
+    /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, distinct, in any order;
+    /// the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
     /// none.
     pub peers: DevicePtr<u64>,
     /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex.
-    /// The first word, the number of vertices that it expanded, is also the number of its `candidates`, which are
-    /// those vertices. The second is the number of distances that it computed.
-    pub search_counts: DevicePtr<u32>,
+    /// The first word, the number of vertices that it expanded, is also the number of its `candidates`. The second is
+    /// the number of distances that it computed.
+    pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
     /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,

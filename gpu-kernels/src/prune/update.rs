@@ -11,11 +11,11 @@ pub struct FindDuplicatesArgs {
     pub rows: DevicePtr<u8>,
     /// `[vertices_len]`: the new vertices.
     pub new_vertices: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`: entries in any order; the vertex itself may be among them.
+    /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, in any order; the vertex
+    /// itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::search_counts`](super::LinkArgs::search_counts); only the first word is
-    /// read.
-    pub search_counts: DevicePtr<u32>,
+    /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs); only the first word is read.
+    pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if
     /// there is none.
     pub duplicate_of: DevicePtrMut<u32>,
@@ -37,9 +37,8 @@ pub struct FindPeersArgs {
     pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`, as [`LinkArgs::candidates`](super::LinkArgs::candidates).
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::search_counts`](super::LinkArgs::search_counts); only the first word is
-    /// read.
-    pub search_counts: DevicePtr<u32>,
+    /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs); only the first word is read.
+    pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex that will not be linked
     /// and is no candidate.
     pub duplicate_of: DevicePtr<u32>,

@@ -84,10 +84,10 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 /// | --- | --- |
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
 /// | the search for a new vertex in a build | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
-/// | the first launch of a quantized search | those of a beam search, `candidates` and `candidates_len` |
+/// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
 /// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
 /// | scan of some slots, which are the start points | `costs` |
-/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride`, `start_point_parts` |
+/// | the first launch of a scan in parts | `rerank_slots`, `rerank_len`, `start_points_stride`, `start_point_parts` |
 /// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_before` |
 ///
 /// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_capacity` have no effect on results.
@@ -107,9 +107,9 @@ pub struct SearchArgs {
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
     pub padding_hits: DevicePtr<DeviceHit>,
-    /// `[queries][candidates_len]`: the vertices of the first entries of the frontier, then
-    /// [`NO_SLOT`]. They are to be reranked, and are not among the results of this search.
-    pub candidates: DevicePtrMut<u32>,
+    /// `[queries][rerank_len]`: the candidates, which are the vertices of the first entries of the frontier, then
+    /// [`NO_SLOT`]. A second launch reranks them, and they are not among the results of this search.
+    pub rerank_slots: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
     /// `[queries][max_hops]`: entries of the expanded vertices, in order. Null if not needed.
@@ -134,7 +134,7 @@ pub struct SearchArgs {
     /// part of each query is a search of its own and counts in `queries_len`.
     pub start_point_parts: u32,
     /// Candidates per query, at most the beam width.
-    pub candidates_len: u32,
+    pub rerank_len: u32,
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
     pub distances_before: u32,
     /// How distances follow from sums.

@@ -38,17 +38,17 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
-    let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
+    let rerank_slots = args.rerank_slots.add(query as usize * args.rerank_len as usize);
     let (mut first, mut found) = (0, 0);
     // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
     // are below the number of slots.
     unsafe {
-        while first < args.beam_width && (found < args.k || first < args.candidates_len) {
+        while first < args.beam_width && (found < args.k || first < args.rerank_len) {
             let entry = frontier.entry(first + lane);
-            let is_candidate = first + lane < args.candidates_len;
+            let is_candidate = first + lane < args.rerank_len;
             if is_candidate {
                 let slot = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
-                global::store(candidates.at((first + lane) as usize), slot);
+                global::store(rerank_slots.at((first + lane) as usize), slot);
             }
             let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, neighbor::slot(entry));
             let lanes = warp::ballot(is_result);

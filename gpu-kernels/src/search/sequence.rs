@@ -13,7 +13,7 @@ pub struct Rerank<'a, S> {
     /// Candidates per query, at most the beam width. With 0 there is no rerank, and results have estimated distances.
     pub len: u32,
     /// `[queries][len]`: the candidates.
-    pub candidates: DevicePtrMut<u32>,
+    pub slots: DevicePtrMut<u32>,
     /// `[queries][k]`: the results after the candidates, by estimated distance. They fill the places that the rerank
     /// leaves.
     pub padding_hits: DevicePtrMut<DeviceHit>,
@@ -59,15 +59,15 @@ pub unsafe fn quantized_search<S: Stream>(
     }
     let first = SearchArgs {
         results: rerank.padding_hits,
-        candidates: rerank.candidates,
-        candidates_len: rerank.len,
+        rerank_slots: rerank.slots,
+        rerank_len: rerank.len,
         ..search
     };
     let second = SearchArgs {
         padding_hits: rerank.padding_hits.cast_const(),
         costs: rerank.costs,
         expanded: DevicePtrMut::null(),
-        ..search.scan_candidates(rerank.candidates.cast_const(), rerank.len)
+        ..search.scan_candidates(rerank.slots.cast_const(), rerank.len)
     };
     let SearchArgs { epilogue, beam_width, .. } = second;
     let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), beam_width, warps);
@@ -116,8 +116,8 @@ pub unsafe fn scan_in_parts<S: Stream>(
     let first = SearchArgs {
         results: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        candidates,
-        candidates_len: search.k,
+        rerank_slots: candidates,
+        rerank_len: search.k,
         queries_len: search.queries_len * parts,
         k: 0,
         beam_width: search.k,

@@ -86,7 +86,7 @@ impl Variant {
         };
         check("beam_width", args.beam_width, 1, self.max_beam_width());
         check("k", args.k, 0, args.beam_width);
-        check("candidates_len", args.candidates_len, 0, args.beam_width);
+        check("rerank_len", args.rerank_len, 0, args.beam_width);
         check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
         let (stride, visited_capacity) = (args.graph.edges_stride, args.visited_capacity);
         assert!(

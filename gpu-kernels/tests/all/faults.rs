@@ -31,7 +31,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         allowed: DevicePtr::null(),
         results: results.output(),
         padding_hits: DevicePtr::null(),
-        candidates: DevicePtrMut::null(),
+        rerank_slots: DevicePtrMut::null(),
         costs: work.output(),
         expanded: DevicePtrMut::null(),
         queries_len: 1,
@@ -42,7 +42,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         visited_capacity: 0,
         start_points_stride: 0,
         start_point_parts: 1,
-        candidates_len: 0,
+        rerank_len: 0,
         distances_before: 0,
         epilogue: DistanceEpilogue::SquaredL2,
     };

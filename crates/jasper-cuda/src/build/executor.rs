@@ -114,10 +114,10 @@ fn cost_of(counters: &[u64]) -> SearchCost {
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
     new_vertices: S::Buffer<u32>,
-    /// `[vertices_len][candidates_stride]`
-    entries: S::Buffer<u64>,
-    /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of its entries.
-    search_counts: S::Buffer<u32>,
+    /// `[vertices_len][candidates_stride]`: entries of the vertices that each search expanded.
+    expanded: S::Buffer<u64>,
+    /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of vertices expanded.
+    costs: S::Buffer<u32>,
     /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
     duplicate_of: S::Buffer<u32>,
     /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
@@ -206,15 +206,15 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut entries = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
-        let mut search_counts = stream.allocate(new_vertices.len() * 2)?;
+        let mut expanded = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
+        let mut costs = stream.allocate(new_vertices.len() * 2)?;
         let mut results = stream.allocate::<DeviceHit>(new_vertices.len())?;
         let args = SearchArgs {
             queries: input.args.rows,
             query_rows: new_vertices.input(),
             results: results.output(),
-            costs: search_counts.output(),
-            expanded: entries.output(),
+            costs: costs.output(),
+            expanded: expanded.output(),
             queries_len: new_vertices.len() as u32,
             max_hops: candidates_stride,
             ..search_args(&input, beam_width, launch)
@@ -227,8 +227,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (counters, graph) = (self.counters()?, graph.id);
         Ok(Candidates {
             new_vertices,
-            entries,
-            search_counts,
+            expanded,
+            costs,
             duplicate_of,
             peers: None,
             counters,
@@ -247,8 +247,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = FindDuplicatesArgs {
             rows: graph.args().rows,
             new_vertices: candidates.new_vertices.input(),
-            candidates: candidates.entries.input(),
-            search_counts: candidates.search_counts.input(),
+            candidates: candidates.expanded.input(),
+            costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.output(),
             row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
@@ -273,8 +273,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             new_vertices: candidates.new_vertices.input(),
-            candidates: candidates.entries.input(),
-            search_counts: candidates.search_counts.input(),
+            candidates: candidates.expanded.input(),
+            costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             peers: peers.output(),
             vertices_len,
@@ -305,9 +305,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
             new_vertices: candidates.new_vertices.input(),
-            candidates: candidates.entries.input(),
+            candidates: candidates.expanded.input(),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
-            search_counts: candidates.search_counts.input(),
+            costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
@@ -478,8 +478,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = FindRowWithRoomArgs {
             edges: graph.edges.input(),
             reached: reached.input(),
-            candidates: candidates.entries.input(),
-            search_counts: candidates.search_counts.input(),
+            candidates: candidates.expanded.input(),
+            costs: candidates.costs.input(),
             duplicate_of: candidates.duplicate_of.input(),
             nearest: nearest.output(),
             vertices_len: candidates.len(),

@@ -75,7 +75,7 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     terms: Pinned<QueryTerms>,
     results: Pinned<DeviceHit>,
     costs: Pinned<u32>,
-    candidates: Buffer<u32>,
+    rerank_slots: Buffer<u32>,
     padding_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<Stream>>,
     /// Lengths of the results and of the costs of the last launch.
@@ -91,7 +91,7 @@ impl<T: Pod> PinnedSearchContext<T> {
             terms: Pinned::zeroed(context, 0)?,
             results: Pinned::zeroed(context, 0)?,
             costs: Pinned::zeroed(context, 0)?,
-            candidates: stream.allocate(0)?,
+            rerank_slots: stream.allocate(0)?,
             padding_hits: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
@@ -164,7 +164,7 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
             rerank_costs: costs.add(sizes.costs),
             levels: self.levels.input(),
             terms: self.terms.input(),
-            candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
+            rerank_slots: grow_buffer(&self.stream, &mut self.rerank_slots, sizes.rerank_slots)?.output(),
             padding_hits: grow_buffer(&self.stream, &mut self.padding_hits, sizes.padding_hits)?.output(),
         })
     }

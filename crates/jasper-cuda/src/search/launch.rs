@@ -92,7 +92,7 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries]`: scalar terms of quantized queries.
     pub(crate) terms: DevicePtr<QueryTerms>,
     /// `[queries][rerank]`: slots to rerank.
-    pub(crate) candidates: DevicePtrMut<u32>,
+    pub(crate) rerank_slots: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances.
     pub(crate) padding_hits: DevicePtrMut<DeviceHit>,
 }
@@ -114,7 +114,7 @@ pub(crate) struct BufferSizes {
     pub(crate) rerank_costs: usize,
     pub(crate) levels: usize,
     pub(crate) terms: usize,
-    pub(crate) candidates: usize,
+    pub(crate) rerank_slots: usize,
     pub(crate) padding_hits: usize,
 }
 
@@ -204,7 +204,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             rerank_costs: of(rerank > 0, 2),
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             terms: quantized_on_host,
-            candidates: queries * rerank.max(self.part_candidates()),
+            rerank_slots: queries * rerank.max(self.part_candidates()),
             padding_hits: of(rerank > 0, self.k()),
         }
     }
@@ -325,7 +325,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 return match self.strategy {
                     LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
                     LaunchStrategy::ScanInParts { parts, .. } => {
-                        scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
+                        scan_in_parts(stream, args, parts, pointers.rerank_slots, T::KIND, warps)
                     }
                     LaunchStrategy::Beam { .. } | LaunchStrategy::ScanPerQuery { .. } => {
                         stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.launch), args)
@@ -334,7 +334,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             };
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
-                candidates: pointers.candidates,
+                slots: pointers.rerank_slots,
                 padding_hits: pointers.padding_hits,
                 costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
@@ -364,7 +364,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
         padding_hits: DevicePtr::null(),
-        candidates: DevicePtrMut::null(),
+        rerank_slots: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
         expanded: DevicePtrMut::null(),
         queries_len: 1,
@@ -375,7 +375,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         visited_capacity: launch.visited_capacity,
         start_points_stride: 0,
         start_point_parts: 1,
-        candidates_len: 0,
+        rerank_len: 0,
         distances_before: 0,
         epilogue: graph.epilogue,
     }

@@ -26,8 +26,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (vertices_len, stride) = (6, vertices.len() + 3);
-    let (mut candidates, mut search_counts, mut expected) =
-        (vec![0; vertices_len * stride], Vec::new(), Vec::new());
+    let (mut candidates, mut costs, mut expected) = (vec![0; vertices_len * stride], Vec::new(), Vec::new());
     let mut batch: Vec<u32> = (0..vertices_len as u32).map(|list| list * 3).collect();
     batch[1..].shuffle(&mut rng);
     let mut counters = [0; COUNTERS];
@@ -37,7 +36,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         for (place, key) in candidates[list * stride..].iter_mut().zip(&keys) {
             *place = if rng.random() { key.to_bits() } else { key.expanded().to_bits() };
         }
-        search_counts.extend([keys.len() as u32, 1000]);
+        costs.extend([keys.len() as u32, 1000]);
         let mut left: Vec<_> = keys.iter().copied().filter(|key| key.slot().get() != vertex).collect();
         left.sort_unstable();
         left.truncate(vertices.max_candidates);
@@ -53,7 +52,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     }
 
     let mut device = vertices.upload(stream);
-    let (on_device, search_counts) = (stream.upload(&batch).unwrap(), stream.upload(&search_counts).unwrap());
+    let (on_device, costs) = (stream.upload(&batch).unwrap(), stream.upload(&costs).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
     let [mut linked, mut duplicate_of] = [(); 2].map(|()| stream.allocate(vertices_len).unwrap());
     let [mut neighbors, mut distances, mut sources] =
@@ -63,7 +62,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         rows: vertices.args(&mut device).graph.rows,
         new_vertices: on_device.input(),
         candidates: candidates.input(),
-        search_counts: search_counts.input(),
+        costs: costs.input(),
         duplicate_of: duplicate_of.output(),
         row_bytes: vertices.row_bytes(),
         vertices_len: vertices_len as u32,
@@ -74,7 +73,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         new_vertices: on_device.input(),
         candidates: candidates.input(),
         peers: DevicePtr::null(),
-        search_counts: search_counts.input(),
+        costs: costs.input(),
         duplicate_of: duplicate_of.input(),
         row_vertices: linked.output(),
         neighbors: neighbors.output(),

@@ -30,7 +30,7 @@ pub(super) struct SearchCase {
     pub(super) expansions: u32,
     pub(super) visited_capacity: u32,
     /// Entries that are candidates to rerank.
-    pub(super) candidates_len: u32,
+    pub(super) rerank_len: u32,
     /// Whether results of an earlier search fill the places that are left.
     pub(super) has_rest: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
@@ -45,8 +45,8 @@ pub(super) struct SearchOutput {
     pub(super) costs: Vec<[u32; 2]>,
     /// `[queries][max_hops]`, if logged.
     pub(super) expanded: Option<Vec<u64>>,
-    /// `[queries][candidates_len]`
-    pub(super) candidates: Vec<u32>,
+    /// `[queries][rerank_len]`
+    pub(super) rerank_slots: Vec<u32>,
 }
 
 /// Result number `place` of an earlier search, which differs from all results of a search.
@@ -72,7 +72,7 @@ impl SearchCase {
         // A bound that some searches reach, and one that none does.
         let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
-        let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
+        let rerank_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
         let start_points = (rng.random_range(0..4) == 0).then(|| {
             let len = rng.random_range(1..40);
             let mut of_query = || {
@@ -92,7 +92,7 @@ impl SearchCase {
             max_hops: if epilogue == DistanceEpilogue::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             visited_capacity: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
-            candidates_len,
+            rerank_len,
             has_rest: rng.random(),
             start_points,
         }
@@ -135,7 +135,7 @@ impl SearchCase {
             stream.fill(&mut log, u8::MAX).unwrap();
             log
         });
-        let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
+        let mut rerank_slots = stream.allocate::<u32>(len * self.rerank_len as usize).unwrap();
         let padding_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
         let padding_hits = self.has_rest.then(|| stream.upload(&padding_hits).unwrap());
         let start_points = self.start_points.as_ref().map(|start_points| {
@@ -156,7 +156,7 @@ impl SearchCase {
             padding_hits: padding_hits
                 .as_ref()
                 .map_or(DevicePtr::null(), |padding_hits| padding_hits.input()),
-            candidates: candidates.output(),
+            rerank_slots: rerank_slots.output(),
             costs: work.output().cast(),
             expanded: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
             queries_len: len as u32,
@@ -167,7 +167,7 @@ impl SearchCase {
             visited_capacity: self.visited_capacity,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
             start_point_parts: 1,
-            candidates_len: self.candidates_len,
+            rerank_len: self.rerank_len,
             distances_before: 0,
             epilogue: self.epilogue,
         };
@@ -177,7 +177,7 @@ impl SearchCase {
             results: stream.download(&results).unwrap(),
             costs: stream.download(&work).unwrap(),
             expanded: log.map(|log| stream.download(&log).unwrap()),
-            candidates: stream.download(&candidates).unwrap(),
+            rerank_slots: stream.download(&rerank_slots).unwrap(),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn agrees<T: Element>(
             context: &context,
         };
         let expected = of.agrees(&output, graph);
-        let is_plain = case.start_points.is_none() && case.candidates_len == 0;
+        let is_plain = case.start_points.is_none() && case.rerank_len == 0;
         if (of.expansions(), case.max_hops) == (1, TO_THE_END) && is_plain {
             is_of_the_cpu(cpu, graph, query, &expected, case, &context);
         }
@@ -64,12 +64,12 @@ impl QueryCheck<'_> {
     pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
         let &Self { case, i, score, context, .. } = self;
         let expected = search(graph, score, case.start_points_of(graph, i), case, self.expansions());
-        let candidates_len = case.candidates_len as usize;
-        let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
+        let rerank_len = case.rerank_len as usize;
+        let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(rerank_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.slot().get()).collect();
-        slots.resize(candidates_len, NO_SLOT);
+        slots.resize(rerank_len, NO_SLOT);
         if case.epilogue != DistanceEpilogue::HalfSquaredL2 {
-            assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
+            assert_eq!(output.rerank_slots[i * rerank_len..][..rerank_len], slots, "{}", context());
         }
         let is_allowed = |near: &&Neighbor| {
             case.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.slot().index()))

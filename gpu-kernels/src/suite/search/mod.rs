@@ -132,7 +132,7 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
             k: beam_width,
             max_hops: TO_THE_END,
             queries,
-            candidates_len: 0,
+            rerank_len: 0,
             ..random
         };
         agrees(stream, &cpu, kernel, &graph, &case);

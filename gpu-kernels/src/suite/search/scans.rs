@@ -75,7 +75,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         max_hops: 0,
         expansions: 2,
         visited_capacity: 0,
-        candidates_len: 0,
+        rerank_len: 0,
         has_rest: false,
         start_points: None,
     };

@@ -43,7 +43,7 @@ struct DeviceChunk<T> {
     terms: Buffer<QueryTerms>,
     results: Buffer<DeviceHit>,
     costs: Buffer<u32>,
-    candidates: Buffer<u32>,
+    rerank_slots: Buffer<u32>,
     padding_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<EmulatedStream>>,
 }
@@ -77,7 +77,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
             terms: stream.upload(terms)?,
             results: stream.allocate(sizes.results)?,
             costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
-            candidates: stream.allocate(sizes.candidates)?,
+            rerank_slots: stream.allocate(sizes.rerank_slots)?,
             padding_hits: stream.allocate(sizes.padding_hits)?,
             codes: None,
         });
@@ -89,7 +89,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
             results: device.results.output(),
             costs,
             rerank_costs: costs.add(sizes.costs),
-            candidates: device.candidates.output(),
+            rerank_slots: device.rerank_slots.output(),
             padding_hits: device.padding_hits.output(),
         })
     }
