@@ -61,12 +61,12 @@ const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_roun
 /// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
 /// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
 const FULL_SHARE_BATCH: usize = 512;
-const BATCH_SHARE: usize = 8;
+const BATCH_DIVISOR: usize = 8;
 
 /// An insert ends with a check of reachability once one vertex in this many is *unchecked*, that is, added since the
 /// last check. The check reads every row once. It takes a few hundredths of the time of the inserts, or a sixth for
 /// inner products, where short vectors have few incoming edges.
-const fn check_share(metric: Metric) -> usize {
+const fn check_divisor(metric: Metric) -> usize {
     if matches!(metric, Metric::InnerProduct) { 512 } else { 64 }
 }
 
@@ -157,7 +157,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let identical = vectors.len() - (new_vertices - duplicates.len());
     // Vertices added since reachability was last checked.
     let unchecked = graph.read(|graph| graph.host().adjacency().unchecked()) + new_vertices;
-    let reconnected = if unchecked * check_share(metric) >= graph.read(vertices) {
+    let reconnected = if unchecked * check_divisor(metric) >= graph.read(vertices) {
         // New vertices are still tombstones, and deleted ones may be restored: all of them must be reachable.
         reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?
     } else {
@@ -187,7 +187,7 @@ fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
         if left == 0 {
             return None;
         }
-        let max_len = vertices.min(FULL_SHARE_BATCH.max(vertices / BATCH_SHARE)).min(BATCH);
+        let max_len = vertices.min(FULL_SHARE_BATCH.max(vertices / BATCH_DIVISOR)).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])

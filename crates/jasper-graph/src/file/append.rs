@@ -29,7 +29,7 @@ use crate::Graph;
 mod tests;
 
 /// Of a file, at most one part in this number is unused.
-const UNUSED_SHARE: u64 = 4;
+const UNUSED_DIVISOR: u64 = 4;
 
 /// A file, or what tests have in its place.
 pub(super) trait Storage: ReadAt + Write + Seek {
@@ -98,7 +98,7 @@ pub(super) fn append<T: Element>(
         file.sync()?;
         return Ok(Some(SaveStats { bytes: end, written: 0 }));
     }
-    let is_wasteful = unused > (end + added_bytes) / UNUSED_SHARE;
+    let is_wasteful = unused > (end + added_bytes) / UNUSED_DIVISOR;
     if added.is_empty() || is_wasteful || kept.len() + added.len() > MAX_SECTIONS {
         return Ok(None);
     }
@@ -164,7 +164,7 @@ fn append_sections<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Entry>, FileFault> {
     file.seek(SeekFrom::Start(file_bytes(&kept)))?;
-    let mut writer = FileWriter::append(file, T::KIND, kept, meter, progress);
+    let mut writer = FileWriter::resume(file, T::KIND, kept, meter, progress);
     write_sections(graph, &mut writer)?;
     let entries = writer.into_entries();
     file.write_all(&header_page(&entries))?;

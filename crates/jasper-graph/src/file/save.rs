@@ -199,12 +199,12 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, FileFault> {
         out.write_all(&[0; SECTION_ALIGN as usize])?;
-        Ok(Self::append(out, element, Vec::new(), meter, progress))
+        Ok(Self::resume(out, element, Vec::new(), meter, progress))
     }
 
     /// Continues a file of these sections, whose end is the position of `out`. Those of the graph that are among them
     /// are not written again.
-    pub(super) fn append(
+    pub(super) fn resume(
         out: &'a mut W,
         element: ElementKind,
         entries: Vec<Entry>,

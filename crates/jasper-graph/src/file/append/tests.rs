@@ -240,7 +240,7 @@ fn unused_sections_are_merged_and_bounded() {
         let Some(next) = appended(&bytes, &graph(bits, tuned)) else { break };
         bytes = next;
         let sections = Sections::open(&bytes[..]).unwrap();
-        assert!(sections.unused_bytes() <= bytes.len() as u64 / UNUSED_SHARE);
+        assert!(sections.unused_bytes() <= bytes.len() as u64 / UNUSED_DIVISOR);
         kinds.push(
             sections.entries.iter().skip(10).map(|entry| entry.section().to_string()).collect::<Vec<_>>(),
         );
