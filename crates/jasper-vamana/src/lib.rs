@@ -90,7 +90,7 @@ pub use memory::{
     free_host_memory,
 };
 pub use mutable::{
-    Exclusive, GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges,
+    Exclusive, GraphAccess, MutableGraph, Shared, SharedGraph, Transaction, transaction, without_edges,
 };
 pub use plan::{SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};

@@ -78,8 +78,8 @@ impl<T: Element> MutableGraph for Graph<T> {
 
 /// Access to a graph: shared for reading, exclusive for short writes.
 ///
-/// Implemented by [`Exclusive`], for a graph that no other thread sees, by a reference to a [`SharedGraph`] that
-/// searches share, and by [`Transaction`].
+/// Implemented by [`Exclusive`], for a graph that no other thread sees, by [`Shared`], for one that searches
+/// share, and by [`Transaction`].
 pub trait GraphAccess<G: MutableGraph> {
     /// Runs `read` on the graph.
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
@@ -138,13 +138,17 @@ impl<G> SharedGraph<G> {
     }
 }
 
-impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {
+/// A [`SharedGraph`] to change while searches read it.
+#[derive(Debug)]
+pub struct Shared<'a, G>(pub &'a SharedGraph<G>);
+
+impl<G: MutableGraph> GraphAccess<G> for Shared<'_, G> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        SharedGraph::read(self, read)
+        self.0.read(read)
     }
 
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
-        SharedGraph::write(self, write)
+        self.0.write(write)
     }
 }
 
