@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use jasper_core::{Cancelled, ElementKind};
+use jasper_core::{Cancelled, DeviceError, ElementKind};
 use jasper_data::PathError;
 
 use super::table::{FORMAT_VERSION, Section};
@@ -70,6 +70,9 @@ pub enum FileFault {
     /// The file cannot be written. What was at the path before is still there.
     #[error("cannot be written; what was there before is untouched")]
     Write(#[source] io::Error),
+    /// The device failed while its edges were copied to the host. What was at the path before is still there.
+    #[error("is not written: the edges cannot be copied from the device; what was there before is untouched")]
+    Device(#[source] DeviceError),
     /// The file is complete, but the step that puts it in the place of the old one could not be synced: after a power
     /// cut, either may be there.
     #[error("is written, but a power cut could still undo it: it cannot be synced")]

@@ -6,7 +6,6 @@ mod search;
 mod update;
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -294,7 +293,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let path = path.as_ref();
         let _writer = index.lock_writer();
         let synced = index.backend.sync_host_edges();
-        synced.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
+        synced.map_err(|error| FileError::new(path, FileFault::Device(error)))?;
         index.backend.read(|graph| graph.save(path, progress))
     }
 
