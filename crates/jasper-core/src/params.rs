@@ -156,11 +156,12 @@ impl BuildParamsBuilder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LaunchParams {
-    /// Warps per query.
+    /// Warps per query: 1, or at least 8 for a team, which uses at most 16 of them, and at most 8 in a search by codes.
     pub warps: u32,
-    /// Vertices that are expanded at the same time. With one warp, more than 1 may change the results.
+    /// Vertices that are expanded at the same time, 1 to 8. With one warp, more than 1 may change the results. A team
+    /// has this many mailboxes, but not more than workers; their number never changes the results.
     pub expansions: u32,
-    /// Buckets of the visited cache; 0 for none.
+    /// Buckets of the visited cache: a power of two, 32 to 32,768, or 0 for none.
     pub visited_capacity: u32,
 }
 

@@ -75,8 +75,8 @@ impl OpenOptions {
     }
 
     /// The device to open the index on, as if [moved there](Index::to_device_with) once it is open; by default it stays
-    /// in host memory. Sooner than by two calls, the first search is answered: the device is initialized and compiles
-    /// kernels while the file is read.
+    /// in host memory. The first search is answered sooner than with two calls, because the device is initialized and
+    /// compiles kernels while the file is read.
     pub fn device(mut self, device: Device, options: DeviceOptions) -> Self {
         self.device = Some((device, options));
         self
