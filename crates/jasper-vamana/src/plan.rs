@@ -44,7 +44,7 @@ pub enum Strategy {
 const FILTER_SAMPLE: usize = 1024;
 
 /// Standard deviations by which the first beam search should find more than `k` allowed vertices. All queries pay for
-/// them; one query in twenty finds fewer than `k`
+/// them; if no wider beam is requested, one query in twenty was predicted to find fewer than `k`
 /// (docs/src/experiments.md#gpu-a-narrow-beam-first-and-f16-on-tensor-cores).
 const DEVIATIONS: f64 = 2.0;
 /// The same for the second search, of those queries alone: what it leaves short is scanned for, which takes longer.

@@ -36,8 +36,9 @@ impl<T: Element> Graph<T> {
     ///
     /// If the file at `path` differs from the graph only in the quantizer, the codes and the tuned searches, these
     /// alone are appended to it, which is as safe: no section of the file is overwritten. Sections that they replace
-    /// become [`unused`](Section::Unused). A save writes the whole file if they exceed a quarter of it, or if it would
-    /// append nothing. A file with several hard links is always replaced.
+    /// become [`unused`](Section::Unused). A save writes the whole file if they exceed a quarter of it, or if there is
+    /// nothing to append and something to drop; and nothing if the file is equal. A file with several hard links is
+    /// always replaced.
     ///
     /// Cost: one pass over the graph, and disk space for both files, or for the appended sections; no memory except
     /// buffers, and 16 bytes per further or deleted key. If the file at `path` has an equal section `params`, another

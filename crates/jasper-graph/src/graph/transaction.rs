@@ -60,8 +60,9 @@ impl<T: Element> Graph<T> {
         self.keys.rollback();
     }
 
-    /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots
-    /// and is not logged: a copy is made anew after it.
+    /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots,
+    /// which is not logged: the owner of a copy moves its rows in the same way, and copies all keys and start points
+    /// again.
     #[doc(hidden)]
     pub fn take_changes(&mut self) -> Changes {
         let start_points = std::mem::take(&mut self.adjacency.start_points_changed);
