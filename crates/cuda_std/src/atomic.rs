@@ -28,6 +28,8 @@ macro_rules! updates {
 updates! {
     /// Adds, wrapping (`atom.global.add.u32`, `.u64`).
     add, Add;
+    /// The minimum (`atom.global.min.u32`, `.u64`).
+    min, Min;
     /// Bitwise or (`atom.global.or.b32`, `.b64`).
     or, Or;
     /// Bitwise and (`atom.global.and.b32`, `.b64`).

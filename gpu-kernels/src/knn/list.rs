@@ -39,47 +39,102 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
     warp_stride(len, |i| unsafe { global::store(list.at(i as usize), NO_ENTRY) });
 }
 
-/// Merges `count` pending entries into the list and returns its last entry. Called by the whole warp.
+/// Merges `count` pending entries into the list and returns the entry that is then the last of the first `wanted`. Called
+/// by the whole warp.
 ///
-/// There is no sort: the place of an entry is the number of entries below it, which each lane counts for its entry. The
-/// entries of the list move up, last ones first, by at most 32 places, which have been read before.
+/// ```text
+/// sort the pending entries
+/// for each 32 entries of the list, first ones first:
+///     the lesser 32 of these and the carried ones stay; the others are carried on
+/// ```
+///
+/// Both halves of two sorted sequences are sorted by bitonic merges: exchanges between lanes, without memory.
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.
-/// - `list` has `len` entries, a multiple of 32, rising; this warp alone reads and writes both, and its last writes to
-///   them were followed by a barrier of the warp or the block.
+/// - `list` has `len` entries, a multiple of 32, rising, and `wanted` is 1 to `len`; this warp alone reads and writes
+///   both, and what is pending was written before a barrier of the block. A lane reads only the entries of the list
+///   that it has written.
 #[inline(always)]
-pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<u64>, len: u32) -> u64 {
+pub(super) unsafe fn merge(
+    pending: Shared<u64>,
+    count: u32,
+    list: DevicePtrMut<u64>,
+    len: u32,
+    wanted: u32,
+) -> u64 {
     let lane = warp::lane_id();
     // SAFETY: lane < count, and rows of 32 places end at or before `len`; every collective is reached by the whole
     // warp, since `len` is the same in every lane.
     unsafe {
-        let below = |entry: u64| {
-            let mut below = 0;
-            for i in 0..count {
-                below += u32::from(pending.add(i).load() < entry);
-            }
-            below
-        };
         let own = if lane < count { pending.add(lane).load() } else { NO_ENTRY };
-        let place = below(own) + lower_bound(list.cast_const().at(0), len, own);
-        let mut first = len;
-        while first > 0 {
-            first -= WARP_SIZE;
-            let at = first + lane;
-            let entry = global::load(list.at(at as usize));
-            let to = at + below(entry);
-            warp::sync_warp();
-            if to != at && to < len {
-                global::store(list.at(to as usize), entry);
+        let (mut carried, mut last) = (sort(own), NO_ENTRY);
+        let mut first = 0;
+        while first < len {
+            let at = list.at((first + lane) as usize);
+            let (entry, other) = (global::load(at), warp::shuffle(carried, WARP_SIZE - 1 - lane));
+            let lesser = sort_bitonic(entry.min(other));
+            global::store(at, lesser);
+            if first / WARP_SIZE == (wanted - 1) / WARP_SIZE {
+                last = warp::shuffle(lesser, wanted - 1);
+            }
+            first += WARP_SIZE;
+            if first < len {
+                carried = sort_bitonic(entry.max(other));
             }
         }
-        if lane < count && place < len {
-            global::store(list.at(place as usize), own);
-        }
+        // The caller writes what other lanes have read.
         warp::sync_warp();
-        global::load(list.at(len as usize - 1))
+        last
     }
+}
+
+/// The values of all lanes, ascending. Called by the whole warp.
+///
+/// # Safety
+/// All 32 lanes of the warp call this together.
+#[inline(always)]
+unsafe fn sort(mut value: u64) -> u64 {
+    // Runs of `len` lanes are sorted, every other one descending, so that two of them are one bitonic run.
+    let (mut len, mut distance) = (2, 1);
+    while len <= WARP_SIZE {
+        // SAFETY: the caller's promise.
+        value = unsafe { exchange(value, distance, len) };
+        distance /= 2;
+        if distance == 0 {
+            (len, distance) = (2 * len, len);
+        }
+    }
+    value
+}
+
+/// The values of all lanes, ascending, if they rise and then fall, or fall and then rise. Called by the whole warp.
+///
+/// # Safety
+/// All 32 lanes of the warp call this together.
+#[inline(always)]
+unsafe fn sort_bitonic(mut value: u64) -> u64 {
+    let mut distance = WARP_SIZE / 2;
+    while distance > 0 {
+        // SAFETY: the caller's promise.
+        value = unsafe { exchange(value, distance, WARP_SIZE) };
+        distance /= 2;
+    }
+    value
+}
+
+/// Sorts pairs of lanes that are `distance` apart, descending in runs of `len` lanes with an odd number. Called by the
+/// whole warp.
+///
+/// # Safety
+/// All 32 lanes of the warp call this together.
+#[inline(always)]
+unsafe fn exchange(value: u64, distance: u32, len: u32) -> u64 {
+    let lane = warp::lane_id();
+    // SAFETY: the caller's promise.
+    let other = unsafe { warp::shuffle_xor(value, distance) };
+    let wants_lesser = (lane & distance == 0) == (lane & len == 0);
+    if wants_lesser { value.min(other) } else { value.max(other) }
 }
 
 /// The lists of one query, of all segments.
@@ -90,14 +145,23 @@ pub(super) struct QueryLists {
     stride: usize,
     segments: u32,
     len: u32,
+    /// Entries of each that count.
+    wanted: u32,
 }
 
 impl QueryLists {
     /// The lists of `query` in `lists`, `[segments][queries_len][len]`.
     #[inline(always)]
-    pub(super) fn new(lists: DevicePtr<u64>, query: u32, queries_len: u32, segments: u32, len: u32) -> Self {
+    pub(super) fn new(
+        lists: DevicePtr<u64>,
+        query: u32,
+        queries_len: u32,
+        segments: u32,
+        len: u32,
+        wanted: u32,
+    ) -> Self {
         let first = lists.add(query as usize * len as usize);
-        Self { first, stride: queries_len as usize * len as usize, segments, len }
+        Self { first, stride: queries_len as usize * len as usize, segments, len, wanted }
     }
 
     #[inline(always)]
@@ -105,8 +169,8 @@ impl QueryLists {
         self.first.add(segment as usize * self.stride)
     }
 
-    /// Writes the best entries of all lists to `merged`: the place of an entry is the number of entries below it in all
-    /// of them. Called by the whole block; a barrier must follow.
+    /// Writes the best `wanted` entries of all lists to `merged`, then [`NO_ENTRY`]: the place of an entry is the number
+    /// of entries below it in all of them. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
     /// The lists have the shape that they say, and are not written during the launch; `merged` has room for one.
@@ -114,20 +178,20 @@ impl QueryLists {
     pub(super) unsafe fn merge_into(&self, merged: Shared<u64>) {
         // SAFETY: i < len.
         strided(thread::thread_idx_x(), self.len, RANK_THREADS, |i| unsafe { merged.add(i).store(NO_ENTRY) });
-        // SAFETY: every thread of the block comes here; places are below the length of a list, and no two entries are
+        // SAFETY: every thread of the block comes here; places are below the entries that count, and no two entries are
         // equal, so that no two have the same place.
         unsafe {
             thread::sync_threads();
-            strided(thread::thread_idx_x(), self.segments * self.len, RANK_THREADS, |i| {
-                let (segment, mut place) = (i / self.len, i % self.len);
+            strided(thread::thread_idx_x(), self.segments * self.wanted, RANK_THREADS, |i| {
+                let (segment, mut place) = (i / self.wanted, i % self.wanted);
                 let entry = global::load_readonly(self.list(segment).at(place as usize));
                 if entry != NO_ENTRY {
                     for other in 0..self.segments {
                         if other != segment {
-                            place += lower_bound(self.list(other).at(0), self.len, entry);
+                            place += lower_bound(self.list(other).at(0), self.wanted, entry);
                         }
                     }
-                    if place < self.len {
+                    if place < self.wanted {
                         merged.add(place).store(entry);
                     }
                 }

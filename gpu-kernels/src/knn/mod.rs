@@ -4,8 +4,9 @@
 //! scan: for each tile of 128 queries and each segment of the rows, in parallel:
 //!     for each tile of 128 rows of the segment:
 //!         scores <- the product of both tiles, in registers
-//!         add scores below the last entry of a query's list to its pending entries     (shared memory)
+//!         add scores below the last wanted entry of a query to its pending entries     (shared memory)
 //!         merge pending entries into the sorted lists when a query has many            (global memory)
+//!         tell other segments the last wanted entry of the query                       (global memory)
 //! rank: for each query, in parallel:
 //!     merge its lists of all segments, compute distances in f64, write the nearest k by (distance, row)
 //! ```
@@ -15,7 +16,8 @@
 //!
 //! What matters for speed, and why the results are those of the CPU:
 //!
-//! 1. *There is no matrix of distances.* Each thread keeps 64 sums in registers, and a block writes its lists only.
+//! 1. *There is no matrix of distances.* Each thread keeps 64 sums in registers, and a block writes its lists only. Which
+//!    entries besides the wanted ones are in a list depends on the order of the blocks; those are never read.
 //! 2. *Bytes and f16 are multiplied by tensor cores.* Sums of bytes, and so their L2 and inner product scores, are exact
 //!    integers. L2 scores of f16 are computed from products by [`nearest_slots`] only, because products cancel digits.
 //! 3. *Other scores are f32*, and cannot tell distances apart that agree to about six digits. Lists therefore hold 2 k
@@ -73,6 +75,11 @@ pub struct ScanArgs {
     pub segment_rows: u32,
     /// Entries of a list, a multiple of 32.
     pub list_len: u32,
+    /// Entries of a list that count: later ones may be missing.
+    pub wanted: u32,
+    /// `[queries_len]`: the score of the last entry that counts, the least of all segments so far, from all ones on. No
+    /// segment keeps entries above it.
+    pub bounds: DevicePtrMut<u32>,
 }
 
 /// Arguments of the ranking.
@@ -99,7 +106,9 @@ pub struct RankArgs {
     pub segments: u32,
     /// Entries of a list, a multiple of 32.
     pub list_len: u32,
-    /// Neighbors per query, at most `list_len`.
+    /// As in [`ScanArgs`].
+    pub wanted: u32,
+    /// Neighbors per query, at most `wanted`.
     pub k: u32,
 }
 
@@ -111,7 +120,7 @@ pub struct ListCandidatesArgs {
     pub lists: DevicePtr<u64>,
     /// `[rows]`: the slot of each row.
     pub slots: DevicePtr<u32>,
-    /// `[queries_len][list_len]`: the slots of the nearest rows, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[queries_len][wanted]`: the slots of the nearest rows, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub candidates: DevicePtrMut<u32>,
     /// Number of queries.
     pub queries_len: u32,
@@ -119,6 +128,8 @@ pub struct ListCandidatesArgs {
     pub segments: u32,
     /// Entries of a list, a multiple of 32.
     pub list_len: u32,
+    /// As in [`ScanArgs`].
+    pub wanted: u32,
 }
 
 /// Queries, and rows, of a tile.

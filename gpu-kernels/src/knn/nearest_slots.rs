@@ -16,12 +16,12 @@
 use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
 
-use super::sequence::{QUERIES_PER_PASS, segments};
+use super::sequence::{QUERIES_PER_PASS, list_len, segments};
 use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE};
 use crate::graph::DistanceEpilogue;
 use crate::rows::{CopyRows, CopyRowsArgs};
 use crate::search::{Search, SearchArgs};
-use crate::{Buffer, DevicePtr, Stream, WARP_SIZE};
+use crate::{Buffer, DevicePtr, Stream};
 
 /// The shape of the passes over queries and slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ struct Passes {
     queries: u32,
     /// Slots of a piece: all, or a multiple of [`TILE`].
     slots: u32,
-    /// Entries of a list.
-    list_len: u32,
+    /// Entries of a list that count.
+    wanted: u32,
 }
 
 impl Passes {
@@ -41,13 +41,13 @@ impl Passes {
         Self {
             queries: rows.min(QUERIES_PER_PASS as u32),
             slots: rows.min(search.graph.start_points_len),
-            list_len: (2 * search.k).next_multiple_of(WARP_SIZE),
+            wanted: 2 * search.k,
         }
     }
 
     /// Segments of a piece in a pass of `queries`, whose lists take up to `scratch_bytes`.
     fn segments(&self, queries: u32, multiprocessors: u32, scratch_bytes: usize) -> u32 {
-        let list_bytes = queries as usize * self.list_len as usize * size_of::<u64>();
+        let list_bytes = queries as usize * list_len(self.wanted) as usize * size_of::<u64>();
         segments(queries, self.slots, multiprocessors).min((scratch_bytes / list_bytes).max(1) as u32)
     }
 }
@@ -59,6 +59,7 @@ pub struct ProductScratch<S: Stream> {
     rows: S::Buffer<u32>,
     queries: S::Buffer<u32>,
     lists: S::Buffer<u64>,
+    bounds: S::Buffer<u32>,
     candidates: S::Buffer<u32>,
 }
 
@@ -74,6 +75,7 @@ impl<S: Stream> ProductScratch<S> {
             rows: stream.allocate(0)?,
             queries: stream.allocate(0)?,
             lists: stream.allocate(0)?,
+            bounds: stream.allocate(0)?,
             candidates: stream.allocate(0)?,
         })
     }
@@ -124,8 +126,8 @@ pub unsafe fn nearest_slots<S: Stream>(
         // SAFETY: the table has room for a piece of the rows, which the caller promises.
         unsafe { stream.launch(&CopyRows, args) }
     };
-    let list_len = passes.list_len;
-    let ProductScratch { bytes, rows, queries, lists, candidates } = scratch;
+    let (wanted, list_len) = (passes.wanted, list_len(passes.wanted));
+    let ProductScratch { bytes, rows, queries, lists, bounds, candidates } = scratch;
     reserve(stream, rows, words(passes.slots))?;
     for first_query in (0..queries_len).step_by(passes.queries as usize) {
         let len = passes.queries.min(queries_len - first_query);
@@ -136,6 +138,8 @@ pub unsafe fn nearest_slots<S: Stream>(
         let segment_rows = passes.slots.div_ceil(segments).next_multiple_of(TILE);
         let segments = passes.slots.div_ceil(segment_rows);
         reserve(stream, lists, (segments * list_len) as usize * len as usize)?;
+        reserve(stream, bounds, len as usize)?;
+        stream.fill(bounds, u8::MAX)?;
         for first_row in (0..slots_len).step_by(passes.slots as usize) {
             let rows_len = passes.slots.min(slots_len - first_row);
             let slots = search.graph.start_points.add(first_row as usize);
@@ -150,12 +154,14 @@ pub unsafe fn nearest_slots<S: Stream>(
                 first_row,
                 segment_rows,
                 list_len,
+                wanted,
+                bounds: bounds.output(),
             };
             // SAFETY: rows and queries have been copied, as many as the arguments say; there are lists for all
             // segments of a piece, of which the first writes every one.
             unsafe { stream.launch(&Scan { element, metric, allows_products: true }, args)? };
         }
-        reserve(stream, candidates, (len * list_len) as usize)?;
+        reserve(stream, candidates, (len * wanted) as usize)?;
         let args = ListCandidatesArgs {
             lists: lists.input(),
             slots: search.graph.start_points,
@@ -163,11 +169,12 @@ pub unsafe fn nearest_slots<S: Stream>(
             queries_len: len,
             segments,
             list_len,
+            wanted,
         };
         let ranking = SearchArgs {
             queries: queries.input().cast(),
             distances_before: slots_len,
-            ..pass.scan_candidates(candidates.input(), list_len)
+            ..pass.scan_candidates(candidates.input(), wanted)
         };
         let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.beam_width, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs

@@ -98,8 +98,15 @@ pub(super) unsafe fn rank<S: Score>(args: RankArgs) {
     let ranking = QueryRanking { args, query: thread::block_idx_x(), candidates, distances };
     // SAFETY: the caller's promise; the whole block comes here.
     unsafe {
-        QueryLists::new(args.lists, ranking.query, args.queries_len, args.segments, args.list_len)
-            .merge_into(candidates);
+        QueryLists::new(
+            args.lists,
+            ranking.query,
+            args.queries_len,
+            args.segments,
+            args.list_len,
+            args.wanted,
+        )
+        .merge_into(candidates);
         thread::sync_threads();
         ranking.measure::<S>();
         thread::sync_threads();

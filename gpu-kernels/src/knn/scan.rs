@@ -74,6 +74,8 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
         pending_counts: memory.pending_counts,
         lists: args.lists.add(first_list * args.list_len as usize),
         list_len: args.list_len,
+        wanted: args.wanted,
+        bounds: args.bounds.add(first_query as usize),
         queries: args.queries_len - first_query,
         rows_end: args.rows_len.min(first_row + args.segment_rows),
         number_of_row_0: args.first_row,

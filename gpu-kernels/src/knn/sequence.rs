@@ -18,10 +18,15 @@ const SEGMENT_TILES: u32 = 2;
 /// Blocks of the scan that a multiprocessor holds at once.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
-/// Entries of a list, among which are the true neighbors: k if scores are exact, else 2 k.
-fn list_len<T: Element>(metric: Metric, k: usize) -> u32 {
+/// Entries of a list that count, among which are the true neighbors: k if scores are exact, else 2 k.
+fn wanted<T: Element>(metric: Metric, k: usize) -> u32 {
     let exact = T::EXACT && metric != Metric::Cosine;
-    (if exact { k } else { 2 * k } as u32).next_multiple_of(crate::WARP_SIZE)
+    (if exact { k } else { 2 * k }) as u32
+}
+
+/// The length of a list of which `wanted` entries count.
+pub(super) const fn list_len(wanted: u32) -> u32 {
+    wanted.next_multiple_of(crate::WARP_SIZE)
 }
 
 /// The number of segments of the rows at which the last wave of blocks leaves the fewest multiprocessors idle.
@@ -38,8 +43,9 @@ pub(super) fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) ->
 
 /// Bytes of device memory that [`exact_knn`] allocates at most, in addition to rows and queries.
 pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
-    let list_len = Metric::ALL.map(|metric| list_len::<T>(metric, k)).into_iter().max().unwrap_or(0) as usize;
-    queries_len.min(QUERIES_PER_PASS) * (MAX_SEGMENTS as usize * list_len * 8 + k * (4 + 8))
+    let wanted = Metric::ALL.map(|metric| wanted::<T>(metric, k)).into_iter().max().unwrap_or(0);
+    queries_len.min(QUERIES_PER_PASS)
+        * (MAX_SEGMENTS as usize * list_len(wanted) as usize * 8 + 4 + k * (4 + 8))
 }
 
 /// The `k` nearest of the first `rows_len` rows to each query, exactly: the same rows in the same order as the CPU's
@@ -72,7 +78,8 @@ pub fn exact_knn<S: Stream, T: Element>(
     assert!(queries.len().is_multiple_of(stride), "{} is no multiple of {stride}", queries.len());
     let (element, rows_len) = (T::KIND, rows_len as u32);
     let row_bytes = (stride * size_of::<T>()) as u32;
-    let list_len = list_len::<T>(metric, k);
+    let wanted = wanted::<T>(metric, k);
+    let list_len = list_len(wanted);
     let queries_len = queries.len() / stride;
     let (mut ids, mut distances) = (Vec::new(), Vec::new());
     for first in (0..queries_len).step_by(QUERIES_PER_PASS) {
@@ -81,6 +88,8 @@ pub fn exact_knn<S: Stream, T: Element>(
             rows_len.div_ceil(segments(len, rows_len, stream.multiprocessors())).next_multiple_of(TILE);
         let segments = rows_len.div_ceil(segment_rows);
         let mut lists = stream.allocate::<u64>((segments * len * list_len) as usize)?;
+        let mut bounds = stream.allocate::<u32>(len as usize)?;
+        stream.fill(&mut bounds, u8::MAX)?;
         let mut found = stream.allocate::<u32>(len as usize * k)?;
         let mut at = stream.allocate::<u64>(len as usize * k)?;
         let (rows, queries) = (rows.input().cast(), queries.input().add(first * stride).cast());
@@ -94,6 +103,8 @@ pub fn exact_knn<S: Stream, T: Element>(
             first_row: 0,
             segment_rows,
             list_len,
+            wanted,
+            bounds: bounds.output(),
         };
         let rank = RankArgs {
             rows,
@@ -106,6 +117,7 @@ pub fn exact_knn<S: Stream, T: Element>(
             queries_len: len,
             segments,
             list_len,
+            wanted,
             k: k as u32,
         };
         // SAFETY: rows and queries are as long as checked above; lists and results have the shapes that the arguments
@@ -128,9 +140,10 @@ mod tests {
 
     #[test]
     fn lists_are_long_enough() {
-        assert_eq!(list_len::<u8>(Metric::L2, 10), 32);
-        assert_eq!(list_len::<u8>(Metric::Cosine, 100), 224);
-        assert_eq!(list_len::<f16>(Metric::L2, MAX_K), 256);
+        let of = |wanted| (wanted, list_len(wanted));
+        assert_eq!(of(wanted::<u8>(Metric::L2, 10)), (10, 32));
+        assert_eq!(of(wanted::<u8>(Metric::Cosine, 100)), (200, 224));
+        assert_eq!(of(wanted::<f16>(Metric::L2, MAX_K)), (256, 256));
     }
 
     #[test]

@@ -42,6 +42,19 @@ fn pair() -> u32 {
     warp::lane_id() % 4
 }
 
+/// The place of a chunk of a vector, in chunks. Eight vectors side by side are in another order in each chunk, so that
+/// the chunks of two vectors, which eight lanes store at once, are in different banks.
+#[inline(always)]
+fn place(chunk: u32, vector: u32) -> u32 {
+    chunk * TILE + (vector ^ (chunk * 2 % 8))
+}
+
+/// The word of the first eight vectors of a tile that this lane loads of a chunk.
+#[inline(always)]
+fn word(chunk: u32) -> u32 {
+    place(chunk, group()) * CHUNK_WORDS + pair()
+}
+
 impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     const QUERIES: usize = QUERY_GROUPS * 2;
     const ROWS: usize = ROW_GROUPS * 2;
@@ -55,34 +68,28 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     #[inline(always)]
     unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
         let (first_query, first_row) = corner();
-        let first_word = |first: u32| (first + group()) * CHUNK_WORDS + pair();
-        let (mut queries, mut rows) = (queries.add(first_word(first_query)), rows.add(first_word(first_row)));
         let mut chunk = 0;
         // The last chunk of an odd number is paired with zeros.
         while chunk < chunks {
-            let at = |tile: Shared<u32>, eight: usize, half: u32| {
-                tile.add((half * TILE + eight as u32 * 8) * CHUNK_WORDS)
+            let words = [word(chunk), word(chunk + 1)];
+            let at = |tile: Shared<u32>, first: u32, eight: usize, half: usize| {
+                tile.add(words[half] + (first + eight as u32 * 8) * CHUNK_WORDS)
             };
             // SAFETY: two chunks of a tile, the second of them zero past the last; vectors of this warp, eight by
             // eight; the whole warp comes here.
             unsafe {
                 let mut a = [[0; 4]; QUERY_GROUPS];
                 for i in 0..QUERY_GROUPS {
-                    a[i] = [
-                        at(queries, 2 * i, 0).load(),
-                        at(queries, 2 * i + 1, 0).load(),
-                        at(queries, 2 * i, 1).load(),
-                        at(queries, 2 * i + 1, 1).load(),
-                    ];
+                    let at = |eight, half| at(queries, first_query, eight, half).load();
+                    a[i] = [at(2 * i, 0), at(2 * i + 1, 0), at(2 * i, 1), at(2 * i + 1, 1)];
                 }
                 for j in 0..ROW_GROUPS {
-                    let b = [at(rows, j, 0).load(), at(rows, j, 1).load()];
+                    let b = [at(rows, first_row, j, 0).load(), at(rows, first_row, j, 1).load()];
                     for i in 0..QUERY_GROUPS {
                         self.0[i][j] = S::Element::matrix_product(a[i], b, self.0[i][j]);
                     }
                 }
             }
-            (queries, rows) = (at(queries, 0, CHUNKS), at(rows, 0, CHUNKS));
             chunk += CHUNKS;
         }
     }
@@ -106,6 +113,6 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     #[inline(always)]
     unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
         // SAFETY: a place of the tile for each chunk of every vector.
-        unsafe { tile.add((chunk * TILE + vector) * CHUNK_WORDS).cast().store(words) };
+        unsafe { tile.add(place(chunk, vector) * CHUNK_WORDS).cast().store(words) };
     }
 }

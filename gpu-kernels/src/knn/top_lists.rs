@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::list::{self, NO_ENTRY};
+use super::list;
 use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::{MAX_PENDING, SCAN_THREADS, TILE};
@@ -15,11 +15,14 @@ use crate::element::DeviceElement;
 /// pending.
 const ROUNDS: usize = (TILE / (MAX_PENDING / 2)) as usize;
 
+/// Most queries of a thread.
+const MAX_QUERIES: usize = 8;
+
 /// The lists of the queries of a tile. Each warp owns the lists of some queries.
 pub(super) struct TopLists {
     /// `[TILE][MAX_PENDING]`: entries to be merged into the list of each query.
     pub(super) pending: Shared<u64>,
-    /// `[TILE]`: the last entry of each list.
+    /// `[TILE]`: the last entry that counts of each list or, if that is less, the last one with the bound's score.
     pub(super) worst: Shared<u64>,
     /// `[TILE]`: pending entries.
     pub(super) pending_counts: Shared<u32>,
@@ -27,12 +30,22 @@ pub(super) struct TopLists {
     pub(super) lists: DevicePtrMut<u64>,
     /// Entries of a list.
     pub(super) list_len: u32,
+    /// Entries of a list that count.
+    pub(super) wanted: u32,
+    /// `[queries]`: as in [`ScanArgs`](super::ScanArgs).
+    pub(super) bounds: DevicePtrMut<u32>,
     /// Queries of the tile: the last tile may have fewer.
     pub(super) queries: u32,
     /// The end of the rows of the segment.
     pub(super) rows_end: u32,
     /// The number of the first row of the launch. Unless it is 0, the lists have entries of rows before it.
     pub(super) number_of_row_0: u32,
+}
+
+/// The last entry with this score.
+#[inline(always)]
+fn last_of(score: u32) -> u64 {
+    u64::from(score) << 32 | u64::from(u32::MAX)
 }
 
 impl TopLists {
@@ -54,11 +67,11 @@ impl TopLists {
                 // A place without a query has no list, and rejects all entries.
                 let worst = if query >= self.queries {
                     0
-                } else if self.number_of_row_0 > 0 {
-                    global::load(self.list(query).at(self.list_len as usize - 1))
                 } else {
-                    list::clear(self.list(query), self.list_len);
-                    NO_ENTRY
+                    if self.number_of_row_0 == 0 {
+                        list::clear(self.list(query), self.list_len);
+                    }
+                    last_of(global::load_relaxed(self.bounds.at(query as usize).cast_const()))
                 };
                 if warp::lane_id() == 0 {
                     self.worst.add(query).store(worst);
@@ -87,10 +100,11 @@ impl TopLists {
                 let count = self.pending_counts.add(query).load();
                 strided(0, count, WARP_SIZE, |merged| {
                     let pending = self.pending.add(query * MAX_PENDING + merged);
-                    let worst =
-                        list::merge(pending, WARP_SIZE.min(count - merged), self.list(query), self.list_len);
+                    let count = WARP_SIZE.min(count - merged);
+                    let worst = list::merge(pending, count, self.list(query), self.list_len, self.wanted);
                     if warp::lane_id() == 0 {
-                        self.worst.add(query).store(worst);
+                        let bound = atomic::min(self.bounds.at(query as usize), (worst >> 32) as u32);
+                        self.worst.add(query).store(worst.min(last_of(bound)));
                         self.pending_counts.add(query).store(0);
                     }
                 });
@@ -113,6 +127,12 @@ impl TopLists {
     ) {
         for round in 0..ROUNDS {
             let mut crowded = false;
+            // Loaded once per round, in which they do not change.
+            let mut bounds = [0; MAX_QUERIES];
+            for i in 0..S::Product::QUERIES {
+                // SAFETY: query < TILE; a barrier has passed since the worst entries were written.
+                bounds[i] = unsafe { (self.worst.add(S::Product::query(i)).load() >> 32) as u32 };
+            }
             for j in round * S::Product::ROWS / ROUNDS..(round + 1) * S::Product::ROWS / ROUNDS {
                 let row = S::Product::row(j);
                 let square = if S::NEEDS_SQUARE {
@@ -122,12 +142,12 @@ impl TopLists {
                     S::Element::ZERO
                 };
                 for i in 0..S::Product::QUERIES {
-                    let query = S::Product::query(i);
-                    // SAFETY: query < TILE; it does not change before the next barrier.
-                    let worst = unsafe { self.worst.add(query).load() };
                     let score = S::score(product.sum(i, j), square);
                     // Most scores are rejected here.
-                    if score <= (worst >> 32) as u32 {
+                    if score <= bounds[i] {
+                        let query = S::Product::query(i);
+                        // SAFETY: query < TILE; it does not change before the next barrier.
+                        let worst = unsafe { self.worst.add(query).load() };
                         let row = first_row + row;
                         let entry = u64::from(score) << 32 | u64::from(self.number_of_row_0 + row);
                         if row < self.rows_end && entry < worst {
