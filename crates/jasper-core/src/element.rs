@@ -19,7 +19,7 @@ pub trait Element:
     const KIND: ElementKind;
 
     /// Whether dot products and squared distances are computed exactly, as they are for integers.
-    const EXACT: bool = Self::KIND.is_integer();
+    const EXACT_SUMS: bool = Self::KIND.is_integer();
 
     /// Converts to f32, without loss.
     fn to_f32(self) -> f32;

@@ -128,7 +128,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// # Errors
     /// Returns [`MatrixError::NotFinite`] with the first such value.
     pub fn check_finite(&self) -> Result<(), MatrixError> {
-        if T::EXACT {
+        if T::EXACT_SUMS {
             return Ok(());
         }
         for (row, values) in self.rows().enumerate() {

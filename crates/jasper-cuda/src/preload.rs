@@ -136,7 +136,7 @@ mod tests {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
             let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
-            let mut kernels = build_kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
+            let mut kernels = build_kernels::<T>(&spec, T::EXACT_SUMS.then_some(ElementKind::F16), 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
             kernels.extend(query_kernels::<T>(metric, dimension, None, 132));
             for kernel in kernels {

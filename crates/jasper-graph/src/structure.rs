@@ -152,7 +152,7 @@ impl<T: Element> Graph<T> {
         norm.is_finite()
             && norm >= 0.0
             && padding.iter().all(|&x| x == T::default())
-            && (T::EXACT || vector.iter().all(|x| x.to_f32().is_finite()))
+            && (T::EXACT_SUMS || vector.iter().all(|x| x.to_f32().is_finite()))
     }
 
     fn check_start_points(&self, report: &mut StructureReport) {

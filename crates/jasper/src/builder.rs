@@ -403,8 +403,8 @@ impl<'a> IndexBuilder<'a> {
 
     /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
     fn links_exactly<T: Element>(&self) -> bool {
-        // `EXACT` is true of integer elements: there is nothing to quantize.
-        self.exact_linking || T::EXACT
+        // `EXACT_SUMS` is true of integer elements: there is nothing to quantize.
+        self.exact_linking || T::EXACT_SUMS
     }
 
     /// Where a build links vectors, and whether it links the vectors themselves, because there is no memory for SQ8 vectors.

@@ -20,7 +20,7 @@ const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
 /// Entries of a list that count, among which are the true neighbors: k if scores are exact, else 2 k.
 fn wanted<T: Element>(metric: Metric, k: usize) -> u32 {
-    let exact = T::EXACT && metric != Metric::Cosine;
+    let exact = T::EXACT_SUMS && metric != Metric::Cosine;
     (if exact { k } else { 2 * k }) as u32
 }
 

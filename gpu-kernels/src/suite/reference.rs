@@ -6,7 +6,7 @@ use crate::graph::DistanceOpKind;
 
 /// The sum over two vectors, in the order of additions of a tile of `width` lanes. The vectors may be padded.
 pub fn distance<T: Element>(op: DistanceOpKind, width: usize, query: &[T], row: &[T]) -> f32 {
-    if T::EXACT {
+    if T::EXACT_SUMS {
         return exact_sum(query, row, |x, y| match op {
             DistanceOpKind::SquaredL2 => (x - y) * (x - y),
             DistanceOpKind::Dot => x * y,

@@ -267,7 +267,7 @@ impl GraphInput {
 
 /// How distances of a metric follow from sums: see [`DeviceGraph::epilogue`].
 pub(crate) fn epilogue<T: Element>(metric: Metric) -> DistanceEpilogue {
-    match (metric, T::EXACT) {
+    match (metric, T::EXACT_SUMS) {
         (Metric::L2, _) => DistanceEpilogue::SquaredL2,
         (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
         (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,

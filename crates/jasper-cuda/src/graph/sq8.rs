@@ -69,7 +69,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         distances: u64,
     ) -> Result<Option<Sq8Linking<S>>, S::Error> {
         let pays = distances / MIN_DISTANCES_PER_SLOT >= self.slots as u64;
-        if T::EXACT || !self.has_vectors || !pays || !self.has_room_for_sq8(host, stream.free_bytes()?) {
+        if T::EXACT_SUMS || !self.has_vectors || !pays || !self.has_room_for_sq8(host, stream.free_bytes()?) {
             return Ok(None);
         }
         let trial = match last.filter(|last| last.holds(host, new, pool)) {

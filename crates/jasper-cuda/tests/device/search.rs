@@ -104,7 +104,7 @@ impl<T: Element> Both<T> {
         let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();
-        let exact = T::EXACT && self.host().metric() != Metric::Cosine;
+        let exact = T::EXACT_SUMS && self.host().metric() != Metric::Cosine;
         let most = if exact { 0 } else { hits.len() / 100 };
         let name = format!("{} {}, {params:?}, {} queries", T::KIND, self.host().metric(), view.len());
         assert!(different <= most, "{name}: {different} of {} results differ", hits.len());

@@ -40,7 +40,7 @@ impl Filter {
         let norm = f64::from(bounded(norm));
         match metric {
             Metric::Cosine => Self { limit: 0.0, slope: ((worst - 1.0 + error) * norm) as f32 },
-            _ if T::EXACT => {
+            _ if T::EXACT_SUMS => {
                 let limit = worst as f32;
                 Self {
                     limit: if limit.abs() < EXACT_INTEGERS { limit.next_down() } else { limit },
@@ -102,7 +102,7 @@ mod tests {
                 -(kernels.dot)(query, row)
             };
             let exact = distance(metric, query, squared, row);
-            let tie = if T::EXACT && metric != Metric::Cosine { 1.0 } else { 0.0 };
+            let tie = if T::EXACT_SUMS && metric != Metric::Cosine { 1.0 } else { 0.0 };
             let filter = Filter::farther_than::<T>(metric, exact + tie, squared.sqrt(), query.len());
             assert!(
                 !filter.rules_out(score, norm),

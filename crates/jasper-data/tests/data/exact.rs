@@ -70,7 +70,7 @@ fn check_all<T: Element>(base: &[f32], queries: &[f32], dimension: usize, k: usi
                 .step_by(dimension)
                 .for_each(|x| *x = T::from_f32(3.0));
         }
-        check(&base, &queries, dimension, k, metric, exact || T::EXACT);
+        check(&base, &queries, dimension, k, metric, exact || T::EXACT_SUMS);
     }
 }
 

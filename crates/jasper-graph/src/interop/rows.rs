@@ -62,7 +62,7 @@ impl<'a, T: Element> Rows<'a, T> {
     pub(super) fn write_f32(&self, slot: Slot, out: &mut impl Write) -> io::Result<()> {
         let vector = self.graph.vectors().get(slot);
         let scale = match self.graph.metric() {
-            Metric::Cosine if T::EXACT => {
+            Metric::Cosine if T::EXACT_SUMS => {
                 vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>().sqrt().recip()
             }
             _ => 1.0,

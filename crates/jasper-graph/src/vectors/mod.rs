@@ -53,7 +53,7 @@ impl<T: Element> Vectors<T> {
     /// `slots` zero vectors.
     pub(crate) fn zeroed(metric: Metric, dimension: usize, slots: usize) -> io::Result<Self> {
         let table = Segments::zeroed(slots, padded_len::<T>(dimension))?;
-        let norms = needs_norms(metric, T::EXACT).then(|| Segments::zeroed(slots, 1)).transpose()?;
+        let norms = needs_norms(metric, T::EXACT_SUMS).then(|| Segments::zeroed(slots, 1)).transpose()?;
         Ok(Self {
             metric,
             dimension,

@@ -87,7 +87,7 @@ pub fn prepare_vector<T: Element>(
 /// Returns [`VectorError`], naming `row`; the contents of `out` are then unspecified.
 pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
-    if metric == Metric::Cosine && !T::EXACT {
+    if metric == Metric::Cosine && !T::EXACT_SUMS {
         (T::kernels().scale)(out, squared_norm.sqrt().recip());
     }
     Ok(squared_norm as f32)
@@ -95,7 +95,7 @@ pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -
 
 /// Whether vectors are stored as they are given: without padding and without scaling.
 pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
-    padded_len::<T>(dimension) == dimension && (T::EXACT || metric != Metric::Cosine)
+    padded_len::<T>(dimension) == dimension && (T::EXACT_SUMS || metric != Metric::Cosine)
 }
 
 /// Checks a vector as [`prepare_vector`] does, without output.
@@ -110,7 +110,7 @@ pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Res
 fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, VectorError> {
     let mut squared_norm = f64::from((T::kernels().dot)(vector, vector));
     // On this slow path, f64 distinguishes NaN, overflow and underflow.
-    if !T::EXACT && !(1e-30..LONGEST).contains(&squared_norm) {
+    if !T::EXACT_SUMS && !(1e-30..LONGEST).contains(&squared_norm) {
         squared_norm = vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();
     }
     if !squared_norm.is_finite() {

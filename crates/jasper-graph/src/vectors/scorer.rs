@@ -75,7 +75,7 @@ impl<T: Element> Vectors<T> {
     }
 
     fn epilogue(&self) -> DistanceEpilogue {
-        match (self.metric, T::EXACT) {
+        match (self.metric, T::EXACT_SUMS) {
             (Metric::L2, _) => DistanceEpilogue::SquaredL2,
             (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
             (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,

@@ -99,7 +99,7 @@ impl BuildSpec {
 
     /// Whether squared norms are stored with the vectors.
     pub fn has_norms<T: Element>(&self) -> bool {
-        needs_norms(self.metric, T::EXACT)
+        needs_norms(self.metric, T::EXACT_SUMS)
     }
 
     /// How many vectors a build on the CPU sketches, if it has the memory, and the bytes of their sketches.

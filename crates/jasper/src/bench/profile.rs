@@ -92,7 +92,7 @@ impl<T: Element> Measure for Index<T> {
         };
         let (dimension, metric) = (self.dimension(), self.metric());
         // Cosine distances of floats are squared L2 distances of unit vectors.
-        let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT;
+        let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT_SUMS;
         Ok(Profile {
             time,
             costs,

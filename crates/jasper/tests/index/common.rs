@@ -51,7 +51,7 @@ pub fn distance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
 /// Tolerance of the distance of two vectors, for the rounding of this element and metric.
 pub fn tolerance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
     let squared = |v: &[T]| v.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>();
-    match (metric, T::EXACT, T::KIND.size()) {
+    match (metric, T::EXACT_SUMS, T::KIND.size()) {
         // Rows are stored at unit length, in their own type.
         (Metric::Cosine, false, 2) => 4e-3,
         (Metric::Cosine, ..) => 1e-6,

@@ -48,7 +48,7 @@ impl<T: Element> Vertices<T> {
         let max_degree: usize = rng.random_range(degrees);
         let edges_stride = max_degree.next_multiple_of(32);
         Self {
-            epilogue: match (metric, T::EXACT) {
+            epilogue: match (metric, T::EXACT_SUMS) {
                 (Metric::L2, _) => DistanceEpilogue::SquaredL2,
                 (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
                 (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,

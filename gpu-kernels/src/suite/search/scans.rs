@@ -59,7 +59,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
     slots.truncate(slots_len);
     slots.sort_unstable();
     graph.adjacency_mut().set_start_points(slots);
-    let epilogue = match (metric, T::EXACT) {
+    let epilogue = match (metric, T::EXACT_SUMS) {
         (Metric::L2, _) => DistanceEpilogue::SquaredL2,
         (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
         (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
