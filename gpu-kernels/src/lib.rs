@@ -89,13 +89,18 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 pub use pointer::{DevicePtr, DevicePtrMut};
 pub use row_shape::RowShape;
 
-/// The entry points of the kernels that are specialized for the length of rows, each with its constants for rows of
-/// `row_bytes`.
+/// The entry points of the kernels that are specialized, each with its constants for rows of `row_bytes`.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
     let of_searches =
         search::Search::all(row_bytes).map(|search| (search.entry_point(), search.specialization()));
-    let all = of_searches.chain(prune::specializations(row_bytes));
+    let scan = knn::Scan {
+        element: jasper_core::ElementKind::F32,
+        metric: jasper_core::Metric::L2,
+        allows_products: false,
+    };
+    let scan = (scan.entry_point(), scan.specialization());
+    let all = of_searches.chain(prune::specializations(row_bytes)).chain([scan]);
     all.filter_map(|(entry, specialization)| Some((entry.into_owned(), specialization?))).collect()
 }
 

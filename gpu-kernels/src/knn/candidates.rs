@@ -13,11 +13,11 @@ use crate::graph::NO_SLOT;
 /// The arguments are as [`ListCandidatesArgs`] says, and the launch is the one planned for them.
 #[kernel(max_threads = 128)]
 pub unsafe fn knn_candidates(args: ListCandidatesArgs) {
-    let ListCandidatesArgs { lists, slots, candidates, queries_len, segments, list_len, wanted } = args;
+    let ListCandidatesArgs { lists, slots, candidates, queries_len, segments, wanted } = args;
     let (query, best) = (thread::block_idx_x(), shared::dynamic_shared_mem::<u64>());
     // SAFETY: the caller's promise; the whole block comes here, and i < wanted.
     unsafe {
-        QueryLists::new(lists, query, queries_len, segments, list_len, wanted).merge_into(best);
+        QueryLists::new(lists, query, queries_len, segments, wanted).merge_into(best);
         thread::sync_threads();
         strided(thread::thread_idx_x(), wanted, RANK_THREADS, |i| {
             let slot = match best.add(i).load() {

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::RANK_THREADS;
+use super::{RANK_THREADS, list_len};
 use crate::WARP_SIZE;
 use crate::collectives::{strided, warp_stride};
 use crate::{DevicePtr, DevicePtrMut};
@@ -52,34 +52,27 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.
-/// - `list` has `len` entries, a multiple of 32, rising, and `wanted` is 1 to `len`; this warp alone reads and writes
+/// - `list` has [`list_len(wanted)`](super::list_len) entries, rising, and `wanted` is at least 1; this warp alone reads and writes
 ///   both, and what is pending was written before a barrier of the block. A lane reads only the entries of the list
 ///   that it has written.
 #[inline(always)]
-pub(super) unsafe fn merge(
-    pending: Shared<u64>,
-    count: u32,
-    list: DevicePtrMut<u64>,
-    len: u32,
-    wanted: u32,
-) -> u64 {
+pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<u64>, wanted: u32) -> u64 {
     let lane = warp::lane_id();
-    // SAFETY: lane < count, and rows of 32 places end at or before `len`; every collective is reached by the whole
-    // warp, since `len` is the same in every lane.
+    // SAFETY: lane < count, and 32 entries of the list begin at every multiple of 32 below `wanted`, which is the same
+    // in every lane, so that the whole warp reaches every collective.
     unsafe {
         let own = if lane < count { pending.add(lane).load() } else { NO_ENTRY };
         let (mut carried, mut last) = (sort(own), NO_ENTRY);
         let mut first = 0;
-        while first < len {
+        while first < wanted {
             let at = list.at((first + lane) as usize);
             let (entry, other) = (global::load(at), warp::shuffle(carried, WARP_SIZE - 1 - lane));
             let lesser = sort_bitonic(entry.min(other));
             global::store(at, lesser);
-            if first / WARP_SIZE == (wanted - 1) / WARP_SIZE {
-                last = warp::shuffle(lesser, wanted - 1);
-            }
+            // That of the last 32 entries counts.
+            last = warp::shuffle(lesser, wanted - 1);
             first += WARP_SIZE;
-            if first < len {
+            if first < wanted {
                 carried = sort_bitonic(entry.max(other));
             }
         }
@@ -157,9 +150,9 @@ impl QueryLists {
         query: u32,
         queries_len: u32,
         segments: u32,
-        len: u32,
         wanted: u32,
     ) -> Self {
+        let len = list_len(wanted);
         let first = lists.add(query as usize * len as usize);
         Self { first, stride: queries_len as usize * len as usize, segments, len, wanted }
     }

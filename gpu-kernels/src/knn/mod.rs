@@ -73,11 +73,10 @@ pub struct ScanArgs {
     pub first_row: u32,
     /// Rows of a segment, a multiple of 128.
     pub segment_rows: u32,
-    /// Entries of a list, a multiple of 32.
-    pub list_len: u32,
-    /// Entries of a list that count: later ones may be missing.
+    /// Best rows that are wanted of each query, of all segments together. Lists have as many entries, rounded up to a
+    /// multiple of 32; later entries may be missing.
     pub wanted: u32,
-    /// `[queries_len]`: the score of the last entry that counts, the least of all segments so far, from all ones on. No
+    /// `[queries_len]`: the score of the last wanted entry of a segment, the least of all so far, from all ones on. No
     /// segment keeps entries above it.
     pub bounds: DevicePtrMut<u32>,
 }
@@ -104,8 +103,6 @@ pub struct RankArgs {
     pub queries_len: u32,
     /// Lists of each query.
     pub segments: u32,
-    /// Entries of a list, a multiple of 32.
-    pub list_len: u32,
     /// As in [`ScanArgs`].
     pub wanted: u32,
     /// Neighbors per query, at most `wanted`.
@@ -126,10 +123,13 @@ pub struct ListCandidatesArgs {
     pub queries_len: u32,
     /// Lists of each query.
     pub segments: u32,
-    /// Entries of a list, a multiple of 32.
-    pub list_len: u32,
     /// As in [`ScanArgs`].
     pub wanted: u32,
+}
+
+/// The length of a list of which `wanted` entries are wanted.
+const fn list_len(wanted: u32) -> u32 {
+    wanted.next_multiple_of(WARP_SIZE)
 }
 
 /// Queries, and rows, of a tile.

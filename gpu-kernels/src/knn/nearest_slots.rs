@@ -16,8 +16,8 @@
 use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
 
-use super::sequence::{QUERIES_PER_PASS, list_len, segments};
-use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE};
+use super::sequence::{QUERIES_PER_PASS, segments};
+use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE, list_len};
 use crate::graph::DistanceEpilogue;
 use crate::rows::{CopyRows, CopyRowsArgs};
 use crate::search::{Search, SearchArgs};
@@ -30,7 +30,7 @@ struct Passes {
     queries: u32,
     /// Slots of a piece: all, or a multiple of [`TILE`].
     slots: u32,
-    /// Entries of a list that count.
+    /// As in [`ScanArgs`].
     wanted: u32,
 }
 
@@ -126,7 +126,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         // SAFETY: the table has room for a piece of the rows, which the caller promises.
         unsafe { stream.launch(&CopyRows, args) }
     };
-    let (wanted, list_len) = (passes.wanted, list_len(passes.wanted));
+    let wanted = passes.wanted;
     let ProductScratch { bytes, rows, queries, lists, bounds, candidates } = scratch;
     reserve(stream, rows, words(passes.slots))?;
     for first_query in (0..queries_len).step_by(passes.queries as usize) {
@@ -137,7 +137,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         let segments = passes.segments(len, stream.multiprocessors(), *bytes);
         let segment_rows = passes.slots.div_ceil(segments).next_multiple_of(TILE);
         let segments = passes.slots.div_ceil(segment_rows);
-        reserve(stream, lists, (segments * list_len) as usize * len as usize)?;
+        reserve(stream, lists, (segments * list_len(wanted)) as usize * len as usize)?;
         reserve(stream, bounds, len as usize)?;
         stream.fill(bounds, u8::MAX)?;
         for first_row in (0..slots_len).step_by(passes.slots as usize) {
@@ -153,7 +153,6 @@ pub unsafe fn nearest_slots<S: Stream>(
                 queries_len: len,
                 first_row,
                 segment_rows,
-                list_len,
                 wanted,
                 bounds: bounds.output(),
             };
@@ -168,7 +167,6 @@ pub unsafe fn nearest_slots<S: Stream>(
             candidates: candidates.output(),
             queries_len: len,
             segments,
-            list_len,
             wanted,
         };
         let ranking = SearchArgs {

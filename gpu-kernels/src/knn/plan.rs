@@ -8,8 +8,9 @@ use jasper_core::{ElementKind, Metric};
 use super::candidates;
 use super::{
     ListCandidatesArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS,
+    list_len,
 };
-use crate::{Kernel, LaunchConfig, launch};
+use crate::{Kernel, LaunchConfig, Specialization, launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other
 /// is filled; squared lengths, also two; pending entries, worst entries and counts.
@@ -69,6 +70,12 @@ impl Kernel for Scan {
         }
     }
 
+    /// No constants: differences of floats take so many registers that older devices hold one block.
+    fn specialization(&self) -> Option<Specialization> {
+        let is_tight = (self.element, self.metric) == (ElementKind::F32, Metric::L2);
+        is_tight.then_some(Specialization { constants: [0; 4], min_blocks: 2 })
+    }
+
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(ScanArgs) {
         super::entries::scan_body(&self.rows())
@@ -84,7 +91,7 @@ impl Kernel for Rank {
 
     fn launch_config(&self, args: &RankArgs) -> LaunchConfig {
         LaunchConfig::linear(args.queries_len, RANK_THREADS)
-            .with_shared(args.list_len * RANK_SHARED_PER_ENTRY)
+            .with_shared(list_len(args.wanted) * RANK_SHARED_PER_ENTRY)
     }
 
     #[cfg(feature = "kernels")]
@@ -96,6 +103,6 @@ impl Kernel for Rank {
 launch::kernels! {
     /// The slots of the best rows of all lists of each query.
     ListCandidates(ListCandidatesArgs) = candidates::knn_candidates, |args| {
-        LaunchConfig::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * size_of::<u64>() as u32)
+        LaunchConfig::linear(args.queries_len, RANK_THREADS).with_shared(list_len(args.wanted) * size_of::<u64>() as u32)
     };
 }

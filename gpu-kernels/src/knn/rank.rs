@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::exact::{LANES, distance, from_ordered_bits, ordered_bits};
 use super::list::{NO_ENTRY, QueryLists};
 use super::score::Score;
-use super::{RANK_THREADS, RankArgs};
+use super::{RANK_THREADS, RankArgs, list_len};
 use crate::DevicePtr;
 use crate::collectives::strided;
 use crate::graph::NO_SLOT;
@@ -35,7 +35,7 @@ impl QueryRanking {
     #[inline(always)]
     unsafe fn measure<S: Score>(&self) {
         let query = self.args.queries.add(self.query as usize * self.args.row_bytes as usize);
-        strided(thread::thread_idx_x() / LANES, self.args.list_len, RANK_THREADS / LANES, |i| {
+        strided(thread::thread_idx_x() / LANES, list_len(self.args.wanted), RANK_THREADS / LANES, |i| {
             // SAFETY: i < list_len, a multiple of the candidates that a block measures at once: whole warps take part,
             // those without a candidate with row 0 in its place.
             unsafe {
@@ -60,7 +60,8 @@ impl QueryRanking {
     /// The arguments are as [`RankArgs`] says.
     #[inline(always)]
     unsafe fn write(&self) {
-        let RankArgs { list_len, k, ids, distances, .. } = self.args;
+        let RankArgs { wanted, k, ids, distances, .. } = self.args;
+        let list_len = list_len(wanted);
         let first = self.query as usize * k as usize;
         strided(thread::thread_idx_x(), list_len, RANK_THREADS, |i| {
             // SAFETY: places below k are those of this query; each is the place of one candidate.
@@ -94,19 +95,12 @@ impl QueryRanking {
 #[inline(always)]
 pub(super) unsafe fn rank<S: Score>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();
-    let distances = candidates.add(args.list_len);
+    let distances = candidates.add(list_len(args.wanted));
     let ranking = QueryRanking { args, query: thread::block_idx_x(), candidates, distances };
     // SAFETY: the caller's promise; the whole block comes here.
     unsafe {
-        QueryLists::new(
-            args.lists,
-            ranking.query,
-            args.queries_len,
-            args.segments,
-            args.list_len,
-            args.wanted,
-        )
-        .merge_into(candidates);
+        QueryLists::new(args.lists, ranking.query, args.queries_len, args.segments, args.wanted)
+            .merge_into(candidates);
         thread::sync_threads();
         ranking.measure::<S>();
         thread::sync_threads();

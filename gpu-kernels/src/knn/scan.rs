@@ -65,20 +65,13 @@ impl<S: Score> SharedMemory<S> {
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let memory = SharedMemory::<S>::new();
     let first_query = thread::block_idx_x() * TILE;
-    let segment = thread::block_idx_y();
-    let first_row = segment * args.segment_rows;
-    let first_list = segment as usize * args.queries_len as usize + first_query as usize;
+    let first_row = thread::block_idx_y() * args.segment_rows;
     let lists = TopLists {
         pending: memory.pending,
         worst: memory.worst,
         pending_counts: memory.pending_counts,
-        lists: args.lists.add(first_list * args.list_len as usize),
-        list_len: args.list_len,
-        wanted: args.wanted,
-        bounds: args.bounds.add(first_query as usize),
-        queries: args.queries_len - first_query,
+        args,
         rows_end: args.rows_len.min(first_row + args.segment_rows),
-        number_of_row_0: args.first_row,
     };
     let queries = Vectors { address: args.queries, len: args.queries_len, row_bytes: args.row_bytes };
     let rows = Vectors { address: args.rows, len: args.rows_len, row_bytes: args.row_bytes };

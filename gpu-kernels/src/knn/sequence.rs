@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, Metric, padded_len};
 
-use super::{KnnResults, Rank, RankArgs, Scan, ScanArgs, TILE};
+use super::{KnnResults, Rank, RankArgs, Scan, ScanArgs, TILE, list_len};
 use crate::{Buffer, Stream};
 
 /// The largest k.
@@ -18,15 +18,10 @@ const SEGMENT_TILES: u32 = 2;
 /// Blocks of the scan that a multiprocessor holds at once.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 2;
 
-/// Entries of a list that count, among which are the true neighbors: k if scores are exact, else 2 k.
+/// The best rows among which are the true neighbors: k if scores are exact, else 2 k.
 fn wanted<T: Element>(metric: Metric, k: usize) -> u32 {
     let exact = T::EXACT_SUMS && metric != Metric::Cosine;
     (if exact { k } else { 2 * k }) as u32
-}
-
-/// The length of a list of which `wanted` entries count.
-pub(super) const fn list_len(wanted: u32) -> u32 {
-    wanted.next_multiple_of(crate::WARP_SIZE)
 }
 
 /// The number of segments of the rows at which the last wave of blocks leaves the fewest multiprocessors idle.
@@ -79,7 +74,6 @@ pub fn exact_knn<S: Stream, T: Element>(
     let (element, rows_len) = (T::KIND, rows_len as u32);
     let row_bytes = (stride * size_of::<T>()) as u32;
     let wanted = wanted::<T>(metric, k);
-    let list_len = list_len(wanted);
     let queries_len = queries.len() / stride;
     let (mut ids, mut distances) = (Vec::new(), Vec::new());
     for first in (0..queries_len).step_by(QUERIES_PER_PASS) {
@@ -87,7 +81,7 @@ pub fn exact_knn<S: Stream, T: Element>(
         let segment_rows =
             rows_len.div_ceil(segments(len, rows_len, stream.multiprocessors())).next_multiple_of(TILE);
         let segments = rows_len.div_ceil(segment_rows);
-        let mut lists = stream.allocate::<u64>((segments * len * list_len) as usize)?;
+        let mut lists = stream.allocate::<u64>((segments * len * list_len(wanted)) as usize)?;
         let mut bounds = stream.allocate::<u32>(len as usize)?;
         stream.fill(&mut bounds, u8::MAX)?;
         let mut found = stream.allocate::<u32>(len as usize * k)?;
@@ -102,7 +96,6 @@ pub fn exact_knn<S: Stream, T: Element>(
             queries_len: len,
             first_row: 0,
             segment_rows,
-            list_len,
             wanted,
             bounds: bounds.output(),
         };
@@ -116,7 +109,6 @@ pub fn exact_knn<S: Stream, T: Element>(
             dimension: dimension as u32,
             queries_len: len,
             segments,
-            list_len,
             wanted,
             k: k as u32,
         };

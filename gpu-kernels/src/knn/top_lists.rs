@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::list;
 use super::product::Product as _;
 use super::score::{Score, Sum};
-use super::{MAX_PENDING, SCAN_THREADS, TILE};
+use super::{MAX_PENDING, SCAN_THREADS, ScanArgs, TILE, list_len};
 use crate::DevicePtrMut;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
@@ -15,31 +15,20 @@ use crate::element::DeviceElement;
 /// pending.
 const ROUNDS: usize = (TILE / (MAX_PENDING / 2)) as usize;
 
-/// Most queries of a thread.
-const MAX_QUERIES: usize = 8;
+/// Most rows of a thread that are offered in a round.
+const MAX_ROWS_PER_ROUND: usize = 4;
 
 /// The lists of the queries of a tile. Each warp owns the lists of some queries.
 pub(super) struct TopLists {
     /// `[TILE][MAX_PENDING]`: entries to be merged into the list of each query.
     pub(super) pending: Shared<u64>,
-    /// `[TILE]`: the last entry that counts of each list or, if that is less, the last one with the bound's score.
+    /// `[TILE]`: the last wanted entry of each list or, if that is less, the last one with the bound's score.
     pub(super) worst: Shared<u64>,
     /// `[TILE]`: pending entries.
     pub(super) pending_counts: Shared<u32>,
-    /// `[queries][list_len]`
-    pub(super) lists: DevicePtrMut<u64>,
-    /// Entries of a list.
-    pub(super) list_len: u32,
-    /// Entries of a list that count.
-    pub(super) wanted: u32,
-    /// `[queries]`: as in [`ScanArgs`](super::ScanArgs).
-    pub(super) bounds: DevicePtrMut<u32>,
-    /// Queries of the tile: the last tile may have fewer.
-    pub(super) queries: u32,
+    pub(super) args: ScanArgs,
     /// The end of the rows of the segment.
     pub(super) rows_end: u32,
-    /// The number of the first row of the launch. Unless it is 0, the lists have entries of rows before it.
-    pub(super) number_of_row_0: u32,
 }
 
 /// The last entry with this score.
@@ -65,13 +54,13 @@ impl TopLists {
             // SAFETY: the lists of the queries that there are lie one after the other; one lane writes the counts.
             unsafe {
                 // A place without a query has no list, and rejects all entries.
-                let worst = if query >= self.queries {
+                let worst = if self.number(query) >= self.args.queries_len {
                     0
                 } else {
-                    if self.number_of_row_0 == 0 {
-                        list::clear(self.list(query), self.list_len);
+                    if self.args.first_row == 0 {
+                        list::clear(self.list(query), list_len(self.args.wanted));
                     }
-                    last_of(global::load_relaxed(self.bounds.at(query as usize).cast_const()))
+                    last_of(global::load_relaxed(self.bound(query).cast_const()))
                 };
                 if warp::lane_id() == 0 {
                     self.worst.add(query).store(worst);
@@ -81,9 +70,21 @@ impl TopLists {
         });
     }
 
+    /// The number of a query of the tile among those of the launch.
+    #[inline(always)]
+    fn number(&self, query: u32) -> u32 {
+        thread::block_idx_x() * TILE + query
+    }
+
     #[inline(always)]
     fn list(&self, query: u32) -> DevicePtrMut<u64> {
-        self.lists.add(query as usize * self.list_len as usize)
+        let list = (thread::block_idx_y() * self.args.queries_len + self.number(query)) as usize;
+        self.args.lists.add(list * list_len(self.args.wanted) as usize)
+    }
+
+    #[inline(always)]
+    fn bound(&self, query: u32) -> *mut u32 {
+        self.args.bounds.at(self.number(query) as usize)
     }
 
     /// Merges pending entries into the lists. Called by the whole block after a barrier; another must follow before more
@@ -101,9 +102,9 @@ impl TopLists {
                 strided(0, count, WARP_SIZE, |merged| {
                     let pending = self.pending.add(query * MAX_PENDING + merged);
                     let count = WARP_SIZE.min(count - merged);
-                    let worst = list::merge(pending, count, self.list(query), self.list_len, self.wanted);
+                    let worst = list::merge(pending, count, self.list(query), self.args.wanted);
                     if warp::lane_id() == 0 {
-                        let bound = atomic::min(self.bounds.at(query as usize), (worst >> 32) as u32);
+                        let bound = atomic::min(self.bound(query), (worst >> 32) as u32);
                         self.worst.add(query).store(worst.min(last_of(bound)));
                         self.pending_counts.add(query).store(0);
                     }
@@ -127,30 +128,27 @@ impl TopLists {
     ) {
         for round in 0..ROUNDS {
             let mut crowded = false;
-            // Loaded once per round, in which they do not change.
-            let mut bounds = [0; MAX_QUERIES];
-            for i in 0..S::Product::QUERIES {
-                // SAFETY: query < TILE; a barrier has passed since the worst entries were written.
-                bounds[i] = unsafe { (self.worst.add(S::Product::query(i)).load() >> 32) as u32 };
+            let rows_of_round = S::Product::ROWS / ROUNDS;
+            let first = round * rows_of_round;
+            let mut row_squares = [S::Element::ZERO; MAX_ROWS_PER_ROUND];
+            if S::NEEDS_SQUARE {
+                for j in 0..rows_of_round {
+                    // SAFETY: a row of the tile, and a barrier has passed since the squares were written.
+                    row_squares[j] = unsafe { squares.add(S::Product::row(first + j)).load() };
+                }
             }
-            for j in round * S::Product::ROWS / ROUNDS..(round + 1) * S::Product::ROWS / ROUNDS {
-                let row = S::Product::row(j);
-                let square = if S::NEEDS_SQUARE {
-                    // SAFETY: row < TILE, and a barrier has passed since the squares were written.
-                    unsafe { squares.add(row).load() }
-                } else {
-                    S::Element::ZERO
-                };
-                for i in 0..S::Product::QUERIES {
-                    let score = S::score(product.sum(i, j), square);
+            for i in 0..S::Product::QUERIES {
+                let query = S::Product::query(i);
+                // SAFETY: query < TILE; it does not change before the next barrier.
+                let worst = || unsafe { self.worst.add(query).load() };
+                let bound = (worst() >> 32) as u32;
+                for j in 0..rows_of_round {
+                    let score = S::score(product.sum(i, first + j), row_squares[j]);
                     // Most scores are rejected here.
-                    if score <= bounds[i] {
-                        let query = S::Product::query(i);
-                        // SAFETY: query < TILE; it does not change before the next barrier.
-                        let worst = unsafe { self.worst.add(query).load() };
-                        let row = first_row + row;
-                        let entry = u64::from(score) << 32 | u64::from(self.number_of_row_0 + row);
-                        if row < self.rows_end && entry < worst {
+                    if score <= bound {
+                        let row = first_row + S::Product::row(first + j);
+                        let entry = u64::from(score) << 32 | u64::from(self.args.first_row + row);
+                        if row < self.rows_end && entry < worst() {
                             // SAFETY: at most half of the places were taken when the round began, and a round offers
                             // a query at most as many entries as are left. Each place is taken once, and read after a
                             // barrier.
