@@ -11,9 +11,9 @@ use jasper::{
 };
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyIterator};
 
-use crate::arrays::{self, Vectors, dtype_name, element, key_array, parse_dtype};
+use crate::arrays::{self, Array, Vectors, dtype_name, element, key_array, parse_dtype};
 use crate::call::{self, Process};
 use crate::errors::{Error, ParameterError, Raise, UnknownKeyError, message, parse};
 use crate::results::report;
@@ -227,6 +227,9 @@ impl Index {
         let element = dtype.map_or_else(|| element(vectors), parse_dtype)?;
         with_element!(element, T => {
             let vectors = Vectors::<T>::new(vectors, dtype.is_some())?;
+            if matches!(vectors, Vectors::Array(Array::One(_))) {
+                return Err(ParameterError::new_err("vectors are in one dimension; they must have shape (n, dim)"));
+            }
             let source = vectors.source()?;
             let index = call::long(py, progress, |progress| {
                 let built = builder.build_with_report(&source, progress);
@@ -356,6 +359,11 @@ impl Index {
             Ok(key) => self.call(py, |index| Ok(index.contains(key))),
             Err(_) => Ok(false),
         }
+    }
+
+    /// Iterates over the keys, in no particular order.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.call_method0("tolist")?.try_iter()
     }
 
     /// Number of keys.

@@ -103,6 +103,7 @@ def test_wrong_parameters_are_refused(vectors, parameters, message):
                                          'pass dtype="float32" to convert them'),
         (lambda v: v.astype(np.int64), "vectors are int64"),
         (lambda v: v[..., None], "vectors have shape [1000, 16, 1]"),
+        (lambda v: v[0], "vectors are in one dimension; they must have shape (n, dim)"),
         (lambda v: v * np.nan, "row 0 holds a value that is not finite (NaN) at coordinate 0"),
         (lambda v: v[:, :0], "dimension (0) must be between 1 and 32768"),
         (lambda v: [["a"]], "vectors are <U1"),

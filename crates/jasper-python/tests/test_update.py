@@ -54,6 +54,7 @@ def test_delete_undelete_consolidate_compact(index, vectors):
 
 def test_lookups(index, vectors):
     assert (index[3] == vectors[3]).all() and (index.vectors([4, 2]) == vectors[[4, 2]]).all()
+    assert sorted(index) == list(range(1000))
     assert 3 in index and 1000 not in index and -1 not in index
     with pytest.raises(KeyError, match="key 1000 is not in the index"):
         index[1000]
