@@ -7,9 +7,11 @@ import pytest
 
 import jasper
 import jasper._native
+import jasper.graph
+import jasper.sklearn
 
 
-@pytest.mark.parametrize("module", [jasper, jasper._native])
+@pytest.mark.parametrize("module", [jasper, jasper._native, jasper.graph, jasper.sklearn])
 def test_examples_run(module):
     result = doctest.testmod(module)
     assert result.attempted > 0 and result.failed == 0

@@ -20,6 +20,7 @@ from jasper.errors import (
     ParameterError,
     UnknownKeyError,
 )
+from jasper.graph import knn_graph
 from jasper.results import Matches, Report
 
 __all__ = [
@@ -38,5 +39,6 @@ __all__ = [
     "devices",
     "errors",
     "exact_search",
+    "knn_graph",
     "recall",
 ]
