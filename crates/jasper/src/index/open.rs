@@ -66,6 +66,15 @@ impl OpenOptions {
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
         self.with_progress(&mut no_progress).open(path)
     }
+
+    /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
+    /// not.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::open`], without a path.
+    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
+        self.with_progress(&mut no_progress).open_bytes(bytes)
+    }
 }
 
 impl WithProgress<'_, OpenOptions> {
@@ -75,12 +84,28 @@ impl WithProgress<'_, OpenOptions> {
     /// Returns [`FileError`].
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
         let path = path.as_ref();
-        let OpenOptions { threads, is_mapped, exact_linking } = self.inner;
-        let executor = CpuExecutor::new(threads);
-        let executor =
-            executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
-        let graph = if is_mapped { Graph::map(path)? } else { Graph::open(path, self.progress)? };
-        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
-        Ok(Index::new(graph, Arc::new(executor), exact_linking))
+        let options = self.inner;
+        let mut open = || {
+            let graph = if options.is_mapped { Graph::map(path) } else { Graph::open(path, self.progress) };
+            options.index(graph.map_err(FileError::into_cause)?)
+        };
+        open().map_err(|fault| FileError::new(path, fault))
+    }
+
+    /// See [`OpenOptions::open_bytes`].
+    ///
+    /// # Errors
+    /// Returns [`FileFault`].
+    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
+        self.inner.index(Graph::read_from(bytes, self.progress)?)
+    }
+}
+
+impl OpenOptions {
+    /// An index over a graph that was read.
+    fn index<T: Element>(self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
+        let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
+        TunedSearch::stored(&graph)?;
+        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
     }
 }
