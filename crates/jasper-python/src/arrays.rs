@@ -45,8 +45,8 @@ fn element_of(dtype: &Bound<'_, PyArrayDescr>) -> Option<ElementKind> {
 
 /// The element type that a dtype, or the name of one, stands for.
 pub fn parse_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
-    let dtype = PyArrayDescr::new(dtype.py(), dtype)?;
-    element_of(&dtype).ok_or_else(|| {
+    let element = PyArrayDescr::new(dtype.py(), dtype).ok().and_then(|dtype| element_of(&dtype));
+    element.ok_or_else(|| {
         ParameterError::new_err(format!("dtype ({dtype}) must be float32, float16, uint8 or int8"))
     })
 }
@@ -297,7 +297,7 @@ fn wrong_shape(what: &str, shape: &[usize]) -> PyErr {
 /// Keys given as one integer, an array or a list. Python's keys are not negative, so that -1 can mean none.
 pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     if let Ok(array) = object.cast::<PyArray1<i64>>() {
-        return array.readonly().as_array().iter().copied().map(key).collect();
+        return array.readonly().as_array().iter().map(|&key| checked(key)).collect();
     }
     let py = object.py();
     let numpy = numpy::get_array_module(py)?;
@@ -309,17 +309,22 @@ pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
             "keys are {dtype} of shape {shape:?}; give integers from 0 to 2**63 - 1, in one dimension"
         )));
     }
-    let largest =
-        if kind == b'u' && !array.is_empty() { array.call_method0("max")?.extract()? } else { 0_u64 };
-    key(largest)?;
+    if kind == b'u' && !array.is_empty() {
+        checked(array.call_method0("max")?.extract::<u64>()?)?;
+    }
     let array = array.call_method1("astype", ("int64",))?.call_method1("reshape", (-1,))?;
     keys(&array)
 }
 
-/// Checks a key.
-pub fn key(key: impl TryInto<i64> + Copy + Display) -> PyResult<Key> {
+fn checked(key: impl TryInto<i64> + Copy + Display) -> PyResult<Key> {
     let checked = key.try_into().ok().and_then(|key| Key::try_from(key).ok());
     checked.ok_or_else(|| ParameterError::new_err(format!("key {key} must be from 0 to 2**63 - 1")))
+}
+
+/// One key, given as an integer.
+pub fn key(object: &Bound<'_, PyAny>) -> PyResult<Key> {
+    let key = object.extract::<i64>().ok().and_then(|key| Key::try_from(key).ok());
+    key.ok_or_else(|| ParameterError::new_err(format!("key {object} must be an integer from 0 to 2**63 - 1")))
 }
 
 /// An array of keys, which are below 2^63 or [`NO_KEY`](jasper::NO_KEY), which becomes -1.

@@ -39,6 +39,12 @@ pub fn message(error: &dyn StdError) -> String {
     messages.join(": ").replace("Index::", "Index.")
 }
 
+/// A number of things, which is not negative. `name` is that of the argument.
+pub fn count(name: &str, value: i64) -> PyResult<usize> {
+    usize::try_from(value)
+        .map_err(|_| ParameterError::new_err(format!("{name} ({value}) must be at least 0")))
+}
+
 /// Parses the name of a metric, a device or the like.
 pub fn parse<T: FromStr<Err: StdError>>(name: &str) -> PyResult<T> {
     name.parse().map_err(|error: T::Err| ParameterError::new_err(message(&error)))
@@ -126,7 +132,6 @@ impl Raise for BuildError {
             Self::AutoQuantize(error) => error.exception(),
             Self::Device(error) => error.exception(),
             Self::Memory(_) => OutOfMemoryError::new_err,
-            Self::Threads(_) => Error::new_err,
             Self::Cancelled(_) => Cancelled::new_err,
             _ => ParameterError::new_err,
         }
@@ -172,16 +177,28 @@ impl Raise for KnnError {
     }
 }
 
-impl Raise for FileError {
+impl Raise for FileFault {
     fn exception(&self) -> Exception {
-        match self.cause() {
-            FileFault::Io(error) if error.kind() == IoErrorKind::OutOfMemory => OutOfMemoryError::new_err,
-            FileFault::Io(_) | FileFault::Write(_) | FileFault::NotSynced(_) => {
-                |message| PyOSError::new_err(message)
-            }
-            FileFault::Cancelled(_) => Cancelled::new_err,
+        match self {
+            Self::Io(error) if error.kind() == IoErrorKind::OutOfMemory => OutOfMemoryError::new_err,
+            Self::Io(_) | Self::Write(_) | Self::NotSynced(_) => |message| PyOSError::new_err(message),
+            Self::Cancelled(_) => Cancelled::new_err,
             _ => FormatError::new_err,
         }
+    }
+
+    /// A fault says what the file is or has, and not which.
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Cancelled(cancelled) => Cancelled::new_err(message(&cancelled)),
+            fault => fault.exception()(format!("the file {}", message(&fault))),
+        }
+    }
+}
+
+impl Raise for FileError {
+    fn exception(&self) -> Exception {
+        self.cause().exception()
     }
 
     /// Errors of the operating system keep their number, and so become `FileNotFoundError` and its like.
@@ -192,6 +209,7 @@ impl Raise for FileError {
                 let text = text.split(" (os error").next().unwrap_or_default().to_owned();
                 PyOSError::new_err((number, text, self.path().to_owned()))
             }
+            FileFault::Cancelled(cancelled) => Cancelled::new_err(message(cancelled)),
             _ => self.exception()(message(&self)),
         }
     }

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 
 use crate::arrays::{Array, element};
 use crate::call;
-use crate::errors::{Error, ParameterError, Raise, parse};
+use crate::errors::{Error, ParameterError, Raise, count, parse};
 use crate::results::{matches_of, report};
 
 /// Finds the k rows of base nearest to each of queries by computing every distance.
@@ -27,12 +27,12 @@ pub fn exact_search<'py>(
     py: Python<'py>,
     base: &Bound<'py, PyAny>,
     queries: &Bound<'py, PyAny>,
-    k: usize,
+    k: i64,
     metric: &str,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let metric: Metric = parse(metric)?;
+    let (k, metric) = (count("k", k)?, parse::<Metric>(metric)?);
     with_element!(element(base)?, T => {
         let (base, queries) = (Array::<T>::queries(base, "base")?, Array::<T>::queries(queries, "queries")?);
         let (base, view) = (base.view()?, queries.view()?);

@@ -1,7 +1,6 @@
 //! The index: building, opening, saving, moving, and what it holds.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use pyo3::types::{PyBytes, PyIterator};
 
 use crate::arrays::{self, Array, Vectors, dtype_name, element, key_array, parse_dtype};
 use crate::call::{self, Process};
-use crate::errors::{Error, ParameterError, Raise, UnknownKeyError, message, parse};
+use crate::errors::{Error, ParameterError, Raise, UnknownKeyError, count, message, parse};
 use crate::results::report;
 
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
@@ -123,7 +122,7 @@ impl Index {
                         max_batch_share = None, seed = None, threads = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn empty(
-        dim: usize,
+        dim: i64,
         metric: &str,
         dtype: Option<&Bound<'_, PyAny>>,
         max_degree: Option<usize>,
@@ -135,7 +134,8 @@ impl Index {
     ) -> PyResult<Self> {
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let builder = builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?;
-        let index = builder.device(Device::Cpu).empty_any(element, dim).map_err(Raise::raise)?;
+        let index =
+            builder.device(Device::Cpu).empty_any(element, count("dim", dim)?).map_err(Raise::raise)?;
         Ok(Self::new(index))
     }
 
@@ -256,20 +256,22 @@ impl Index {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
-        let open = |path: &Path| {
-            let open = |progress: &mut jasper::ProgressFn<'_>| {
-                options.with_progress(progress).open_any(path).map_err(Raise::raise)
-            };
-            call::long(py, progress, open).map(Self::new)
-        };
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
         };
-        let Ok(bytes) = bytes.cast::<PyBytes>() else { return open(&file.extract::<PathBuf>()?) };
-        let mut copy = tempfile::NamedTempFile::new()?;
-        copy.write_all(bytes.as_bytes())?;
-        open(copy.path())
+        let index = if let Ok(bytes) = bytes.cast::<PyBytes>() {
+            let bytes = bytes.as_bytes();
+            call::long(py, progress, |progress| {
+                options.with_progress(progress).open_any_bytes(bytes).map_err(Raise::raise)
+            })
+        } else {
+            let path: PathBuf = bytes.extract()?;
+            call::long(py, progress, |progress| {
+                options.with_progress(progress).open_any(path).map_err(Raise::raise)
+            })
+        };
+        index.map(Self::new)
     }
 
     /// Saves the index to a path, or to an object with a method `write`. A file at the path is replaced in one step.
@@ -280,7 +282,10 @@ impl Index {
         if let Some(write) = file.getattr_opt("write")? {
             return write.call1((self.bytes(py, progress)?,)).map(drop);
         }
-        self.save_to(py, &file.extract::<PathBuf>()?, progress)
+        let path: PathBuf = file.extract()?;
+        self.long(py, progress, |index, progress| {
+            index.with_progress(progress).save(&path).map(drop).map_err(Raise::raise)
+        })
     }
 
     /// Pickles the index as its file. It is in host memory when it is unpickled.
@@ -342,7 +347,7 @@ impl Index {
     }
 
     /// The vector of a key. Raises UnknownKeyError, which is a KeyError.
-    fn __getitem__<'py>(&self, py: Python<'py>, key: i64) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let key = arrays::key(key)?;
         with_element!(self.element, T => {
             let vector = self.call(py, |index| {
@@ -354,8 +359,8 @@ impl Index {
     }
 
     /// Whether a key is in the index.
-    fn __contains__(&self, py: Python<'_>, key: i64) -> PyResult<bool> {
-        match Key::try_from(key) {
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match arrays::key(key) {
             Ok(key) => self.call(py, |index| Ok(index.contains(key))),
             Err(_) => Ok(false),
         }
@@ -432,18 +437,12 @@ impl Index {
 }
 
 impl Index {
-    fn save_to(&self, py: Python<'_>, path: &Path, progress: Option<Py<PyAny>>) -> PyResult<()> {
-        self.long(py, progress, |index, progress| {
-            index.with_progress(progress).save(path).map(drop).map_err(Raise::raise)
-        })
-    }
-
-    /// What [`Self::save_to`] writes.
+    /// The bytes of the file that a save writes.
     fn bytes<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("index");
-        self.save_to(py, &path, progress)?;
-        Ok(PyBytes::new(py, &py.detach(|| std::fs::read(path))?))
+        let bytes = self.long(py, progress, |index, progress| {
+            index.with_progress(progress).to_bytes().map_err(Raise::raise)
+        })?;
+        Ok(PyBytes::new(py, &bytes))
     }
 }
 

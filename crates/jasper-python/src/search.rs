@@ -8,7 +8,8 @@ use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArrayMetho
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Scalar};
-use crate::errors::{Error, ParameterError, Raise};
+use crate::call;
+use crate::errors::{Error, ParameterError, Raise, count};
 use crate::filter::Filter;
 use crate::index::Index;
 use crate::results::{matches, matches_of};
@@ -17,7 +18,7 @@ use crate::results::{matches, matches_of};
 const PART_TIME: Duration = Duration::from_millis(100);
 
 /// Matches that a search within a radius begins with.
-const RADIUS_K: usize = 10;
+const RADIUS_K: i64 = 10;
 
 /// Arguments that all searches have.
 struct Options {
@@ -30,13 +31,16 @@ struct Options {
 
 impl Options {
     fn new(
-        k: usize,
-        beam_width: Option<usize>,
+        k: i64,
+        beam_width: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'_, PyAny>>,
         distances: &str,
-        rerank: Option<usize>,
+        rerank: Option<i64>,
     ) -> PyResult<Self> {
+        let k = count("k", k)?;
+        let beam_width = beam_width.map(|width| count("beam_width", width)).transpose()?;
+        let rerank = rerank.map(|rerank| count("rerank", rerank)).transpose()?;
         let refuse = |message: &str| Err(ParameterError::new_err(message.to_owned()));
         let distances = match (distances, rerank) {
             ("auto", None) => Distances::Auto,
@@ -114,12 +118,12 @@ impl Index {
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        k: usize,
-        beam_width: Option<usize>,
+        k: i64,
+        beam_width: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<usize>,
+        rerank: Option<i64>,
         out: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
@@ -145,18 +149,18 @@ impl Index {
     fn search_by_key<'py>(
         &self,
         py: Python<'py>,
-        key: i64,
-        k: usize,
-        beam_width: Option<usize>,
+        key: &Bound<'py, PyAny>,
+        k: i64,
+        beam_width: Option<i64>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<usize>,
+        rerank: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let key = arrays::key(key)?;
         let found = self.call(py, |index| {
-            let mut found = Matches::new(1, k).map_err(Raise::raise)?;
+            let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
             let hits = index.search_by_key(key, options.params(index, 1)?).map_err(Raise::raise)?;
             found.as_mut().fill(hits.into_iter());
             Ok(found.into_arrays())
@@ -180,10 +184,10 @@ impl Index {
         py: Python<'py>,
         query: &Bound<'py, PyAny>,
         radius: f32,
-        beam_width: Option<usize>,
+        beam_width: Option<i64>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<usize>,
+        rerank: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(RADIUS_K, beam_width, None, filter, distances, rerank)?;
         let hits = with_element!(self.element, T => {
@@ -290,6 +294,6 @@ fn search_parts<T: Scalar>(
         }
         start = end;
         part = if began.elapsed() < PART_TIME / 2 { part * 2 } else { (part / 2).max(1) };
-        Python::attach(|py| py.check_signals())?;
+        call::attach(|py| py.check_signals())?;
     }
 }

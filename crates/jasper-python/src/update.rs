@@ -7,7 +7,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Vectors, key_array};
-use crate::errors::{ParameterError, Raise, parse};
+use crate::errors::{ParameterError, Raise, count, parse};
 use crate::functions::neighbors;
 use crate::index::Index;
 use crate::results::report;
@@ -108,7 +108,8 @@ impl Index {
         })
     }
 
-    fn __delitem__(&self, py: Python<'_>, key: i64) -> PyResult<()> {
+    /// Deletes a key. Raises UnknownKeyError.
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let key = arrays::key(key)?;
         self.call(py, |index| index.delete(&[key]).map_err(Raise::raise))
     }
@@ -205,12 +206,12 @@ impl Index {
         &self,
         py: Python<'py>,
         recall: f64,
-        k: usize,
+        k: i64,
         queries: Option<&Bound<'py, PyAny>>,
         truth: Option<&Bound<'py, PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let goal = Goal { k, recall };
+        let goal = Goal { k: count("k", k)?, recall };
         let (queries, truth) = match (queries, truth) {
             (None, None) => {
                 return report(

@@ -47,8 +47,11 @@ def test_damaged_files_are_refused(shared, tmp_path):
     shared.save(path)
     content = path.read_bytes()
     for damaged in (b"", b"not an index", content[:-1], content[:9000] + b"\xff" + content[9001:]):
-        with pytest.raises(jasper.FormatError):
+        with pytest.raises(jasper.FormatError, match="^the file "):
             jasper.Index.open(damaged)
+        path.write_bytes(damaged)
+        with pytest.raises(jasper.FormatError, match="vectors.jasper: "):
+            jasper.Index.open(path)
 
 
 def test_a_cancelled_save_leaves_the_old_file(shared, tmp_path):
@@ -56,6 +59,10 @@ def test_a_cancelled_save_leaves_the_old_file(shared, tmp_path):
     path.write_bytes(b"old")
     with pytest.raises(jasper.Cancelled):
         shared.save(path, progress=lambda *_: False)
+    with pytest.raises(jasper.Cancelled):
+        pickled = io.BytesIO()
+        shared.save(pickled, progress=lambda *_: False)
+    assert not pickled.getvalue()
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
