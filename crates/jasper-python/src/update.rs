@@ -199,8 +199,8 @@ impl Index {
     /// >>> vectors = np.random.default_rng(0).random((2000, 8), dtype=np.float32)
     /// >>> index = jasper.Index.build(vectors)
     /// >>> report = index.tune(0.9, k=10)
-    /// >>> index.search(vectors[0], 10, recall=0.9).keys[0]
-    /// np.int64(0)
+    /// >>> int(index.search(vectors[0], 10, recall=0.9).keys[0])
+    /// 0
     #[pyo3(signature = (recall = 0.95, k = 10, *, queries = None, truth = None, progress = None))]
     fn tune<'py>(
         &self,
