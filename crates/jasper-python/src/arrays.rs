@@ -105,7 +105,11 @@ impl<'py, T: Scalar> Array<'py, T> {
         if !matches!(array.ndim(), 1 | 2) {
             return Err(wrong_shape(what, array.shape()));
         }
-        let converted = numpy.call_method1(intern!(py, "ascontiguousarray"), (&array, T::get_dtype(py)))?;
+        if let Some(array) = Self::borrow(&array, what)? {
+            return Ok(array);
+        }
+        // A copy, which is contiguous and aligned.
+        let converted = array.call_method1(intern!(py, "astype"), (T::get_dtype(py), "C"))?;
         if T::KIND.is_integer()
             && converted.rich_compare(&array, CompareOp::Ne)?.call_method0("any")?.is_truthy()?
         {

@@ -115,6 +115,14 @@ fn builder<'a>(
     })
 }
 
+fn quantize<'a>(builder: IndexBuilder<'a>, quantization: Option<&str>) -> PyResult<IndexBuilder<'a>> {
+    Ok(match quantization {
+        Some("auto") => builder.auto_quantize(),
+        Some(name) => builder.quantize(parse::<Quantization>(name)?),
+        None => builder,
+    })
+}
+
 #[pymethods]
 impl Index {
     #[new]
@@ -211,11 +219,7 @@ impl Index {
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
-        builder = match quantization {
-            Some("auto") => builder.auto_quantize(),
-            Some(name) => builder.quantize(parse::<Quantization>(name)?),
-            None => builder,
-        };
+        builder = quantize(builder, quantization)?;
         if let Some(path) = &checkpoint {
             let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
                 ParameterError::new_err(format!(
@@ -237,6 +241,37 @@ impl Index {
             })?;
             Ok(Self::new(index))
         })
+    }
+
+    /// The most memory that Index.build takes with these arguments: a report with host_bytes, device_bytes, and parts,
+    /// each with its memory, name and bytes. A build checks that there is as much before it begins.
+    ///
+    /// >>> import jasper
+    /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
+    /// 0
+    #[staticmethod]
+    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = "auto", quantization = None))]
+    fn estimate_memory<'py>(
+        py: Python<'py>,
+        rows: i64,
+        dim: i64,
+        dtype: Option<&Bound<'py, PyAny>>,
+        max_degree: Option<usize>,
+        device: &str,
+        quantization: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
+        let builder = builder("l2", max_degree, None, None, None, None, None)?.device(parse(device)?);
+        let builder = quantize(builder, quantization)?;
+        let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
+        let plan = py.detach(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)));
+        let plan = plan.map_err(Raise::raise)?;
+        let fields = serde_json::json!({
+            "host_bytes": plan.total(MemorySpace::Host),
+            "device_bytes": plan.total(MemorySpace::Device),
+            "parts": plan.parts(),
+        });
+        report(py, &fields)
     }
 
     /// Opens an index: a file that Index.save or the command `jasper` has written, its bytes, or a file object.

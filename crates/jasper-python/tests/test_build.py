@@ -1,5 +1,7 @@
 """Building from every kind of source, and what is refused."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -44,12 +46,35 @@ def test_every_source_gives_the_same_index(vectors, tmp_path):
         wide[:, ::2],
         np.asfortranarray(vectors),
         vectors.astype(">f4"),
+        np.frombuffer(b"-" + vectors.tobytes(), np.float32, offset=1).reshape(vectors.shape),
         Sliced(vectors),
         vectors.tolist(),
     ]
     expected = jasper.Index.build(vectors, device="cpu")
     for source in sources:
         assert same(jasper.Index.build(source, device="cpu"), expected)
+
+
+def test_repeated_rows_of_no_stride_are_read(vectors):
+    index = jasper.Index.build(np.broadcast_to(vectors[3], (50, 16)))
+    assert (index.vectors(np.arange(50)) == vectors[3]).all()
+
+
+def test_an_array_that_changes_while_it_is_read_gives_some_sound_index(vectors):
+    changing, done = np.tile(vectors, (10, 1)), threading.Event()
+
+    def change():
+        while not done.is_set():
+            changing[:] = np.roll(changing, 1)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        index = jasper.Index.build(changing, device="cpu")
+    finally:
+        done.set()
+        thread.join()
+    assert len(index) == 10_000 and index.check().faults == 0
 
 
 def test_dtype_converts(vectors):
@@ -134,6 +159,14 @@ def test_a_source_of_another_shape_is_refused(vectors):
     source.vectors = vectors[:, :3]
     with pytest.raises(jasper.ParameterError, match=r"has shape \(\d+, 3\), expected \(\d+, 16\)"):
         jasper.Index.build(source)
+
+
+def test_memory_is_estimated():
+    plan = jasper.Index.estimate_memory(1_000_000, 96, device="cpu", quantization="rabitq:4")
+    assert plan.host_bytes == sum(part.bytes for part in plan.parts) > 1_000_000 * 96 * 4
+    assert {part.name for part in plan.parts} >= {"vectors", "codes"} and plan.device_bytes == 0
+    with pytest.raises(jasper.ParameterError, match=r"rows \(-1\) must be at least 0"):
+        jasper.Index.estimate_memory(-1, 4)
 
 
 def test_more_memory_than_there_is_is_refused_at_once():

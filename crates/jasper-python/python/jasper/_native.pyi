@@ -56,6 +56,16 @@ class Index:
         progress: Progress | None = None,
     ) -> Index: ...
     @staticmethod
+    def estimate_memory(
+        rows: int,
+        dim: int,
+        *,
+        dtype: DTypeLike | None = None,
+        max_degree: int | None = None,
+        device: str = "auto",
+        quantization: str | None = None,
+    ) -> Report: ...
+    @staticmethod
     def open(
         file: Path | bytes | Readable,
         *,
