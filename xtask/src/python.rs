@@ -19,6 +19,12 @@ const EXPORTS: [&str; 1] = ["PyInit__native"];
 /// Largest size of a wheel, in bytes.
 const MAX_WHEEL: u64 = 8 << 20;
 
+/// Links with a C library old enough for this tag, whatever the machine has.
+const WHEEL_OPTIONS: [&str; 5] = ["--release", "--strip", "--zig", "--compatibility", "manylinux_2_28"];
+
+/// The linker for [`WHEEL_OPTIONS`].
+const ZIG: &str = "ziglang==0.17.1";
+
 /// Builds the wheel for users into `target/wheels`.
 ///
 /// # Errors
@@ -28,7 +34,8 @@ pub fn wheel(workspace: &Workspace) -> Result<()> {
         bail!(missing);
     }
     let environment = Environment::new(workspace)?;
-    let wheel = environment.build(&["--release", "--strip"], &workspace.target.join("wheels"))?;
+    environment.pip(&[ZIG.as_ref()])?;
+    let wheel = environment.build(&WHEEL_OPTIONS, &workspace.target.join("wheels"))?;
     let size = fs::metadata(&wheel)?.len();
     ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
     println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
@@ -101,7 +108,10 @@ impl Environment {
     /// A module of Python that runs as a program, in the folder of the package.
     fn python(&self, module: &str) -> Command {
         let mut python = command(self.bin.join("python"), &self.package);
-        python.args(["-m", module]).env("PYTHONDONTWRITEBYTECODE", "1");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(self.bin.clone()).chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(path).expect("the target folder has no colon in its path");
+        python.args(["-m", module]).env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
         python
     }
 
