@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
+use jasper::error::PoolError;
 use jasper::{
     AnyIndex, Device, DeviceOptions, ElementKind, IndexBuilder, Key, MemorySpace, Metric, OpenOptions,
     Quantization, with_element,
@@ -290,6 +291,9 @@ impl Index {
         exact_linking: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        if threads == Some(0) {
+            return Err(ParameterError::new_err(PoolError::Zero.to_string()));
+        }
         let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,

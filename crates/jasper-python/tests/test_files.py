@@ -40,6 +40,8 @@ def test_operating_system_errors_pass_through(shared, tmp_path):
         shared.save(tmp_path / "no folder" / "file")
     with pytest.raises(TypeError):
         jasper.Index.open(5)
+    with pytest.raises(jasper.ParameterError, match=r"threads \(0\) must be at least 1"):
+        jasper.Index.open(tmp_path / "none", threads=0)
 
 
 def test_damaged_files_are_refused(shared, tmp_path):
