@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyIterator};
 
 use crate::arrays::{self, Array, Vectors, dtype_name, element, key_array, parse_dtype};
 use crate::call::{self, Process};
-use crate::errors::{Error, ParameterError, Raise, UnknownKeyError, count, message, parse};
+use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message, parse};
 use crate::results::report;
 
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
@@ -302,12 +302,12 @@ impl Index {
         let index = if let Ok(bytes) = bytes.cast::<PyBytes>() {
             let bytes = bytes.as_bytes();
             call::long(py, progress, |progress| {
-                options.with_progress(progress).open_any_bytes(bytes).map_err(Raise::raise)
+                check_keys(options.with_progress(progress).open_any_bytes(bytes).map_err(Raise::raise)?)
             })
         } else {
             let path: PathBuf = bytes.extract()?;
             call::long(py, progress, |progress| {
-                options.with_progress(progress).open_any(path).map_err(Raise::raise)
+                check_keys(options.with_progress(progress).open_any(path).map_err(Raise::raise)?)
             })
         };
         index.map(Self::new)
@@ -482,6 +482,16 @@ impl Index {
             index.with_progress(progress).to_bytes().map_err(Raise::raise)
         })?;
         Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+/// Checks that Python has all keys of an index that another program may have made.
+fn check_keys(index: AnyIndex) -> PyResult<AnyIndex> {
+    match index.keys().into_iter().find(|&key| i64::try_from(key).is_err()) {
+        Some(key) => Err(FormatError::new_err(format!(
+            "the index has the key {key}, and keys in Python are below 2**63; open it in Rust, or build it with other keys"
+        ))),
+        None => Ok(index),
     }
 }
 

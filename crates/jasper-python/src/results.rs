@@ -1,6 +1,6 @@
 //! Results as Python objects: matches and reports.
 
-use jasper::{Key, NO_KEY};
+use jasper::Key;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -35,7 +35,6 @@ pub fn matches_of<'py>(
     (keys, distances): (Vec<Key>, Vec<f32>),
     shape: Option<[usize; 2]>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    debug_assert!(keys.iter().all(|&key| key == NO_KEY || i64::try_from(key).is_ok()));
     let (keys, distances) = (key_array(py, keys), PyArray1::from_vec(py, distances));
     match shape {
         Some(shape) => matches(keys.reshape(shape)?, distances.reshape(shape)?, py),

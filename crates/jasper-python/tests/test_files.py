@@ -1,8 +1,10 @@
 """Saving, opening and pickling."""
 
+import base64
 import copy
 import io
 import pickle
+import zlib
 
 import numpy as np
 import pytest
@@ -54,6 +56,24 @@ def test_damaged_files_are_refused(shared, tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(jasper.FormatError, match="vectors.jasper: "):
             jasper.Index.open(path)
+
+
+# The index that `jasper build --keys` makes of two vectors under the keys 5 and 2**63, compressed.
+LARGE_KEY = (
+    "eNrt2T1KA1EQAOBJNP4kiCk8gEfwAIKmSJNqSTqxsLCx8whpRVBLYyWI3sbGJoUXED2A2LlhN/J2wdZA/D4Yhnmzy3u8bnYHvVHW"
+    "H261GxHRziNuoqJR5vU8Ls9eHqNb1CflejPJb6/vO7Fb1GWK1TK38ph+Hh/FXlFvJOvz5wbNeIrD6ntrSX7evrqPrKi7ybnS/HOw"
+    "qO7zW38zOcdF7+t23p/v3673z6v9Tr0/rvYBAABg0TrXH6fp/N4t5/1Z3E0mB7P1YT8b9Qb5HDx92E/n/br6evndYOyWAQAAYPEa"
+    "tcF9xY9rAAAAWL753xUAAADAP5j/fQEAAACAZdeqlmM3AgAAAAAAAAAAAAAAAAAAAH/vG1M7IPc="
+)
+
+
+def test_keys_that_python_lacks_are_refused(tmp_path):
+    content = zlib.decompress(base64.b64decode(LARGE_KEY))
+    path = tmp_path / "large key.jasper"
+    path.write_bytes(content)
+    for file, mmap in [(content, False), (path, False), (path, True)]:
+        with pytest.raises(jasper.FormatError, match=r"has the key 9223372036854775808, .* below 2\*\*63"):
+            jasper.Index.open(file, mmap=mmap)
 
 
 def test_a_cancelled_save_leaves_the_old_file(shared, tmp_path):
