@@ -127,7 +127,7 @@ impl Stream for EmulatedStream {
         let (body, launch) = (kernel.body(), kernel.launch_config(&args));
         // SAFETY: the caller's promise, which the emulator also checks at every access.
         let run = || unsafe { body(args) };
-        self.emulator.launch(&kernel.entry(), launch.grid, launch.block, launch.shared, run)?;
+        self.emulator.launch(&kernel.entry_point(), launch.grid, launch.block, launch.shared, run)?;
         Ok(())
     }
 }

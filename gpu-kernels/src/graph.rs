@@ -16,7 +16,7 @@ pub struct GraphArgs {
     pub rows: DevicePtr<u8>,
     /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
     pub edges: DevicePtr<u32>,
-    /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
+    /// `[slots]`: squared lengths of the vectors. Null unless the epilogue needs them.
     pub squared_norms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live slot.
     pub keys: DevicePtr<u64>,
@@ -32,10 +32,11 @@ pub struct GraphArgs {
     pub largest_squared_norm: f32,
 }
 
-/// How a distance follows from the sum over two vectors. The steps and their order are those of the CPU.
+/// The epilogue of a distance: how it follows from the sum over two vectors. The steps and their order are those of the
+/// CPU.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DistanceForm {
+pub enum DistanceEpilogue {
     /// Squared L2.
     SquaredL2,
     /// Half of squared L2 of unit vectors, which is 1 - cos.
@@ -49,20 +50,20 @@ pub enum DistanceForm {
 /// What is summed over the coordinates of two vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg(not(target_arch = "nvptx64"))]
-pub enum Measure {
+pub enum DistanceOp {
     /// Squared differences.
     SquaredL2,
     /// Products.
     Dot,
 }
 
-impl DistanceForm {
-    /// What is summed for a distance of this form.
+impl DistanceEpilogue {
+    /// What is summed before this epilogue.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub const fn measure(self) -> Measure {
+    pub const fn op(self) -> DistanceOp {
         match self {
-            Self::SquaredL2 | Self::HalfSquaredL2 => Measure::SquaredL2,
-            Self::NegatedDot | Self::Cosine => Measure::Dot,
+            Self::SquaredL2 | Self::HalfSquaredL2 => DistanceOp::SquaredL2,
+            Self::NegatedDot | Self::Cosine => DistanceOp::Dot,
         }
     }
 

@@ -69,11 +69,11 @@ impl Specialization {
 /// A kernel, or one of a family, which the value selects. A launch with the arguments of another kernel does not
 /// compile.
 pub trait Kernel {
-    /// The one parameter of the entry, `#[repr(C)]`: device and host compile the same type.
+    /// The one parameter of the entry point, `#[repr(C)]`: device and host compile the same type.
     type Args: Copy + Send + Sync + 'static;
 
-    /// The name of the entry in the PTX.
-    fn entry(&self) -> Cow<'static, str>;
+    /// The name of the entry point in the PTX.
+    fn entry_point(&self) -> Cow<'static, str>;
 
     /// Grid, block and shared memory for these arguments.
     fn launch_config(&self, args: &Self::Args) -> LaunchConfig;
@@ -88,7 +88,7 @@ pub trait Kernel {
     fn body(&self) -> unsafe fn(Self::Args);
 }
 
-/// Declares kernels of one entry each: `Kernel(Args) = module::entry, |args| launch;`.
+/// Declares kernels of one entry point each: `Kernel(Args) = module::function, |args| launch;`.
 macro_rules! kernels {
     ($($(#[$doc:meta])* $Kernel:ident($Args:ty) = $module:ident::$entry:ident, |$args:ident| $launch:expr;)*) => { $(
         $(#[$doc])*
@@ -98,7 +98,7 @@ macro_rules! kernels {
         impl $crate::Kernel for $Kernel {
             type Args = $Args;
 
-            fn entry(&self) -> std::borrow::Cow<'static, str> {
+            fn entry_point(&self) -> std::borrow::Cow<'static, str> {
                 stringify!($entry).into()
             }
 

@@ -8,7 +8,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`pointer`](mod@pointer) | [`DevicePtr`] and [`DevicePtrMut`]: device memory in the arguments of kernels |
-//! | [`launch`] | [`Kernel`]: the entry, arguments and grid of a kernel |
+//! | [`launch`] | [`Kernel`]: the entry point, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
 //! | [`bits`] | sets of slots |
@@ -72,7 +72,7 @@ pub mod suite;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod collectives;
-    mod coordinates;
+    mod element;
     mod neighbor;
     mod sums;
     mod tile;
@@ -89,11 +89,12 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 pub use pointer::{DevicePtr, DevicePtrMut};
 pub use row_shape::RowShape;
 
-/// The entries of the kernels that are specialized for the length of rows, each with its constants for rows of
+/// The entry points of the kernels that are specialized for the length of rows, each with its constants for rows of
 /// `row_bytes`.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
-    let of_searches = search::Search::all(row_bytes).map(|search| (search.entry(), search.specialization()));
+    let of_searches =
+        search::Search::all(row_bytes).map(|search| (search.entry_point(), search.specialization()));
     let all = of_searches.chain(prune::specializations(row_bytes));
     all.filter_map(|(entry, specialization)| Some((entry.into_owned(), specialization?))).collect()
 }

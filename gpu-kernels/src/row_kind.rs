@@ -1,6 +1,6 @@
-//! Row kinds: the combinations of element and measure that kernels are compiled for.
+//! Row kinds: the combinations of element and distance operation that kernels are compiled for.
 
-/// Passes the row kinds to the macro `$each`: element, measure, and infix of the kernel names.
+/// Passes the row kinds to the macro `$each`: element, distance operation, and infix of the kernel names.
 macro_rules! row_kinds {
     ($each:ident) => {
         $each! {
@@ -26,13 +26,13 @@ mod host {
     use jasper_core::ElementKind;
 
     use crate::RowShape;
-    use crate::graph::Measure;
+    use crate::graph::DistanceOp;
 
     /// The rows that a kernel reads: their element, what is summed over two of them, and how lanes share one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub(crate) struct RowKind {
         pub(crate) element: ElementKind,
-        pub(crate) measure: Measure,
+        pub(crate) op: DistanceOp,
         /// Infix of the kernel name, for example `f32_l2`.
         pub(crate) name: &'static str,
         /// The shape, which is patched into the PTX as constants.
@@ -40,8 +40,8 @@ mod host {
     }
 
     macro_rules! table {
-        ($($element:ident $measure:ident $name:ident;)*) => {
-            [$((ElementKind::$element, Measure::$measure, stringify!($name))),*]
+        ($($element:ident $op:ident $name:ident;)*) => {
+            [$((ElementKind::$element, DistanceOp::$op, stringify!($name))),*]
         };
     }
 
@@ -51,14 +51,14 @@ mod host {
             assert!(row_bytes.is_multiple_of(16), "row_bytes ({row_bytes}) must be a multiple of 16");
             let shape = RowShape::new(row_bytes);
             let table = row_kinds!(table).into_iter();
-            table.map(move |(element, measure, name)| Self { element, measure, name, shape })
+            table.map(move |(element, op, name)| Self { element, op, name, shape })
         }
 
         /// The kind of rows of `row_bytes`.
-        pub(crate) fn new(element: ElementKind, measure: Measure, row_bytes: u32) -> Self {
+        pub(crate) fn new(element: ElementKind, op: DistanceOp, row_bytes: u32) -> Self {
             let mut all = Self::all(row_bytes);
-            let kind = all.find(|kind| (kind.element, kind.measure) == (element, measure));
-            kind.expect("the table has every element and measure")
+            let kind = all.find(|kind| (kind.element, kind.op) == (element, op));
+            kind.expect("the table has every element and operation")
         }
 
         /// # Panics

@@ -68,13 +68,13 @@ impl RowShape {
 
     /// Whether the row that others are compared with (the query) stays in registers. A longer one would take the
     /// registers of loads.
-    pub(crate) const fn keeps_query(&self) -> bool {
+    pub(crate) const fn query_in_registers(&self) -> bool {
         self.total_steps() <= QUERY_STEPS
     }
 
     /// Bytes of shared memory for the query; 0 if it stays in registers.
     pub(crate) const fn query_bytes(&self) -> u32 {
-        if self.keeps_query() { 0 } else { self.row_bytes() }
+        if self.query_in_registers() { 0 } else { self.row_bytes() }
     }
 
     /// Bytes of a row.

@@ -11,7 +11,7 @@ use cuda_std::constant::constant;
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::coordinates::{Coordinates, Measure};
+use crate::element::{DeviceElement, DistanceOp};
 use crate::row_shape::{QUERY_STEPS, RowShape};
 
 /// Bytes of a unit, which one lane reads with one load.
@@ -35,13 +35,13 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
 /// before it sums any.
 pub(crate) struct RowTiles<E, M, const LOADS: usize> {
     pub(crate) shape: RowShape,
-    measure: PhantomData<(E, M)>,
+    op: PhantomData<(E, M)>,
 }
 
 /// A lane's units of a row that stays in registers.
 pub(crate) type QueryUnits = [Unit; QUERY_STEPS as usize];
 
-impl<E: Coordinates, M: Measure, const LOADS: usize> RowTiles<E, M, LOADS> {
+impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> RowTiles<E, M, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {
@@ -57,7 +57,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> RowTiles<E, M, LOADS> {
             shape.rows_in_flight
         };
         let shape = RowShape { rows_in_flight, ..shape };
-        Self { shape, measure: PhantomData }
+        Self { shape, op: PhantomData }
     }
 
     /// Bytes from row to row.
@@ -107,7 +107,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> RowTiles<E, M, LOADS> {
     #[inline(always)]
     pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> QueryUnits {
         let mut units = [ZERO; QUERY_STEPS as usize];
-        if self.shape.keeps_query() {
+        if self.shape.query_in_registers() {
             for s in 0..QUERY_STEPS {
                 if s < self.shape.steps_in_flight {
                     // SAFETY: the address is within the row.
@@ -228,7 +228,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> RowTiles<E, M, LOADS> {
 
 /// `sum` plus the terms of a unit of the query and a unit of a row.
 #[inline(always)]
-fn add<E: Coordinates, M: Measure>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
+fn add<E: DeviceElement, M: DistanceOp>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
     for word in 0..4 {
         sum = M::add::<E>(sum, query[word], row[word]);
     }

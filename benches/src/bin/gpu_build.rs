@@ -13,9 +13,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
+use jasper::MemorySpace;
 use jasper::cuda::Context;
 use jasper::data::{VectorFile, VectorFileOptions};
-use jasper::memory::MemorySpace;
 use jasper::{Device, Element, IndexBuilder, Progress, with_element};
 use jasper_benches::BuildArgs;
 use jasper_cuda::PeakMemory;

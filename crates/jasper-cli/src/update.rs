@@ -75,7 +75,7 @@ impl UpdateArgs {
         device.check()?;
         let output = output.unwrap_or_else(|| index.clone());
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
-        let index = vectors.to_device(open_index(&index, options, terminal)?, device)?;
+        let index = open_index(&index, options.device(device, vectors.options()), terminal)?;
         let (result, seconds) = timed(|| update(&index));
         let result = result?;
         let index = index.to_host()?;

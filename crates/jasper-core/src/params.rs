@@ -158,10 +158,9 @@ impl BuildParamsBuilder {
 pub struct LaunchParams {
     /// Warps per query.
     pub warps: u32,
-    /// One warp: vertices expanded per step; more than 1 may change the results. Several warps, a team: vertices whose
-    /// neighbors are scored at the same time; the results do not change.
+    /// Vertices that are expanded at the same time. With one warp, more than 1 may change the results.
     pub expansions: u32,
-    /// Entries of the visited cache; 0 for none.
+    /// Buckets of the visited cache; 0 for none.
     pub visited_capacity: u32,
 }
 

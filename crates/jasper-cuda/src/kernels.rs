@@ -21,22 +21,23 @@ use crate::module::LoadedModule;
 #[derive(Debug, Default)]
 pub(crate) struct Kernels(Mutex<HashMap<KernelId, Arc<LoadedKernel>>>);
 
-/// Identifies a loaded kernel: its entry, and the constants that it is specialized for.
+/// Identifies a loaded kernel: its entry point, and the constants that it is specialized for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KernelId {
-    pub(crate) entry: Cow<'static, str>,
+    pub(crate) entry_point: Cow<'static, str>,
     specialization: Option<Specialization>,
 }
 
 impl KernelId {
     pub(crate) fn of(kernel: &impl Kernel) -> Self {
-        Self { entry: kernel.entry(), specialization: kernel.specialization() }
+        Self { entry_point: kernel.entry_point(), specialization: kernel.specialization() }
     }
 
     /// Its PTX, for a device of a compute capability.
     fn ptx(&self, capability: (u32, u32)) -> Result<String, ErrorKind> {
-        let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(&self.entry));
-        let ptx = ptx.map_err(|_| ErrorKind::UnknownKernel { entry: self.entry.clone().into_owned() })?;
+        let ptx = Archive::read(gpu_kernels::PTX).and_then(|archive| archive.kernel(&self.entry_point));
+        let ptx =
+            ptx.map_err(|_| ErrorKind::UnknownKernel { entry: self.entry_point.clone().into_owned() })?;
         Ok(match self.specialization {
             Some(how) => specialize(&ptx, &how.constants, how.min_blocks_on(capability)),
             None => ptx,
@@ -55,7 +56,7 @@ impl Kernels {
         id: &KernelId,
         launch: LaunchConfig,
     ) -> Result<CUfunction> {
-        self.with(context, id, |kernel| kernel.prepare(context, &id.entry, launch))?
+        self.with(context, id, |kernel| kernel.prepare(context, &id.entry_point, launch))?
     }
 
     /// Loads a kernel unless it is loaded.

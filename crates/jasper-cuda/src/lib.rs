@@ -32,7 +32,8 @@
 //! | [`encode_on_device`] | quantization of vectors in host memory |
 //! | [`DeviceGraph`] | the copy of a graph in device memory |
 //! | [`MirroredGraph`], [`DeviceSearcher`] | a graph that is updated in device memory while it is searched |
-//! | [`link_on_device`], [`DeviceExecutor`], [`KernelPreload`] | building graphs in device memory |
+//! | [`link_on_device`], [`DeviceExecutor`] | building graphs in device memory |
+//! | [`KernelPreload`] | compiles kernels while a graph is read |
 //! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
 //! | [`PoolRetention`] | keeps freed device memory in the pool of the process |
 //! | [`median_time`], [`copy_bandwidth`], [`DeviceSearcher::profile`] | measurements |
@@ -56,6 +57,7 @@ mod memory_pool;
 mod module;
 mod pinned;
 mod pipeline;
+mod preload;
 mod profile;
 mod ptx;
 mod search;
@@ -64,7 +66,7 @@ mod stream;
 mod virtual_memory;
 
 pub use buffer::Buffer;
-pub use build::{DeviceExecutor, KernelPreload, link_on_device, plan_build};
+pub use build::{DeviceExecutor, link_on_device, plan_build};
 pub use context::Context;
 pub use device::{DeviceInfo, driver_version};
 pub use encode::encode_on_device;
@@ -80,6 +82,7 @@ pub use memory_pool::{PeakMemory, PoolRetention};
 pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
+pub use preload::KernelPreload;
 pub use ptx::Requirement;
 pub use search::{DeviceBatch, DeviceSearcher, GraphView, hit_from_device};
 pub use stream::Stream;

@@ -368,7 +368,7 @@ impl gpu_kernels::Stream for Stream {
         let launch = kernel.launch_config(&args);
         let id = KernelId::of(kernel);
         let function = self.context().kernels().prepare(self.context(), &id, launch)?;
-        self.context().note_launch(&id.entry);
+        self.context().note_launch(&id.entry_point);
         // SAFETY: device and host share the definition of `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }

@@ -5,7 +5,7 @@ use std::io::ErrorKind as IoErrorKind;
 use std::str::FromStr;
 
 use jasper::data::KnnError;
-use jasper::error::{CheckError, FileFault, KeyError, TuneError, VectorError};
+use jasper::error::{CheckError, FileFault, KeyError, OpenError, TuneError, VectorError};
 use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -211,6 +211,22 @@ impl Raise for FileError {
             }
             FileFault::Cancelled(cancelled) => Cancelled::new_err(message(cancelled)),
             _ => self.exception()(message(&self)),
+        }
+    }
+}
+
+impl Raise for OpenError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Device(error) => error.exception(),
+            _ => FormatError::new_err,
+        }
+    }
+
+    fn raise(self) -> PyErr {
+        match self {
+            Self::File(error) => error.raise(),
+            error => error.exception()(message(&error)),
         }
     }
 }

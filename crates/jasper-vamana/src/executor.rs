@@ -171,7 +171,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Self::Error>;
+    fn edge_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Self::Error>;
 
     /// Updates that set the rows of some distinct vertices.
     ///

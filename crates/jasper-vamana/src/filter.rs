@@ -15,11 +15,11 @@ pub enum Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Whether `key` passes the filter.
-    pub fn accepts(&self, key: Key) -> bool {
+    /// Whether the filter allows `key`.
+    pub fn allows(&self, key: Key) -> bool {
         match self {
             Self::Keys(keys) => keys.contains(key),
-            Self::Predicate(accepts) => accepts(key),
+            Self::Predicate(allows) => allows(key),
         }
     }
 }
@@ -31,8 +31,8 @@ impl<'a> From<&'a KeyFilter> for Filter<'a> {
 }
 
 impl<'a, F: Fn(Key) -> bool + Sync> From<&'a F> for Filter<'a> {
-    fn from(accepts: &'a F) -> Self {
-        Self::Predicate(accepts)
+    fn from(allows: &'a F) -> Self {
+        Self::Predicate(allows)
     }
 }
 

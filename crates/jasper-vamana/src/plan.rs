@@ -40,7 +40,7 @@ pub enum Strategy {
     Scan,
 }
 
-/// Slots sampled to estimate how many keys pass a filter.
+/// Slots sampled to estimate how many keys a filter allows.
 const FILTER_SAMPLE: usize = 1024;
 
 /// Standard deviations by which the first beam search should find more than `k` allowed vertices. All queries pay for
@@ -130,11 +130,11 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         self.params.filter.is_none() && self.graph.keys().tombstones() == 0
     }
 
-    /// Whether a vertex may be returned: it is live, and one of its keys passes the filter.
+    /// Whether a vertex may be returned: it is live, and the filter allows one of its keys.
     pub fn allows(&self, slot: Slot) -> bool {
         match self.allowed_set() {
             Some(slots) => slots.contains(slot.index()),
-            None => self.graph.keys().keys_of(slot).any(|key| self.accepts(key)),
+            None => self.graph.keys().keys_of(slot).any(|key| self.allows_key(key)),
         }
     }
 
@@ -165,7 +165,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         let hits = found.flat_map(|(slot, distance)| {
             self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
         });
-        row.fill(hits.filter(|hit| self.accepts(hit.key)))
+        row.fill(hits.filter(|hit| self.allows_key(hit.key)))
     }
 
     /// Whether a query with `filled` hits may have more, which a wider beam or a scan would find.
@@ -173,8 +173,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         filled < self.max_hits && !self.allows_all()
     }
 
-    fn accepts(&self, key: Key) -> bool {
-        self.params.filter.is_none_or(|filter| filter.accepts(key))
+    fn allows_key(&self, key: Key) -> bool {
+        self.params.filter.is_none_or(|filter| filter.allows(key))
     }
 }
 
@@ -188,21 +188,22 @@ fn choose<T: Element>(
     work: &Workload,
 ) -> (Strategy, Option<usize>) {
     let live = graph.keys().live() as f64;
-    let (passing, filter_calls) = match (allowed, params.filter) {
+    let (share_of_live, filter_calls) = match (allowed, params.filter) {
         (Some(allowed), _) if live > 0.0 => (allowed.slots().len() as f64 / live, 0.0),
-        (None, Some(filter)) => (share_passing(graph, filter), live * work.queries as f64),
+        (None, Some(filter)) => (share_allowed(graph, filter), live * work.queries as f64),
         _ => (1.0, 0.0),
     };
     // A frontier never holds more than all vertices.
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
-    let share = passing * live / vertices as f64;
+    let share = share_of_live * live / vertices as f64;
     if share == 1.0 {
         return (Strategy::Beam(params.effective_beam_width().min(vertices)), None);
     }
     let width = |deviations| (enough(params, share, deviations) / share).ceil();
     let wide = width(DEVIATIONS);
-    let scan = cost_model.scan(work, (live * passing) as usize) + filter_calls * cost_model.filter_call_ns;
-    if passing < 1.0 && scan <= cost_model.beam_search(work, wide) || !wide.is_finite() {
+    let scan =
+        cost_model.scan(work, (live * share_of_live) as usize) + filter_calls * cost_model.filter_call_ns;
+    if share_of_live < 1.0 && scan <= cost_model.beam_search(work, wide) || !wide.is_finite() {
         return (Strategy::Scan, None);
     }
     let possible = |width: f64| (width as usize).min(vertices).min(cost_model.max_beam_width);
@@ -218,11 +219,11 @@ fn enough(params: SearchParams<'_>, share: f64, deviations: f64) -> f64 {
     (params.effective_beam_width() as f64).max(k + deviations * deviation)
 }
 
-/// The share of live slots with a key that passes the filter: of all slots, or of a sample.
+/// The share of live slots with a key that the filter allows: of all slots, or of a sample.
 ///
 /// The sample follows multiples of the golden ratio, which are spread evenly and do not alias with periodic keys:
 /// sampling every fifth slot would misjudge a filter of every fifth key.
-fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
+fn share_allowed<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     let slots = graph.slots();
     let place = |i: usize| {
         let share = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -230,12 +231,12 @@ fn share_passing<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
     };
     let sample = (0..slots.min(FILTER_SAMPLE)).map(|i| Slot::from_index(place(i)));
     let sample = sample.filter(|&slot| graph.keys().is_live(slot));
-    let (mut sampled, mut passed) = (0, 0);
+    let (mut sampled, mut allowed) = (0, 0);
     for slot in sample {
         sampled += 1;
-        passed += usize::from(graph.keys().keys_of(slot).any(|key| filter.accepts(key)));
+        allowed += usize::from(graph.keys().keys_of(slot).any(|key| filter.allows(key)));
     }
-    if sampled == 0 { 0.0 } else { f64::from(passed as u32) / f64::from(sampled as u32) }
+    if sampled == 0 { 0.0 } else { f64::from(allowed as u32) / f64::from(sampled as u32) }
 }
 
 #[cfg(test)]

@@ -95,8 +95,8 @@ impl<'a> SearchParams<'a> {
         self
     }
 
-    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate. Only keys that pass are
-    /// returned. If few keys pass, the search is an exact scan of those.
+    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate. Only keys that it allows
+    /// are returned. If it allows few, the search is an exact scan of those.
     #[must_use]
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
         self.filter = Some(filter.into());
@@ -214,7 +214,7 @@ pub struct SearchReport {
     /// Operations performed, for all queries together.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
-    /// Queries that were executed as an exact scan, because few keys pass the filter, or because tombstones or the
+    /// Queries that were executed as an exact scan, because the filter allows few keys, or because tombstones or the
     /// filter left fewer than `k` hits.
     pub scanned: usize,
     /// Exact distances computed by reranks, for all queries together; included in the cost.

@@ -109,7 +109,7 @@ fn add_edges<T: Element, E: Executor<T>>(
     let groups: Vec<_> = edges.chunk_by(|a, b| a.1.slot() == b.1.slot()).collect();
     for groups in groups.chunks(chunk_len) {
         let sources: Vec<Slot> = groups.iter().map(|edges| edges[0].1.slot()).collect();
-        let mut rows = graph.read(|graph| executor.rows(graph, &sources))?;
+        let mut rows = graph.read(|graph| executor.edge_rows(graph, &sources))?;
         for (row, edges) in rows.iter_mut().zip(groups) {
             let free = max_degree.saturating_sub(row.len());
             row.extend(edges.iter().take(free).map(|edge| edge.0));
@@ -132,12 +132,12 @@ fn find_orphans<T: Element, E: Executor<T>>(
     let is_new = |slot: &Slot| new.binary_search(slot).is_ok();
     let (mut reached, mut frontier) = (BitSet::new(), Vec::new());
     for new in new.chunks(ORPHAN_CHUNK) {
-        let rows = executor.rows(graph, new)?;
+        let rows = executor.edge_rows(graph, new)?;
         let mut targets = rows.concat();
         targets.retain(|target| !is_new(target));
         targets.sort_unstable();
         targets.dedup();
-        let target_rows = executor.rows(graph, &targets)?;
+        let target_rows = executor.edge_rows(graph, &targets)?;
         for (&vertex, row) in new.iter().zip(&rows) {
             let has_edge_back =
                 |target| targets.binary_search(target).is_ok_and(|i| target_rows[i].contains(&vertex));
@@ -148,7 +148,7 @@ fn find_orphans<T: Element, E: Executor<T>>(
         }
     }
     while !frontier.is_empty() {
-        let next = executor.rows(graph, &frontier)?.concat().into_iter();
+        let next = executor.edge_rows(graph, &frontier)?.concat().into_iter();
         frontier = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
     }
     let orphans: Vec<_> = new.iter().copied().filter(|slot| !reached.contains(slot.index())).collect();
@@ -190,7 +190,7 @@ fn replace_edges<T: Element, E: Executor<T>>(
         let mut frontier = vec![vertex];
         while !frontier.is_empty() {
             frontier.retain(|&slot| reached.insert(slot));
-            frontier = graph.read(|graph| executor.rows(graph, &frontier))?.concat();
+            frontier = graph.read(|graph| executor.edge_rows(graph, &frontier))?.concat();
         }
     }
     Ok(())
@@ -206,11 +206,11 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
     reached: &Reached,
 ) -> Result<Vec<(Slot, Vec<Slot>)>, E::Error> {
     let max_degree = graph.host().params().max_degree();
-    let mut own_row = executor.rows(graph, &[vertex])?.concat();
+    let mut own_row = executor.edge_rows(graph, &[vertex])?.concat();
     let mut sources: Vec<Slot> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
     let start = graph.host().adjacency().start_points().first().copied();
     sources.extend(start.filter(|&start| start != vertex));
-    let rows = sources.iter().copied().zip(executor.rows(graph, &sources)?);
+    let rows = sources.iter().copied().zip(executor.edge_rows(graph, &sources)?);
     let Some((source, mut row)) =
         rows.clone().find(|(_, row)| row.len() < max_degree).or(rows.clone().next())
     else {

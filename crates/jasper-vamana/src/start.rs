@@ -104,7 +104,7 @@ fn nearest_live<T: Element, E: Executor<T>>(
         if let Some(&live) = frontier.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
             return Ok(Some(live));
         }
-        let next = executor.rows(graph, &frontier)?.into_iter().flatten();
+        let next = executor.edge_rows(graph, &frontier)?.into_iter().flatten();
         frontier = next.filter(|neighbor| reached.insert(neighbor.index())).collect();
     }
     Ok(None)

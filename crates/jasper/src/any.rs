@@ -20,8 +20,8 @@ use crate::error::{CheckError, TuneError};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenOptions,
-    SearchFuture, UpdateError, WithProgress,
+    BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenError,
+    OpenOptions, SearchFuture, UpdateError, WithProgress,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -332,8 +332,8 @@ impl OpenOptions {
     /// Opens an index as [`Self::open`] does, with the element type of the file.
     ///
     /// # Errors
-    /// Returns [`FileError`].
-    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
+    /// Returns [`OpenError`].
+    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         self.with_progress(&mut no_progress).open_any(path)
     }
 
@@ -350,8 +350,8 @@ impl WithProgress<'_, OpenOptions> {
     /// See [`OpenOptions::open_any`].
     ///
     /// # Errors
-    /// Returns [`FileError`].
-    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, FileError> {
+    /// Returns [`OpenError`].
+    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         let element = IndexInfo::read(&path)?.element;
         with_element!(element, T => Ok(self.open::<T>(path)?.into()))
     }
@@ -405,7 +405,9 @@ impl AnyIndex {
     /// # Errors
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        OpenOptions::new().open_any(path)
+        let path = path.as_ref();
+        let element = IndexInfo::read(path)?.element;
+        with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
     }
 
     /// The index, if `I` is its type.

@@ -65,14 +65,13 @@ pub struct BuildReport {
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
     /// Keys in the index.
-    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
     pub keys: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
     pub duplicates: usize,
     /// Vertices that could not be reached, and were given an edge.
     pub reconnected: usize,
-    /// Whether SQ8 vectors were linked: see [`IndexBuilder::exact_linking`].
-    pub quantized_linking: bool,
+    /// Whether the vectors themselves were linked, and not SQ8 vectors: see [`IndexBuilder::exact_linking`].
+    pub exact_linking: bool,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: SearchCost,
@@ -164,12 +163,12 @@ impl<'a> IndexBuilder<'a> {
 
     /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
     ///
-    /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8), compares the nearest neighbors of a
-    /// sample of them with the exact ones, and links the quantized vectors if at least 85% of these are found.
-    /// Typically they are not where neighbors differ by less than about 1% of the coordinates' range. Linking these SQ8
-    /// vectors reads a quarter of the bytes of f32, and recall is the same. [`BuildReport::quantized_linking`] says
-    /// which were linked. Large inserts and consolidations on a CUDA device do the same; on the CPU they use the
-    /// vectors themselves.
+    /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8). For a sample of them it takes the
+    /// 100 nearest others by SQ8, compares the 10 nearest of these by SQ8 with the 10 nearest by exact distances, and
+    /// links the quantized vectors if at least 85% agree. Typically they do not where neighbors differ by less than
+    /// about 1% of the coordinates' range. Linking these SQ8 vectors reads a quarter of the bytes of f32, and recall is
+    /// the same. [`BuildReport::exact_linking`] says which were linked. Large inserts and consolidations on a CUDA
+    /// device do the same; on the CPU they use the vectors themselves.
     ///
     /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
     /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
@@ -181,8 +180,8 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(builder.build_with_report(&vectors, &mut no_progress)?.1.quantized_linking);
-    /// assert!(!builder.exact_linking(true).build_with_report(&vectors, &mut no_progress)?.1.quantized_linking);
+    /// assert!(!builder.build_with_report(&vectors, &mut no_progress)?.1.exact_linking);
+    /// assert!(builder.exact_linking(true).build_with_report(&vectors, &mut no_progress)?.1.exact_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
@@ -302,18 +301,18 @@ impl<'a> IndexBuilder<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
-        let BuildPlan { may_use_sq8, cuda, .. } = self.choose::<T>(&spec)?;
+        let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         if let Some(checkpoints) = self.checkpoints {
             checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
-        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, may_use_sq8));
+        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
         let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let trial = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
-        let quantizer = if may_use_sq8 { trial() } else { None };
+        let quantizer = if exact_linking { None } else { trial() };
         let cuda = match cuda.as_ref() {
-            Some(cuda) if may_use_sq8 && quantizer.is_none() => {
+            Some(cuda) if !exact_linking && quantizer.is_none() => {
                 self.if_exact_linking_fits::<T>(&spec, cuda)?
             }
             cuda => cuda,
@@ -329,7 +328,7 @@ impl<'a> IndexBuilder<'a> {
             keys,
             duplicates,
             reconnected,
-            quantized_linking: quantizer.is_some(),
+            exact_linking: quantizer.is_none(),
             cost,
         };
         let index = Index::new(graph, executor, self.exact_linking);
@@ -349,7 +348,7 @@ impl<'a> IndexBuilder<'a> {
         device: &'c BuildDevice,
     ) -> Result<Option<&'c BuildDevice>, BuildError> {
         let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
-        match plan_build::<T>(spec, false, device.ordinal())?.check(free) {
+        match plan_build::<T>(spec, true, device.ordinal())?.check(free) {
             Ok(()) => Ok(Some(device)),
             Err(_) if self.device == Device::Auto => Ok(None),
             Err(error) => Err(error.into()),
@@ -382,10 +381,10 @@ impl<'a> IndexBuilder<'a> {
     /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let spec = self.spec(count, dimension)?;
-        let may_use_sq8 = self.may_use_sq8::<T>();
+        let exact_linking = self.links_exactly::<T>();
         match self.device {
-            Device::Cuda(ordinal) => self.plan::<T>(&spec, may_use_sq8, Some(ordinal)),
-            _ => self.choose_device::<T>(&spec, may_use_sq8).map(|plan| plan.memory),
+            Device::Cuda(ordinal) => self.plan::<T>(&spec, exact_linking, Some(ordinal)),
+            _ => self.choose_device::<T>(&spec, exact_linking).map(|plan| plan.memory),
         }
     }
 
@@ -402,20 +401,20 @@ impl<'a> IndexBuilder<'a> {
         Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
-    /// Whether SQ8 vectors are linked, if a trial allows it and there is memory.
-    fn may_use_sq8<T: Element>(&self) -> bool {
+    /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
+    fn links_exactly<T: Element>(&self) -> bool {
         // `EXACT` is true of integer elements: there is nothing to quantize.
-        !self.exact_linking && !T::EXACT
+        self.exact_linking || T::EXACT
     }
 
-    /// Where a build links vectors, and whether it may link SQ8 vectors, for which there is memory.
+    /// Where a build links vectors, and whether it links the vectors themselves, because there is no memory for SQ8 vectors.
     fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
-        let choose = |may_use_sq8| {
-            let plan = self.choose_device::<T>(spec, may_use_sq8)?;
+        let choose = |exact_linking| {
+            let plan = self.choose_device::<T>(spec, exact_linking)?;
             check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
         };
-        match choose(self.may_use_sq8::<T>()) {
-            Err(BuildError::Memory(_)) if self.may_use_sq8::<T>() => choose(false),
+        match choose(self.links_exactly::<T>()) {
+            Err(BuildError::Memory(_)) if !self.links_exactly::<T>() => choose(true),
             chosen => chosen,
         }
     }
@@ -424,7 +423,7 @@ impl<'a> IndexBuilder<'a> {
     fn choose_device<T: Element>(
         &self,
         spec: &BuildSpec,
-        may_use_sq8: bool,
+        exact_linking: bool,
     ) -> Result<BuildPlan, BuildError> {
         let cuda = match self.device {
             Device::Cpu => None,
@@ -433,7 +432,7 @@ impl<'a> IndexBuilder<'a> {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
                 // below reports the latter.
-                let Ok(plan) = self.plan::<T>(spec, may_use_sq8, Some(ordinal)) else { return Ok(None) };
+                let Ok(plan) = self.plan::<T>(spec, exact_linking, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
                     Err(BuildError::Device(error)) => Err(error),
@@ -441,24 +440,24 @@ impl<'a> IndexBuilder<'a> {
                 }
             })?,
         };
-        let memory = self.plan::<T>(spec, may_use_sq8, cuda.as_ref().map(BuildDevice::ordinal))?;
-        Ok(BuildPlan { may_use_sq8, cuda, memory })
+        let memory = self.plan::<T>(spec, exact_linking, cuda.as_ref().map(BuildDevice::ordinal))?;
+        Ok(BuildPlan { exact_linking, cuda, memory })
     }
 
     /// Memory of a build on a CUDA device, or on the CPU.
     fn plan<T: Element>(
         &self,
         spec: &BuildSpec,
-        may_use_sq8: bool,
+        exact_linking: bool,
         cuda: Option<usize>,
     ) -> Result<MemoryPlan, BuildError> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
         let plan = match cuda {
-            Some(ordinal) => plan_build::<T>(spec, may_use_sq8, ordinal)?,
-            None if may_use_sq8 => spec.plan_sq8_on_host::<T>(),
-            None => spec.plan_on_host::<T>(),
+            Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
+            None if exact_linking => spec.plan_on_host::<T>(),
+            None => spec.plan_sq8_on_host::<T>(),
         };
         if candidates.is_empty() {
             return Ok(plan);
@@ -482,8 +481,8 @@ fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), Build
 
 /// How a build is executed.
 struct BuildPlan {
-    /// Whether SQ8 vectors are linked, if a trial allows it.
-    may_use_sq8: bool,
+    /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
+    exact_linking: bool,
     /// The CUDA device, or `None` for the CPU.
     cuda: Option<BuildDevice>,
     memory: MemoryPlan,

@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`] and [`Index::to_host`] takes `&self`, so
-//! threads search it while another changes it.
+//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`], [`Index::to_device_with`] and
+//! [`Index::to_host`] takes `&self`, so threads search it while another changes it.
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -121,7 +121,7 @@ pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
 pub use device::{Device, DeviceOptions};
-pub use error::{BuildError, DeviceError, FileError, MoveError, SearchError, UpdateError};
+pub use error::{BuildError, DeviceError, FileError, MoveError, OpenError, SearchError, UpdateError};
 pub use index::{Index, OpenOptions};
 pub use progress::WithProgress;
 pub use stats::IndexStats;
@@ -166,6 +166,7 @@ pub mod error {
     pub use crate::builder::BuildError;
     pub use crate::check::CheckError;
     pub use crate::device::{MoveError, ParseDeviceError};
+    pub use crate::index::OpenError;
     pub use crate::tune::error::TuneError;
     pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
     pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
@@ -204,9 +205,9 @@ pub mod file {
     pub use jasper_vamana::remove_checkpoint;
 }
 
-/// Memory plans: what a build or an index needs, by part.
+/// Memory plans: what a build or an index needs, by part and [space](crate::MemorySpace).
 pub mod memory {
-    pub use jasper_vamana::{MemoryPlan, MemorySpace, Part};
+    pub use jasper_vamana::{MemoryPlan, Part};
 }
 
 /// Reports and statistics that calls return.

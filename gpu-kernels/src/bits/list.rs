@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{ListArgs, contains};
+use super::{ListSlotsArgs, contains};
 use crate::prefix_sum::select::select;
 
 /// Lists the slots of a set; one block per tile.
@@ -10,7 +10,7 @@ use crate::prefix_sum::select::select;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256, min_blocks = 6)]
-pub unsafe fn list_slots(args: ListArgs) {
+pub unsafe fn list_slots(args: ListSlotsArgs) {
     // SAFETY: the index is within `len`, for which the set has bits; all threads of the block reach this; there are at
     // most `len` slots.
     unsafe {

@@ -28,7 +28,7 @@ pub(crate) const SLOTS_PER_WORD: u32 = u32::BITS;
 /// Arguments of [`ListSlots`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ListArgs {
+pub struct ListSlotsArgs {
     /// `[words]`: the set to list, from `first` on.
     pub bits: DevicePtr<u32>,
     /// `[slots]`, at most `len`: the slots, ascending.
@@ -46,7 +46,7 @@ pub struct ListArgs {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// The kernel that lists the slots of a set. It reads each word once.
-    ListSlots(ListArgs) = list::list_slots, |args| args.look_back.select_launch();
+    ListSlots(ListSlotsArgs) = list::list_slots, |args| args.look_back.select_launch();
 }
 
 /// Whether `slot` is in the set, which must not change during the launch.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ListArgs, ListSlots, SLOTS_PER_WORD};
+use super::{ListSlots, ListSlotsArgs, SLOTS_PER_WORD};
 use crate::prefix_sum::{TileStates, select_tiles};
 use crate::{Buffer, Stream};
 
@@ -67,7 +67,7 @@ impl<S: Stream> SlotList<S> {
         let Self { slots, count, tiles } = self;
         let len = range.end - range.start;
         tiles.launch(stream, select_tiles(len), |look_back| {
-            let args = ListArgs {
+            let args = ListSlotsArgs {
                 bits: bits.input().add((range.start / SLOTS_PER_WORD) as usize),
                 slots: slots.output(),
                 count: count.output(),

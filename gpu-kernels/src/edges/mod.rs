@@ -47,7 +47,7 @@ pub struct ReachArgs {
 /// Arguments of [`FindRowsToRepair`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RowsToRepairArgs {
+pub struct FindRowsToRepairArgs {
     /// `[slots][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is live.
@@ -63,15 +63,16 @@ pub struct RowsToRepairArgs {
 /// Arguments of [`FindRowWithRoom`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RowWithRoomArgs {
+pub struct FindRowWithRoomArgs {
     /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is reachable.
     pub reached: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: entries of vertices, in any order.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
-    pub costs: DevicePtr<u32>,
+    /// `[vertices_len][2]`, as [`LinkArgs::search_counts`](crate::prune::LinkArgs::search_counts); only the first word
+    /// is read.
+    pub search_counts: DevicePtr<u32>,
     /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex to skip.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the entry of the nearest candidate that is reachable and has fewer than `max_degree`
@@ -92,12 +93,12 @@ kernels! {
     /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.frontier_len);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
-    FindRowsToRepair(RowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
+    FindRowsToRepair(FindRowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         LaunchConfig::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))
     };
     /// Finds rows that can take an edge to an unreachable vertex. Reads each candidate once, and one word of most
     /// candidates' rows.
-    FindRowWithRoom(RowWithRoomArgs) = row_with_room::find_row_with_room, |args| {
+    FindRowWithRoom(FindRowWithRoomArgs) = row_with_room::find_row_with_room, |args| {
         let (degree, stride) = (args.max_degree, args.edges_stride);
         assert!((1..=stride).contains(&degree), "max_degree ({degree}) must be 1 to {stride}");
         LaunchConfig::warp_per_row(args.vertices_len)

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::RowWithRoomArgs;
+use super::FindRowWithRoomArgs;
 use crate::bits::contains;
 use crate::collectives::{row_of_warp, warp_min, warp_stride};
 use crate::graph::NO_SLOT;
@@ -13,7 +13,7 @@ use crate::neighbor;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn find_row_with_room(args: RowWithRoomArgs) {
+pub unsafe fn find_row_with_room(args: FindRowWithRoomArgs) {
     let batch_index = row_of_warp();
     if batch_index >= args.vertices_len as usize {
         return;
@@ -22,8 +22,11 @@ pub unsafe fn find_row_with_room(args: RowWithRoomArgs) {
     // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
-        let found =
-            if duplicate_of == NO_SLOT { global::load_readonly(args.costs.at(2 * batch_index)) } else { 0 };
+        let found = if duplicate_of == NO_SLOT {
+            global::load_readonly(args.search_counts.at(2 * batch_index))
+        } else {
+            0
+        };
         let mut nearest = u64::MAX;
         warp_stride(found, |place| {
             let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;
@@ -42,7 +45,7 @@ pub unsafe fn find_row_with_room(args: RowWithRoomArgs) {
 ///
 /// # Safety
 /// The vertex exists.
-unsafe fn has_free_place(args: &RowWithRoomArgs, vertex: u32) -> bool {
+unsafe fn has_free_place(args: &FindRowWithRoomArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.edges_stride as usize + args.max_degree as usize - 1;
     // SAFETY: the caller's promise; rows hold neighbors first, then padding.
     unsafe { contains(args.reached, vertex) && global::load_readonly(args.edges.add(last).at(0)) == NO_SLOT }

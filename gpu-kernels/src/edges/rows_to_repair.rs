@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::RowsToRepairArgs;
+use super::FindRowsToRepairArgs;
 use crate::bits::{SLOTS_PER_WORD, contains};
 use crate::collectives::row_of_warp;
 use crate::graph::NO_SLOT;
@@ -12,7 +12,7 @@ use crate::graph::NO_SLOT;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
+pub unsafe fn find_rows_to_repair(args: FindRowsToRepairArgs) {
     let word = row_of_warp();
     if word >= args.slots.div_ceil(SLOTS_PER_WORD) as usize {
         return;
@@ -38,7 +38,7 @@ pub unsafe fn find_rows_to_repair(args: RowsToRepairArgs) {
 ///
 /// # Safety
 /// The vertex exists.
-unsafe fn has_deleted_neighbor(args: &RowsToRepairArgs, vertex: usize) -> bool {
+unsafe fn has_deleted_neighbor(args: &FindRowsToRepairArgs, vertex: usize) -> bool {
     let row = args.edges.add(vertex * args.edges_stride as usize);
     let (mut place, mut found) = (warp::lane_id(), false);
     // SAFETY: places of the row; neighbors are slots.

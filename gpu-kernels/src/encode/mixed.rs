@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::MixedArgs;
+use super::EncodeMixedArgs;
 use super::pack::{Factors, levels, store};
 use super::row::{GridPoint, Row};
 use crate::collectives::row_of_warp;
@@ -13,7 +13,7 @@ use crate::collectives::row_of_warp;
 /// The arguments are as the docs of their fields say; a warp has shared memory for the levels of a row.
 // Without `min_blocks`, the assembler spills registers for a higher occupancy.
 #[kernel(max_threads = 256, min_blocks = 4)]
-pub unsafe fn encode_mixed(args: MixedArgs) {
+pub unsafe fn encode_mixed(args: EncodeMixedArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
     if number >= rows.selection.len as usize {
         return;

@@ -85,7 +85,7 @@ pub struct MetricArgs {
 /// Arguments of the encoder of RaBitQ codes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RabitqArgs {
+pub struct EncodeRabitqArgs {
     /// Arguments of both encoders.
     pub rows: EncodeArgs,
     /// Coordinates without padding.
@@ -109,7 +109,7 @@ pub struct RabitqArgs {
 /// Arguments of the encoder of mixed codes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct MixedArgs {
+pub struct EncodeMixedArgs {
     /// Arguments of both encoders.
     pub rows: EncodeArgs,
     /// `[shape.dimensions]`: step, its inverse, limit and half of each.
@@ -129,7 +129,7 @@ pub const TRIALS: usize = 3;
 pub struct EncodeQueriesArgs {
     /// The rotated residuals.
     pub rotated: RotatedResiduals,
-    /// `[dimensions]`, as in [`MixedArgs`]; null for RaBitQ codes.
+    /// `[dimensions]`, as in [`EncodeMixedArgs`]; null for RaBitQ codes.
     pub of_dimensions: DevicePtr<[f32; 4]>,
     /// `[queries][level_bytes][dimensions]`: int8 levels, as words of four.
     pub levels: DevicePtrMut<u32>,
@@ -165,9 +165,9 @@ impl EncodeArgs {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// The encoder of RaBitQ codes.
-    EncodeRabitq(RabitqArgs) = rabitq::encode_rabitq, |args| args.rows.launch();
+    EncodeRabitq(EncodeRabitqArgs) = rabitq::encode_rabitq, |args| args.rows.launch();
     /// The encoder of mixed codes.
-    EncodeMixed(MixedArgs) = mixed::encode_mixed, |args| args.rows.launch();
+    EncodeMixed(EncodeMixedArgs) = mixed::encode_mixed, |args| args.rows.launch();
     /// The encoder of queries.
     EncodeQueries(EncodeQueriesArgs) = query::encode_queries, |args| LaunchConfig::warp_per_row(args.queries);
 }

@@ -8,8 +8,8 @@ use jasper_quant::parts::{CodeParameters, PANEL, RotationParameters};
 use jasper_quant::{Quantizer, Scales};
 
 use super::{
-    EncodeArgs, EncodeMixed, EncodeQueries, EncodeQueriesArgs, EncodeRabitq, MetricArgs, MixedArgs,
-    RabitqArgs, RotatedResiduals,
+    EncodeArgs, EncodeMixed, EncodeMixedArgs, EncodeQueries, EncodeQueriesArgs, EncodeRabitq,
+    EncodeRabitqArgs, MetricArgs, RotatedResiduals,
 };
 use crate::codes::{CodeShape, QueryTerms};
 use crate::project::{Project, ProjectArgs};
@@ -250,15 +250,24 @@ impl<S: Stream> DeviceQuantizer<S> {
             match &self.code {
                 &EncoderParams::Rabitq { dimension, half, bound_sigmas, scales } => {
                     let Scales { base, over_peak, low, step, count } = scales;
-                    let args =
-                        RabitqArgs { rows, dimension, half, bound_sigmas, base, over_peak, low, step, count };
+                    let args = EncodeRabitqArgs {
+                        rows,
+                        dimension,
+                        half,
+                        bound_sigmas,
+                        base,
+                        over_peak,
+                        low,
+                        step,
+                        count,
+                    };
                     // SAFETY: the rotated residuals exist, and the rows are rows of the codes, by the assertion;
                     // buffers are freed after the launch.
                     unsafe { stream.launch(&EncodeRabitq, args)? };
                 }
                 EncoderParams::Mixed { dimensions, trials, fit } => {
                     let dimensions = dimensions.input();
-                    let args = MixedArgs { rows, dimensions, trials: *trials, fit: *fit };
+                    let args = EncodeMixedArgs { rows, dimensions, trials: *trials, fit: *fit };
                     // SAFETY: as above; there is a chunk for each dimension.
                     unsafe { stream.launch(&EncodeMixed, args)? };
                 }

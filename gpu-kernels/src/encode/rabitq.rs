@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::RabitqArgs;
+use super::EncodeRabitqArgs;
 use super::pack::{Factors, levels, store};
 use super::row::{GridPoint, Row, UniformGrid};
 use crate::collectives::{row_of_warp, strided};
@@ -17,7 +17,7 @@ const SCALES_PER_PASS: usize = 4;
 /// The arguments are as the docs of their fields say; a warp has shared memory for the levels of a row.
 // Without `min_blocks`, the assembler spills registers for a higher occupancy.
 #[kernel(max_threads = 256, min_blocks = 4)]
-pub unsafe fn encode_rabitq(args: RabitqArgs) {
+pub unsafe fn encode_rabitq(args: EncodeRabitqArgs) {
     let (rows, number) = (&args.rows, row_of_warp());
     if number >= rows.selection.len as usize {
         return;
@@ -64,7 +64,7 @@ pub unsafe fn encode_rabitq(args: RabitqArgs) {
 ///
 /// # Safety
 /// The row exists. All 32 lanes of the warp call this together.
-unsafe fn best_scale(args: &RabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
+unsafe fn best_scale(args: &EncodeRabitqArgs, row: &Row<UniformGrid>, padding: f32) -> f32 {
     // SAFETY: the caller's promise; the warp is converged here.
     let base = if args.over_peak > 0.0 { args.over_peak / unsafe { row.peak() } } else { args.base };
     let (mut scale, mut best) = (0.0, GridPoint::NONE);

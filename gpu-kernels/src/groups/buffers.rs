@@ -1,13 +1,13 @@
 //! Groups of keys in device memory, and the launch that finds them.
 
-use super::{FindGroups, GroupArgs};
+use super::{FindGroups, FindGroupsArgs};
 use crate::prefix_sum::{TileStates, select_tiles};
 use crate::{Buffer, Stream};
 
 /// Runs of equal keys among sorted ones, and the scratch memory to find them.
 pub struct Groups<S: Stream> {
-    /// `[capacity + 1]`: group `g` is the keys `begins[g]..begins[g + 1]`.
-    pub begins: S::Buffer<u32>,
+    /// `[capacity + 1]`: group `g` is the keys `offsets[g]..offsets[g + 1]`.
+    pub offsets: S::Buffer<u32>,
     /// `[1]`: the number of groups.
     pub count: S::Buffer<u32>,
     tiles: TileStates<S>,
@@ -20,7 +20,7 @@ impl<S: Stream> Groups<S> {
     /// Returns an error if the memory cannot be allocated.
     pub fn allocate(stream: &S, capacity: u32) -> Result<Self, S::Error> {
         Ok(Self {
-            begins: stream.allocate(capacity as usize + 1)?,
+            offsets: stream.allocate(capacity as usize + 1)?,
             count: stream.allocate(1)?,
             tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
         })
@@ -43,22 +43,22 @@ impl<S: Stream> Groups<S> {
     pub fn find(&mut self, stream: &S, keys: &S::Buffer<u64>, len: u32, shift: u32) -> Result<(), S::Error> {
         assert!(len as usize <= keys.len(), "the groups of {len} keys are not among {}", keys.len());
         assert!(
-            (len as usize) < self.begins.len(),
+            (len as usize) < self.offsets.len(),
             "the groups of {len} keys need more than room for {}",
-            self.begins.len() - 1
+            self.offsets.len() - 1
         );
         assert!(shift < u64::BITS, "a shift by {shift} leaves nothing of a key; it must be below 64");
-        let Self { begins, count, tiles } = self;
+        let Self { offsets, count, tiles } = self;
         tiles.launch(stream, select_tiles(len), |look_back| {
-            let args = GroupArgs {
+            let args = FindGroupsArgs {
                 keys: keys.input(),
-                begins: begins.output(),
+                offsets: offsets.output(),
                 count: count.output(),
                 look_back,
                 len,
                 shift,
             };
-            // SAFETY: there are `len` keys and room for `len + 1` begins, and the look-back covers all tiles.
+            // SAFETY: there are `len` keys and room for `len + 1` offsets, and the look-back covers all tiles.
             unsafe { stream.launch(&FindGroups, args) }
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! keys >> shift   3 3 3 5 8 8
-//! begins          0     3 4   6      group g is begins[g]..begins[g + 1]
+//! offsets         0     3 4   6      group g is offsets[g]..offsets[g + 1]
 //! ```
 
 #[cfg(feature = "kernels")]
@@ -21,11 +21,11 @@ use crate::{DevicePtr, DevicePtrMut};
 /// Arguments of [`FindGroups`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct GroupArgs {
+pub struct FindGroupsArgs {
     /// `[len]`, ascending but for the low `shift` bits.
     pub keys: DevicePtr<u64>,
     /// `[groups + 1]`, at most `len + 1`: the begin of each group, and the end of the last.
-    pub begins: DevicePtrMut<u32>,
+    pub offsets: DevicePtrMut<u32>,
     /// `[1]`: the number of groups.
     pub count: DevicePtrMut<u32>,
     /// The look-back of the launch, with as many tiles as hold `len` keys, at least one.
@@ -39,5 +39,5 @@ pub struct GroupArgs {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// The kernel that finds groups. It reads each key once.
-    FindGroups(GroupArgs) = kernel::find_groups, |args| args.look_back.select_launch();
+    FindGroups(FindGroupsArgs) = kernel::find_groups, |args| args.look_back.select_launch();
 }

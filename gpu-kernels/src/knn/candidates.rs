@@ -3,17 +3,17 @@
 use cuda_std::prelude::*;
 
 use super::list::{NO_ENTRY, QueryLists};
-use super::{CandidateArgs, RANK_THREADS};
+use super::{ListCandidatesArgs, RANK_THREADS};
 use crate::collectives::strided;
 use crate::graph::NO_SLOT;
 
 /// Writes the candidates of one query, the best first; one block per query.
 ///
 /// # Safety
-/// The arguments are as [`CandidateArgs`] says, and the launch is the one planned for them.
+/// The arguments are as [`ListCandidatesArgs`] says, and the launch is the one planned for them.
 #[kernel(max_threads = 128)]
-pub unsafe fn knn_candidates(args: CandidateArgs) {
-    let CandidateArgs { lists, slots, candidates, queries_len, segments, list_len } = args;
+pub unsafe fn knn_candidates(args: ListCandidatesArgs) {
+    let ListCandidatesArgs { lists, slots, candidates, queries_len, segments, list_len } = args;
     let (query, best) = (thread::block_idx_x(), shared::dynamic_shared_mem::<u64>());
     // SAFETY: the caller's promise; the whole block comes here, and i < list_len.
     unsafe {

@@ -7,7 +7,7 @@ use super::score::{
     ByteCosine, ByteDot, ByteL2, FloatCosine, FloatDot, FloatL2, HalfCosine, HalfDot, HalfL2,
 };
 use super::{RankArgs, ScanArgs};
-use crate::coordinates::{F16, F32, I8, U8};
+use crate::element::{F16, F32, I8, U8};
 
 macro_rules! scans {
     ($($rows:ident: $score:ty, $blocks:tt;)*) => {

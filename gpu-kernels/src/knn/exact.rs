@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::score::{Metric, Score};
 use crate::DevicePtr;
-use crate::coordinates::Coordinates;
+use crate::element::DeviceElement;
 
 /// Lanes that share a distance: the CPU has as many partial sums.
 pub(super) const LANES: u32 = 8;
@@ -15,7 +15,7 @@ pub(super) const LANES: u32 = 8;
 /// Both vectors have `dimension` coordinates in global memory that is not written during the launch. `dimension` is the
 /// same in every lane of the warp.
 #[inline(always)]
-unsafe fn sum<E: Coordinates>(
+unsafe fn sum<E: DeviceElement>(
     a: DevicePtr<u8>,
     b: DevicePtr<u8>,
     dimension: u32,

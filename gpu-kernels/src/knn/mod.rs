@@ -106,7 +106,7 @@ pub struct RankArgs {
 /// Arguments of [`ListCandidates`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct CandidateArgs {
+pub struct ListCandidatesArgs {
     /// As in [`ScanArgs`].
     pub lists: DevicePtr<u64>,
     /// `[rows]`: the slot of each row.

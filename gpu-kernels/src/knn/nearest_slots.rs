@@ -17,9 +17,9 @@ use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
 
 use super::sequence::{QUERIES_PER_PASS, segments};
-use super::{CandidateArgs, ListCandidates, Scan, ScanArgs, TILE};
-use crate::graph::DistanceForm;
-use crate::rows::{CopyArgs, CopyRows};
+use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE};
+use crate::graph::DistanceEpilogue;
+use crate::rows::{CopyRows, CopyRowsArgs};
 use crate::search::{Search, SearchArgs};
 use crate::{Buffer, DevicePtr, Stream, WARP_SIZE};
 
@@ -110,16 +110,17 @@ pub unsafe fn nearest_slots<S: Stream>(
     let slots_len = search.graph.start_points_len;
     assert!(slots_len > 0, "a product has rows");
     assert!(k as usize <= super::MAX_K, "k ({k}) must be at most {}", super::MAX_K);
-    let metric = match search.form {
-        DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => Metric::L2,
-        DistanceForm::NegatedDot => Metric::InnerProduct,
-        DistanceForm::Cosine => Metric::Cosine,
+    let metric = match search.epilogue {
+        DistanceEpilogue::SquaredL2 | DistanceEpilogue::HalfSquaredL2 => Metric::L2,
+        DistanceEpilogue::NegatedDot => Metric::InnerProduct,
+        DistanceEpilogue::Cosine => Metric::Cosine,
     };
     let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch.bytes));
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
     let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
         let (from, to_slots) = (from.cast(), DevicePtr::null());
-        let args = CopyArgs { from, to: to.output(), from_slots, to_slots, rows, row_words: row_bytes / 4 };
+        let args =
+            CopyRowsArgs { from, to: to.output(), from_slots, to_slots, rows, row_words: row_bytes / 4 };
         // SAFETY: the table has room for a piece of the rows, which the caller promises.
         unsafe { stream.launch(&CopyRows, args) }
     };
@@ -155,7 +156,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             unsafe { stream.launch(&Scan { element, metric, allows_products: true }, args)? };
         }
         reserve(stream, candidates, (len * list_len) as usize)?;
-        let args = CandidateArgs {
+        let args = ListCandidatesArgs {
             lists: lists.input(),
             slots: search.graph.start_points,
             candidates: candidates.output(),
@@ -166,9 +167,9 @@ pub unsafe fn nearest_slots<S: Stream>(
         let ranking = SearchArgs {
             queries: queries.input().cast(),
             distances_before: slots_len,
-            ..pass.among(candidates.input(), list_len)
+            ..pass.scan_candidates(candidates.input(), list_len)
         };
-        let kernel = Search::for_rows(element, search.form.measure(), row_bytes, ranking.beam_width, warps);
+        let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.beam_width, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
         // are the caller's promise.
         unsafe {

@@ -6,7 +6,9 @@ use jasper_core::{ElementKind, Metric};
 
 #[cfg(feature = "kernels")]
 use super::candidates;
-use super::{CandidateArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS};
+use super::{
+    ListCandidatesArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS,
+};
 use crate::{Kernel, LaunchConfig, launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other
@@ -55,7 +57,7 @@ impl Rank {
 impl Kernel for Scan {
     type Args = ScanArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("knn_scan_{}", self.rows()).into()
     }
 
@@ -76,7 +78,7 @@ impl Kernel for Scan {
 impl Kernel for Rank {
     type Args = RankArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("knn_rank_{}", self.rows()).into()
     }
 
@@ -93,7 +95,7 @@ impl Kernel for Rank {
 
 launch::kernels! {
     /// The slots of the best rows of all lists of each query.
-    ListCandidates(CandidateArgs) = candidates::knn_candidates, |args| {
+    ListCandidates(ListCandidatesArgs) = candidates::knn_candidates, |args| {
         LaunchConfig::linear(args.queries_len, RANK_THREADS).with_shared(args.list_len * size_of::<u64>() as u32)
     };
 }

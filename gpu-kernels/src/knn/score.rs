@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use super::product::Product;
 use super::tensor_core_product::TensorCoreProduct;
 use super::thread_product::ThreadProduct;
-use crate::coordinates::{Coordinates, MatrixElement};
+use crate::element::{DeviceElement, MatrixElement};
 
 /// A metric.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Metric {
 /// An element and a metric, as the scan and the ranking see them.
 pub(super) trait Score: Sized + 'static {
     /// The element of the rows.
-    type Element: Coordinates;
+    type Element: DeviceElement;
     /// How pairs are summed.
     type Product: Product<Self>;
     const METRIC: Metric;
@@ -31,7 +31,7 @@ pub(super) trait Score: Sized + 'static {
 }
 
 /// The type of the sums of a score.
-pub(super) type Sum<S> = <<S as Score>::Element as Coordinates>::Sum;
+pub(super) type Sum<S> = <<S as Score>::Element as DeviceElement>::Sum;
 
 macro_rules! scores {
     ($(
@@ -57,11 +57,11 @@ macro_rules! scores {
 
 scores! {
     /// Squared L2 of floats, summed directly: a difference of products would cancel digits.
-    FloatL2<Coordinates<Sum = f32>>: ThreadProduct<Self>, L2, false, |sum, _| ordered_bits(sum);
+    FloatL2<DeviceElement<Sum = f32>>: ThreadProduct<Self>, L2, false, |sum, _| ordered_bits(sum);
     /// The negated inner product of floats.
-    FloatDot<Coordinates<Sum = f32>>: ThreadProduct<Self>, InnerProduct, false, |sum, _| ordered_bits(-sum);
+    FloatDot<DeviceElement<Sum = f32>>: ThreadProduct<Self>, InnerProduct, false, |sum, _| ordered_bits(-sum);
     /// The angle between floats.
-    FloatCosine<Coordinates<Sum = f32>>: ThreadProduct<Self>, Cosine, true, |sum, square| angle(sum, square);
+    FloatCosine<DeviceElement<Sum = f32>>: ThreadProduct<Self>, Cosine, true, |sum, square| angle(sum, square);
     /// Squared L2 of 16-bit floats, minus the squared norm of the query: one product per pair, which cancels digits where
     /// distances are much shorter than vectors.
     HalfL2<MatrixElement<Sum = f32>>: TensorCoreProduct<Self>, L2, true, |sum, square| {

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::TILE;
 use super::product::Product;
 use super::score::{Metric, Score, Sum};
-use crate::coordinates::Coordinates;
+use crate::element::DeviceElement;
 
 /// Queries, and rows, per thread: two groups of four neighbors, half a tile apart.
 const SIDE: usize = 8;
@@ -82,7 +82,7 @@ impl<S: Score> Product<S> for ThreadProduct<S> {
 /// `sum` plus the term of a word of a query and one of a row, both unpacked.
 #[inline(always)]
 fn add<S: Score>(sum: Sum<S>, query: u32, row: u32) -> Sum<S> {
-    type Unpacked<S> = <<S as Score>::Element as Coordinates>::Unpacked;
+    type Unpacked<S> = <<S as Score>::Element as DeviceElement>::Unpacked;
     match S::METRIC {
         Metric::L2 => Unpacked::<S>::squared_difference(sum, query, row),
         Metric::InnerProduct | Metric::Cosine => Unpacked::<S>::product(sum, query, row),

@@ -6,7 +6,7 @@ use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::{DEPTH, SCAN_THREADS, TILE};
 use crate::DevicePtr;
-use crate::coordinates::Coordinates;
+use crate::element::DeviceElement;
 
 /// Chunks of a tile that one thread loads if a chunk takes four words; half as many if it takes eight.
 const MAX_CHUNKS_PER_THREAD: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;
@@ -94,7 +94,7 @@ pub(super) unsafe fn add_squares<S: Score>(lengths: Shared<Sum<S>>, fetched: Thr
                 if chunk == 0 && !is_first { lengths.add(vector).load() } else { S::Element::ZERO };
             let words = S::Element::unpack(fetched[i]);
             for w in 0..S::Element::UNPACKED {
-                square = <S::Element as Coordinates>::Unpacked::product(square, words[w], words[w]);
+                square = <S::Element as DeviceElement>::Unpacked::product(square, words[w], words[w]);
             }
             square = warp::sum(square, chunks::<S>());
             if chunk == 0 {

@@ -21,7 +21,7 @@ use cuda_std::prelude::*;
 use super::bit_set::BitSet;
 use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
 use super::pair_distances::PairDistances;
-use super::remaining::SecondRound;
+use super::remaining::DeferredRange;
 use super::robust_prune::{FIRST_ALPHA, OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
 use super::{PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::{block_stride, rank_in, strided};
@@ -52,17 +52,18 @@ pub(super) struct AllPairs {
 
 impl AllPairs {
     /// The state for `count` entries that are not sorted yet, if they are few and of short rows. Saves the deferred
-    /// entries of the `old` row, which the sort will move. Called by the whole block; a barrier must follow.
+    /// entries of the old row, which the sort will move. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
-    /// The old row was [marked](super::already_pruned::mark_already_pruned). No barrier is needed in between.
+    /// `old_entries` are those of the old row, which was [marked](super::already_pruned::mark_already_pruned). No
+    /// barrier is needed in between.
     #[inline(always)]
     pub(super) unsafe fn new(
         args: &PruneArgs,
         memory: &SharedMemory,
         count: u32,
-        old: Shared<u64>,
-        deferred: &SecondRound,
+        old_entries: Shared<u64>,
+        deferred: &DeferredRange,
     ) -> Option<Self> {
         if count > MAX_ALL_PAIRS || args.graph.shape.row_bytes() > MAX_ROW_BYTES {
             return None;
@@ -74,7 +75,7 @@ impl AllPairs {
         block_stride(deferred.end, |place| {
             if place >= deferred.begin {
                 // SAFETY: this thread marked the entry. There is room after all entries.
-                unsafe { entries.add(place - deferred.begin).store(old.add(place).load()) };
+                unsafe { entries.add(place - deferred.begin).store(old_entries.add(place).load()) };
             }
         });
         let deferred_len = deferred.end - deferred.begin;

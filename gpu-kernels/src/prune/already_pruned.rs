@@ -15,7 +15,7 @@
 use cuda_std::prelude::*;
 
 use super::PruneArgs;
-use super::remaining::SecondRound;
+use super::remaining::DeferredRange;
 use super::robust_prune::{FIRST_ALPHA, SharedMemory};
 use crate::collectives::block_stride;
 use crate::neighbor;
@@ -60,7 +60,7 @@ pub(super) unsafe fn mark_already_pruned(
     degree: u32,
     entries: Shared<u64>,
     memory: &SharedMemory,
-) -> SecondRound {
+) -> DeferredRange {
     // SAFETY: the runs have been found before entries change; one thread changes each entry.
     unsafe {
         let [begin, end] = pruned_ends(args, degree, entries, memory);
@@ -68,6 +68,6 @@ pub(super) unsafe fn mark_already_pruned(
             let entry = entries.add(place);
             entry.store(neighbor::already_pruned(entry.load()));
         });
-        SecondRound { old: memory.old, begin, end }
+        DeferredRange { old: memory.old, begin, end }
     }
 }

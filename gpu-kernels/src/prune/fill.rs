@@ -65,7 +65,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     /// gets up to `limit` entries; `limit` > `live`.
     #[inline(always)]
     pub(super) fn new(block: &'a PruneBlock<'a, S>, live: u32, count: u32, limit: u32) -> Self {
-        let SharedMemory { entries, new: states, heads, .. } = block.memory;
+        let SharedMemory { entries, new_indices: states, heads, .. } = block.memory;
         let kept = entries.add(block.args.max_candidates);
         let lists = kept.add(block.args.graph.edges_stride).cast();
         Self { block, entries, live, count, kept, limit, states, lists, heads }

@@ -23,8 +23,8 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
     // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(batch_index));
-        let found = global::load_readonly(args.costs.at(2 * batch_index));
+        let vertex = global::load_readonly(args.new_vertices.at(batch_index));
+        let found = global::load_readonly(args.search_counts.at(2 * batch_index));
         let prefix = |slot: u32| -> [u32; 4] {
             global::load_readonly(args.rows.at(slot as usize * args.row_bytes as usize).cast())
         };

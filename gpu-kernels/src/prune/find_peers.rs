@@ -39,7 +39,7 @@ pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let memory = &block.memory;
     // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(batch_index as usize));
+        let vertex = global::load_readonly(args.new_vertices.at(batch_index as usize));
         let bound = bound(&args, batch_index, vertex, memory.entries);
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
@@ -151,7 +151,7 @@ impl Nearest {
             let (bound, entries, count) = (self.bound, self.entries, self.count);
             // SAFETY: the caller's promise; at most `limit` entries are there, which leaves room for `chunk_len` more.
             unsafe {
-                let slot = |i: u32| global::load_readonly(args.batch.at(at(i)));
+                let slot = |i: u32| global::load_readonly(args.new_vertices.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
                 block.score(self.vertex, args.chunk_len.min(len - first), slot, |i, slot, distance| {
                     let entry = neighbor::entry(distance, slot);
@@ -201,7 +201,7 @@ impl Nearest {
 unsafe fn bound(args: &FindPeersArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
     // SAFETY: all threads of the block reach this; the candidates are those of this vertex.
     unsafe {
-        let found = global::load_readonly(args.costs.at(2 * batch_index as usize));
+        let found = global::load_readonly(args.search_counts.at(2 * batch_index as usize));
         let limit = args.prune.max_degree;
         if found < limit {
             return NO_CANDIDATE;

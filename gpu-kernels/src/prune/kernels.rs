@@ -1,13 +1,13 @@
-//! The kernels (PTX entries): four for each [row kind](crate::row_kind).
+//! The kernels (PTX entry points): four for each [row kind](crate::row_kind).
 
 use cuda_std::prelude::*;
 
 use super::pair_distances::Rows;
 use super::{FindPeersArgs, LinkArgs, MergeArgs, RepairArgs};
-use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::row_kinds;
 #[cfg(not(target_arch = "nvptx64"))]
-use {crate::graph::Measure, crate::row_kind::RowKind, jasper_core::ElementKind};
+use {crate::graph::DistanceOp, crate::row_kind::RowKind, jasper_core::ElementKind};
 
 macro_rules! entry {
     ($rows:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
@@ -25,22 +25,22 @@ macro_rules! entry {
 
 /// The functions of the entries of a family, for the emulator.
 macro_rules! body {
-    ($family:ident($Args:ident): $($element:ident $measure:ident $rows:ident;)*) => {
+    ($family:ident($Args:ident): $($element:ident $op:ident $rows:ident;)*) => {
         #[cfg(not(target_arch = "nvptx64"))]
         pub(super) fn $family(rows: RowKind) -> unsafe fn($Args) {
-            match (rows.element, rows.measure) {
-                $((ElementKind::$element, Measure::$measure) => $rows::$family,)*
+            match (rows.element, rows.op) {
+                $((ElementKind::$element, DistanceOp::$op) => $rows::$family,)*
             }
         }
     };
 }
 
 macro_rules! entries {
-    ($($element:ident $measure:ident $rows:ident;)*) => {
+    ($($element:ident $op:ident $rows:ident;)*) => {
         $(mod $rows {
             use super::*;
 
-            type Distances = Rows<$element, $measure>;
+            type Distances = Rows<$element, $op>;
             entry!($rows link(LinkArgs)
                 /// Prunes the candidates of new vertices.
             );
@@ -54,10 +54,10 @@ macro_rules! entries {
                 /// Repairs rows around deleted neighbors.
             );
         })*
-        body!(link(LinkArgs): $($element $measure $rows;)*);
-        body!(merge(MergeArgs): $($element $measure $rows;)*);
-        body!(find_peers(FindPeersArgs): $($element $measure $rows;)*);
-        body!(repair(RepairArgs): $($element $measure $rows;)*);
+        body!(link(LinkArgs): $($element $op $rows;)*);
+        body!(merge(MergeArgs): $($element $op $rows;)*);
+        body!(find_peers(FindPeersArgs): $($element $op $rows;)*);
+        body!(repair(RepairArgs): $($element $op $rows;)*);
     };
 }
 row_kinds!(entries);

@@ -8,10 +8,10 @@ use super::PruneArgs;
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "only kernels read the offsets"))]
 pub(super) struct Layout {
-    /// `u16[capacity]`: the remaining new candidates, in one part per warp.
-    pub(super) new: u32,
+    /// `u16[capacity]`: the remaining new candidates, in one part per warp; in a repair, the states of candidates.
+    pub(super) new_indices: u32,
     /// `u16[warps][max_degree]`: the remaining already pruned candidates.
-    pub(super) already_pruned: u32,
+    pub(super) already_pruned_indices: u32,
     /// `u32[edges_stride]`: the old row.
     pub(super) old: u32,
     /// `u32[2][warps]`: the first remaining candidate of each warp, in this step and the one before.
@@ -26,14 +26,14 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout for `capacity` candidates, a multiple of `warps`, and a block of `warps` warps.
     pub(super) const fn new(capacity: u32, max_degree: u32, edges_stride: u32, warps: u32) -> Self {
-        let new = capacity * size_of::<u64>() as u32;
-        let already_pruned = new + capacity * size_of::<u16>() as u32;
-        let old = (already_pruned + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
+        let new_indices = capacity * size_of::<u64>() as u32;
+        let already_pruned_indices = new_indices + capacity * size_of::<u16>() as u32;
+        let old = (already_pruned_indices + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
         let heads = old + edges_stride * size_of::<u32>() as u32;
         let words = heads + 2 * warps * size_of::<u32>() as u32;
         Self {
-            new,
-            already_pruned,
+            new_indices,
+            already_pruned_indices,
             old,
             heads,
             words,

@@ -4,10 +4,10 @@ use cuda_std::prelude::*;
 
 use super::layout::link_capacity;
 use super::pair_distances::PairDistances;
-use super::remaining::SecondRound;
+use super::remaining::DeferredRange;
 use super::robust_prune::{PruneBlock, SharedMemory};
 use super::sort::{NO_CANDIDATE, distinct, sort_padded};
-use super::{DISTANCES, HOPS, IDENTICAL, LinkArgs};
+use super::{DISTANCES, DUPLICATES, HOPS, LinkArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
 use crate::neighbor;
@@ -24,33 +24,33 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
-        let vertex = global::load_readonly(args.batch.at(batch_index));
+        let vertex = global::load_readonly(args.new_vertices.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let is_linked = duplicate_of == NO_SLOT;
         let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block.memory) } else { 0 };
-        let (neighbors, neighbor_distances) = (
+        let (neighbors, ordered_distances) = (
             args.neighbors.add(batch_index * stride as usize),
-            args.distances.add(batch_index * stride as usize),
+            args.ordered_distances.add(batch_index * stride as usize),
         );
         let store = |place: u32, entry: u64| {
             if thread::thread_idx_x() == 0 {
                 global::store(neighbors.at(place as usize), neighbor::slot(entry));
-                global::store(neighbor_distances.at(place as usize), neighbor::ordered_bits(entry));
+                global::store(ordered_distances.at(place as usize), neighbor::ordered_bits(entry));
             }
         };
-        let none = SecondRound { old: block.memory.old, begin: 0, end: 0 };
+        let none = DeferredRange { old: block.memory.old, begin: 0, end: 0 };
         let kept = block.robust_prune(count.min(args.prune.max_candidates), &none, store);
         block_stride(stride - kept, |place| {
             global::store(neighbors.at((kept + place) as usize), NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
-            global::store(args.vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
+            global::store(args.row_vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
             let counters = args.prune.counters;
-            let costs = args.costs.add(2 * batch_index);
-            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(costs.at(0))));
-            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(costs.at(1))));
+            let search_counts = args.search_counts.add(2 * batch_index);
+            atomic::add(counters.at(HOPS), u64::from(global::load_readonly(search_counts.at(0))));
+            atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(search_counts.at(1))));
             if !is_linked {
-                atomic::add(counters.at(IDENTICAL), 1);
+                atomic::add(counters.at(DUPLICATES), 1);
             }
         }
     }
@@ -72,7 +72,7 @@ unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, me
     let (entries, of_batch) = (memory.entries, peers_len(args));
     // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
-        let found = global::load_readonly(args.costs.at(2 * batch_index));
+        let found = global::load_readonly(args.search_counts.at(2 * batch_index));
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
         block_stride(found, |place| {
             let entry = global::load_streaming(candidates.at(place as usize)) | neighbor::UNEXPANDED;

@@ -42,10 +42,10 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     // target.
     unsafe {
         let [begin, end] =
-            [target_index, target_index + 1].map(|index| global::load_readonly(args.begins.at(index)));
+            [target_index, target_index + 1].map(|index| global::load_readonly(args.offsets.at(index)));
         let target = (global::load_readonly(args.sort_keys.at(begin as usize)) >> 32) as u32;
         if thread::thread_idx_x() == 0 {
-            global::store(args.vertices.at(target_index), target);
+            global::store(args.row_vertices.at(target_index), target);
         }
         if target == NO_SLOT {
             return;
@@ -71,16 +71,17 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             return;
         }
         // Score the old row, store its entries after the new edges, and mark those already pruned.
-        let old = memory.entries.add(edges);
-        let store_entry = |place, slot, distance| old.add(place).store(neighbor::entry(distance, slot));
+        let old_entries = memory.entries.add(edges);
+        let store_entry =
+            |place, slot, distance| old_entries.add(place).store(neighbor::entry(distance, slot));
         block.score(target, degree, |place| memory.old.add(place).load(), store_entry);
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
-        let deferred = mark_already_pruned(prune, degree, old, memory);
+        let deferred = mark_already_pruned(prune, degree, old_entries, memory);
         // Prune both.
         let count = kept.min(prune.max_candidates);
-        let all_pairs = AllPairs::new(prune, memory, edges + degree, old, &deferred);
+        let all_pairs = AllPairs::new(prune, memory, edges + degree, old_entries, &deferred);
         sort_padded(memory.entries, edges + degree);
         let store =
             |place: u32, entry: u64| global::store(neighbors.at(place as usize), neighbor::slot(entry));

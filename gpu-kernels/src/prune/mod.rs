@@ -82,7 +82,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
 
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::graph::{DistanceEpilogue, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Threads per block of the kernels whose threads share nothing.
@@ -96,7 +96,7 @@ pub struct PruneArgs {
     /// The graph.
     pub graph: GraphArgs,
     /// How distances follow from sums.
-    pub form: DistanceForm,
+    pub epilogue: DistanceEpilogue,
     /// The slack of the second round.
     pub alpha: f32,
     /// The maximum number of neighbors per vertex, at most the stride of the rows.
@@ -113,8 +113,8 @@ pub const HOPS: usize = 0;
 pub const DISTANCES: usize = 1;
 /// Index of the number of distances computed by prunes.
 pub const PRUNE_DISTANCES: usize = 2;
-/// Index of the number of vertices that were not linked because another has the same vector.
-pub const IDENTICAL: usize = 3;
+/// Index of the number of duplicates: vertices that were not linked because another has the same vector.
+pub const DUPLICATES: usize = 3;
 /// The number of counters.
 pub const COUNTERS: usize = 4;
 
@@ -125,24 +125,25 @@ pub struct LinkArgs {
     /// Arguments of every prune.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the new vertices.
-    pub batch: DevicePtr<u32>,
+    pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: distinct entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
     /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
     /// none.
     pub peers: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, which are the vertices that the search expanded, and the number
-    /// of distances that it computed.
-    pub costs: DevicePtr<u32>,
+    /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex.
+    /// The first word, the number of vertices that it expanded, is also the number of its `candidates`, which are
+    /// those vertices. The second is the number of distances that it computed.
+    pub search_counts: DevicePtr<u32>,
     /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
     /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
-    pub vertices: DevicePtrMut<u32>,
+    pub row_vertices: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
-    /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry.
-    pub distances: DevicePtrMut<u32>,
+    /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
+    pub ordered_distances: DevicePtrMut<u32>,
     /// Number of vertices.
     pub vertices_len: u32,
     /// Maximum number of candidates per vertex.
@@ -160,10 +161,10 @@ pub struct MergeArgs {
     pub sort_keys: DevicePtr<u64>,
     /// `[edges]`: the source of each edge, ascending among equal sort keys.
     pub sources: DevicePtr<u32>,
-    /// `[targets + 1]`: where the edges to each target begin.
-    pub begins: DevicePtr<u32>,
+    /// `[targets + 1]`: the edges to target `t` are `offsets[t]..offsets[t + 1]`.
+    pub offsets: DevicePtr<u32>,
     /// `[targets]`: the target, or [`NO_SLOT`](crate::graph::NO_SLOT).
-    pub vertices: DevicePtrMut<u32>,
+    pub row_vertices: DevicePtrMut<u32>,
     /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
@@ -174,12 +175,12 @@ pub struct MergeArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReverseEdgesArgs {
-    /// `[vertices_len]`, as [`LinkArgs::vertices`].
-    pub vertices: DevicePtr<u32>,
+    /// `[vertices_len]`, as [`LinkArgs::row_vertices`].
+    pub row_vertices: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`, as [`LinkArgs::neighbors`].
     pub neighbors: DevicePtr<u32>,
-    /// `[vertices_len][edges_stride]`, as [`LinkArgs::distances`].
-    pub distances: DevicePtr<u32>,
+    /// `[vertices_len][edges_stride]`, as [`LinkArgs::ordered_distances`].
+    pub ordered_distances: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`: the sort key of each edge, as [`MergeArgs::sort_keys`]; all ones where there is
     /// no edge.
     pub sort_keys: DevicePtrMut<u64>,
@@ -191,12 +192,12 @@ pub struct ReverseEdgesArgs {
     pub edges_stride: u32,
 }
 
-/// Arguments of [`Publish`].
+/// Arguments of [`PublishRows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct PublishArgs {
+pub struct PublishRowsArgs {
     /// `[rows]`: the vertex of each row, distinct; rows of [`NO_SLOT`](crate::graph::NO_SLOT) are skipped.
-    pub vertices: DevicePtr<u32>,
+    pub row_vertices: DevicePtr<u32>,
     /// `[rows][edges_stride]`: the new rows. The address is a multiple of 16.
     pub neighbors: DevicePtr<u32>,
     /// `[slots][edges_stride]`: the adjacency table.
@@ -216,7 +217,7 @@ kernels! {
         LaunchConfig::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
     };
     /// Writes rows into the graph.
-    Publish(PublishArgs) = rows::publish_rows, |args| {
+    PublishRows(PublishRowsArgs) = rows::publish_rows, |args| {
         LaunchConfig::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
     };
 }

@@ -3,8 +3,8 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::coordinates::{Coordinates, Measure};
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::element::{DeviceElement, DistanceOp};
+use crate::graph::{DistanceEpilogue, GraphArgs};
 use crate::row_shape::MAX_LOADS;
 use crate::tile::{QueryUnits, RowTiles, load_unit};
 
@@ -15,8 +15,8 @@ pub(super) trait PairDistances: Sized {
     /// Vertices that a warp scores per call.
     fn per_warp(&self) -> u32;
 
-    /// The distances of `form` between the vertices of `graph`.
-    fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
+    /// The distances of `epilogue` between the vertices of `graph`.
+    fn new(graph: &GraphArgs, epilogue: DistanceEpilogue) -> Self;
 
     /// The number of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
     /// has none.
@@ -43,7 +43,7 @@ const LOADS: usize = MAX_LOADS as usize;
 pub(super) struct Rows<E, M> {
     tile: RowTiles<E, M, LOADS>,
     rows: DevicePtr<u8>,
-    form: DistanceForm,
+    epilogue: DistanceEpilogue,
     squared_norms: DevicePtr<f32>,
 }
 
@@ -55,27 +55,31 @@ pub(super) struct Row {
     squared_norm: f32,
 }
 
-impl<E: Coordinates, M: Measure> Rows<E, M> {
+impl<E: DeviceElement, M: DistanceOp> Rows<E, M> {
     #[inline(always)]
     fn row(&self, slot: u32) -> DevicePtr<u8> {
         self.rows.add(slot as usize * self.tile.row_bytes())
     }
 
-    /// The squared length of a row; an arbitrary value if the form needs none.
+    /// The squared length of a row; an arbitrary value if the epilogue needs none.
     ///
     /// # Safety
     /// The same as for [`PairDistances::reference`].
     #[inline(always)]
     unsafe fn squared_norm(&self, slot: u32) -> f32 {
-        match self.form {
-            // SAFETY: this form has a squared norm for each row.
-            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(slot as usize)) },
-            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+        match self.epilogue {
+            // SAFETY: this epilogue has a squared norm for each row.
+            DistanceEpilogue::Cosine => unsafe {
+                global::load_readonly(self.squared_norms.at(slot as usize))
+            },
+            DistanceEpilogue::SquaredL2 | DistanceEpilogue::HalfSquaredL2 | DistanceEpilogue::NegatedDot => {
+                0.0
+            }
         }
     }
 }
 
-impl<E: Coordinates, M: Measure> PairDistances for Rows<E, M> {
+impl<E: DeviceElement, M: DistanceOp> PairDistances for Rows<E, M> {
     type Reference = Row;
 
     #[inline(always)]
@@ -84,8 +88,13 @@ impl<E: Coordinates, M: Measure> PairDistances for Rows<E, M> {
     }
 
     #[inline(always)]
-    fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
-        Self { tile: RowTiles::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
+    fn new(graph: &GraphArgs, epilogue: DistanceEpilogue) -> Self {
+        Self {
+            tile: RowTiles::new(graph.shape),
+            rows: graph.rows,
+            epilogue,
+            squared_norms: graph.squared_norms,
+        }
     }
 
     /// Lane `r` of a tile has row `r` of the tile.
@@ -107,7 +116,7 @@ impl<E: Coordinates, M: Measure> PairDistances for Rows<E, M> {
     #[inline(always)]
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
         let unit = |step: u32| {
-            if self.tile.shape.keeps_query() {
+            if self.tile.shape.query_in_registers() {
                 return RowTiles::<E, M, LOADS>::query_unit(&reference.units, step);
             }
             // SAFETY: the address is within the row.
@@ -123,7 +132,7 @@ impl<E: Coordinates, M: Measure> PairDistances for Rows<E, M> {
             };
             let sum = self.tile.sums(row, unit, 0, E::ZERO);
             let norms = [reference.squared_norm, self.squared_norm(slot)];
-            self.form.distance(E::to_f32(sum), norms)
+            self.epilogue.distance(E::to_f32(sum), norms)
         }
     }
 }

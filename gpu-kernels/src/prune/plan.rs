@@ -1,4 +1,4 @@
-//! Selects the kernel for an element, form and length of rows, and its grid.
+//! Selects the kernel for an element, epilogue and length of rows, and its grid.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use jasper_core::ElementKind;
 
 use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capacity, repair_capacity};
 use super::{FindPeersArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
-use crate::graph::DistanceForm;
+use crate::graph::DistanceEpilogue;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
@@ -17,11 +17,11 @@ const fn warps(row_bytes: u32) -> u32 {
 }
 
 /// # Panics
-/// Panics if no graph is built with `form` on rows of `element`.
-fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
-    let sound = form != DistanceForm::Cosine || element.is_integer();
-    assert!(sound, "no graph of {element} rows is built by {form:?}");
-    RowKind::new(element, form.measure(), row_bytes)
+/// Panics if no graph is built with `epilogue` on rows of `element`.
+fn find(element: ElementKind, epilogue: DistanceEpilogue, row_bytes: u32) -> RowKind {
+    let sound = epilogue != DistanceEpilogue::Cosine || element.is_integer();
+    assert!(sound, "no graph of {element} rows is built by {epilogue:?}");
+    RowKind::new(element, epilogue.op(), row_bytes)
 }
 
 /// One block per vertex or row, with room for `capacity` candidates.
@@ -60,19 +60,19 @@ macro_rules! families {
         pub struct $Family(RowKind);
 
         impl $Family {
-            /// The kernel for rows of `row_bytes` bytes and distances of `form`.
+            /// The kernel for rows of `row_bytes` bytes and distances of `epilogue`.
             ///
             /// # Panics
-            /// Panics if no graph is built with `form` on such rows.
-            pub fn for_rows(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
-                Self(find(element, form, row_bytes))
+            /// Panics if no graph is built with `epilogue` on such rows.
+            pub fn for_rows(element: ElementKind, epilogue: DistanceEpilogue, row_bytes: u32) -> Self {
+                Self(find(element, epilogue, row_bytes))
             }
         }
 
         impl Kernel for $Family {
             type Args = $Args;
 
-            fn entry(&self) -> Cow<'static, str> {
+            fn entry_point(&self) -> Cow<'static, str> {
                 format!("{}_{}", stringify!($family), self.0.name).into()
             }
 
@@ -96,12 +96,12 @@ macro_rules! families {
     )* };
 }
 
-/// The entries of all families, each with its constants for rows of `row_bytes`.
+/// The entry points of all families, each with its constants for rows of `row_bytes`.
 pub(crate) fn specializations(
     row_bytes: u32,
 ) -> impl Iterator<Item = (Cow<'static, str>, Option<Specialization>)> {
     fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
-        (kernel.entry(), kernel.specialization())
+        (kernel.entry_point(), kernel.specialization())
     }
     let families = |rows| [of(Link(rows)), of(Merge(rows)), of(FindPeers(rows)), of(Repair(rows))];
     RowKind::all(row_bytes).flat_map(families)

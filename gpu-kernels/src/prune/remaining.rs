@@ -27,14 +27,15 @@ pub(super) struct Remaining {
     already_pruned: IndexList,
 }
 
-/// The items of the old row that an earlier prune kept in its second round.
-pub(super) struct SecondRound {
+/// The range of the old row that an earlier prune kept in its second round: candidates that are deferred from the
+/// start.
+pub(super) struct DeferredRange {
     pub(super) old: Shared<u32>,
     pub(super) begin: u32,
     pub(super) end: u32,
 }
 
-impl SecondRound {
+impl DeferredRange {
     /// Whether `slot` is among these items.
     ///
     /// # Safety
@@ -131,12 +132,12 @@ impl Remaining {
         args: &PruneArgs,
         memory: &SharedMemory,
         count: u32,
-        deferred: &SecondRound,
+        deferred: &DeferredRange,
     ) -> Self {
         let (warp, warps) = (warp_number(), warps());
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
-        let mut new = list(memory.new.add(warp * (memory.capacity / warps)));
-        let mut already_pruned = list(memory.already_pruned.add(warp * args.max_degree));
+        let mut new = list(memory.new_indices.add(warp * (memory.capacity / warps)));
+        let mut already_pruned = list(memory.already_pruned_indices.add(warp * args.max_degree));
         strided(warp, count, warp::WARP_SIZE * warps, |first| {
             let index = first + warp::lane_id() * warps;
             let is_candidate = index < count;

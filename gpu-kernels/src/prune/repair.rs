@@ -45,7 +45,7 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
     // SAFETY: the whole block reaches every barrier; candidates are within the memory, writes in the places of this
     // row.
     unsafe {
-        let vertex = global::load_readonly(args.vertices.at(row));
+        let vertex = global::load_readonly(args.row_vertices.at(row));
         let Split { live, deleted } = split_row(&args, vertex, memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_entries = memory.entries;

@@ -4,10 +4,10 @@ use cuda_std::prelude::*;
 
 use super::layout::Layout;
 use super::pair_distances::PairDistances;
-use super::remaining::{NO_HEAD, Remaining, SecondRound};
+use super::remaining::{DeferredRange, NO_HEAD, Remaining};
 use super::{PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::strided;
-use crate::graph::DistanceForm;
+use crate::graph::DistanceEpilogue;
 
 /// `alpha` of the first round.
 pub(super) const FIRST_ALPHA: f32 = 1.0;
@@ -23,7 +23,7 @@ pub(super) struct OcclusionRule {
 impl OcclusionRule {
     pub(super) fn new(args: &PruneArgs) -> Self {
         let origin =
-            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
+            if args.epilogue == DistanceEpilogue::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
         Self { alpha: args.alpha, origin }
     }
 
@@ -48,9 +48,10 @@ pub(super) struct SharedMemory {
     pub(super) count: Shared<u32>,
     /// The ends of the parts of the old row that the rounds of an earlier prune kept.
     pub(super) pruned_ends: [Shared<u32>; 2],
-    /// Indices or states of candidates.
-    pub(super) new: Shared<u16>,
-    pub(super) already_pruned: Shared<u16>,
+    /// `[capacity]`: indices of the remaining new candidates. A repair keeps the states of its candidates here.
+    pub(super) new_indices: Shared<u16>,
+    /// `[warps][max_degree]`: indices of the remaining already pruned candidates.
+    pub(super) already_pruned_indices: Shared<u16>,
     /// A candidate of each warp, in this step and the one before.
     pub(super) heads: Shared<u32>,
     pub(super) capacity: u32,
@@ -67,8 +68,8 @@ impl SharedMemory {
             old: base.byte_add(layout.old).cast(),
             count: words,
             pruned_ends: [words.add(1), words.add(2)],
-            new: base.byte_add(layout.new).cast(),
-            already_pruned: base.byte_add(layout.already_pruned).cast(),
+            new_indices: base.byte_add(layout.new_indices).cast(),
+            already_pruned_indices: base.byte_add(layout.already_pruned_indices).cast(),
             heads: base.byte_add(layout.heads).cast(),
             capacity,
         }
@@ -95,7 +96,7 @@ pub(super) struct PruneBlock<'a, S> {
 impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// The block of a launch for `capacity` candidates.
     pub(super) fn new(args: &'a PruneArgs, capacity: u32) -> Self {
-        let distances = S::new(&args.graph, args.form);
+        let distances = S::new(&args.graph, args.epilogue);
         Self { distances, args, memory: SharedMemory::new(args, capacity) }
     }
 
@@ -142,7 +143,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
     pub(super) unsafe fn robust_prune(
         &self,
         count: u32,
-        deferred: &SecondRound,
+        deferred: &DeferredRange,
         emit: impl Fn(u32, u64),
     ) -> u32 {
         let Self { args, memory, .. } = self;

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{PublishArgs, ReverseEdgesArgs};
+use super::{PublishRowsArgs, ReverseEdgesArgs};
 use crate::graph::NO_SLOT;
 
 /// Reverses edges; one thread per edge.
@@ -20,10 +20,11 @@ pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
         let target = global::load_streaming(args.neighbors.at(edge));
         let mut key = u64::MAX;
         if target != NO_SLOT {
-            key = u64::from(target) << 32 | u64::from(global::load_streaming(args.distances.at(edge)));
+            key =
+                u64::from(target) << 32 | u64::from(global::load_streaming(args.ordered_distances.at(edge)));
         }
         global::store(args.sort_keys.at(edge), key);
-        let source = global::load_readonly(args.vertices.at(edge / args.edges_stride as usize));
+        let source = global::load_readonly(args.row_vertices.at(edge / args.edges_stride as usize));
         global::store(args.sources.at(edge), source);
     }
 }
@@ -36,7 +37,7 @@ const EDGES_PER_THREAD: usize = 4;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn publish_rows(args: PublishArgs) {
+pub unsafe fn publish_rows(args: PublishRowsArgs) {
     let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
     let (row, at) = (piece / pieces, piece % pieces * EDGES_PER_THREAD);
     if row >= args.rows as usize {
@@ -44,7 +45,7 @@ pub unsafe fn publish_rows(args: PublishArgs) {
     }
     // SAFETY: the row exists; each vertex has one.
     unsafe {
-        let vertex = global::load_readonly(args.vertices.at(row));
+        let vertex = global::load_readonly(args.row_vertices.at(row));
         if vertex != NO_SLOT {
             let stride = args.edges_stride as usize;
             let neighbors: [u32; EDGES_PER_THREAD] =

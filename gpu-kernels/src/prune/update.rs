@@ -10,11 +10,12 @@ pub struct FindDuplicatesArgs {
     /// `[slots][row_bytes]`, as in [`GraphArgs`](crate::graph::GraphArgs).
     pub rows: DevicePtr<u8>,
     /// `[vertices_len]`: the new vertices.
-    pub batch: DevicePtr<u32>,
+    pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`: entries in any order; the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the number of candidates, and a word that is not read.
-    pub costs: DevicePtr<u32>,
+    /// `[vertices_len][2]`, as [`LinkArgs::search_counts`](super::LinkArgs::search_counts); only the first word is
+    /// read.
+    pub search_counts: DevicePtr<u32>,
     /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if
     /// there is none.
     pub duplicate_of: DevicePtrMut<u32>,
@@ -33,11 +34,12 @@ pub struct FindPeersArgs {
     /// Arguments of every prune. Distances are counted as distances of searches.
     pub prune: PruneArgs,
     /// `[vertices_len]`: the vertices, distinct.
-    pub batch: DevicePtr<u32>,
+    pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][candidates_stride]`, as [`LinkArgs::candidates`](super::LinkArgs::candidates).
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs).
-    pub costs: DevicePtr<u32>,
+    /// `[vertices_len][2]`, as [`LinkArgs::search_counts`](super::LinkArgs::search_counts); only the first word is
+    /// read.
+    pub search_counts: DevicePtr<u32>,
     /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex that will not be linked
     /// and is no candidate.
     pub duplicate_of: DevicePtr<u32>,
@@ -68,8 +70,8 @@ pub struct RepairArgs {
     /// `[words]`: a bit per slot: whether it is live. Other neighbors are deleted.
     pub live: DevicePtr<u32>,
     /// `[rows]`: live vertices with deleted neighbors.
-    pub vertices: DevicePtr<u32>,
-    /// `[rows][edges_stride]`: the new rows of `vertices`, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub row_vertices: DevicePtr<u32>,
+    /// `[rows][edges_stride]`: the new rows of `row_vertices`, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// Number of vertices.
     pub rows: u32,

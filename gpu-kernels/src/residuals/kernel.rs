@@ -4,12 +4,12 @@ use cuda_std::prelude::*;
 
 use super::ResidualArgs;
 use crate::collectives::row_of_warp;
-use crate::coordinates::{Coordinates, F16, F32, I8, U8, element_entries};
+use crate::element::{DeviceElement, F16, F32, I8, U8, element_entries};
 use crate::sums::{Sum, for_coordinates};
 
 /// # Safety
 /// The arguments are as the docs of their fields say.
-unsafe fn residuals<E: Coordinates>(args: ResidualArgs) {
+unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
     let number = row_of_warp();
     if number >= args.selection.len as usize {
         return;

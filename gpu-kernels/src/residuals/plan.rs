@@ -18,7 +18,7 @@ pub struct Residuals {
 impl Kernel for Residuals {
     type Args = ResidualArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("residuals_{}", self.element).into()
     }
 
@@ -51,7 +51,7 @@ impl Rotate {
 impl Kernel for Rotate {
     type Args = RotateArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         match self {
             Self::InShared => "rotate_shared".into(),
             Self::InGlobal => "rotate_global".into(),

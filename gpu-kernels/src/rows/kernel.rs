@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{CopyArgs, RenameArgs};
+use super::{CopyRowsArgs, RenameEdgesArgs};
 use crate::collectives::{row_of_warp, warp_stride};
 use crate::graph::NO_SLOT;
 
@@ -11,7 +11,7 @@ use crate::graph::NO_SLOT;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn copy_rows(args: CopyArgs) {
+pub unsafe fn copy_rows(args: CopyRowsArgs) {
     let row = row_of_warp();
     if row >= args.rows as usize {
         return;
@@ -38,7 +38,7 @@ pub unsafe fn copy_rows(args: CopyArgs) {
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn rename_edges(args: RenameArgs) {
+pub unsafe fn rename_edges(args: RenameEdgesArgs) {
     let row = row_of_warp();
     if row >= args.kept as usize {
         return;

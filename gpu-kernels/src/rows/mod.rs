@@ -17,7 +17,7 @@ use crate::{DevicePtr, DevicePtrMut};
 /// Arguments of [`CopyRows`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct CopyArgs {
+pub struct CopyRowsArgs {
     /// `[slots][row_words]`: a table of any element, as words of 4 bytes.
     pub from: DevicePtr<u32>,
     /// `[slots][row_words]`: the table that is written. It may be the same.
@@ -37,7 +37,7 @@ pub struct CopyArgs {
 /// Arguments of [`RenameEdges`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RenameArgs {
+pub struct RenameEdgesArgs {
     /// `[kept][edges_stride]`: the adjacency table.
     pub edges: DevicePtrMut<u32>,
     /// `[slots - kept]`: the new slot of each slot from `kept` on.
@@ -82,7 +82,7 @@ pub struct QuantizeSq8 {
 impl Kernel for QuantizeSq8 {
     type Args = QuantizeSq8Args;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("quantize_sq8_{}", self.element).into()
     }
 
@@ -104,7 +104,7 @@ impl Kernel for QuantizeSq8 {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// Copies rows of a table.
-    CopyRows(CopyArgs) = kernel::copy_rows, |args| LaunchConfig::warp_per_row(args.rows);
+    CopyRows(CopyRowsArgs) = kernel::copy_rows, |args| LaunchConfig::warp_per_row(args.rows);
     /// Renames neighbors after vertices were moved.
-    RenameEdges(RenameArgs) = kernel::rename_edges, |args| LaunchConfig::warp_per_row(args.kept);
+    RenameEdges(RenameEdgesArgs) = kernel::rename_edges, |args| LaunchConfig::warp_per_row(args.kept);
 }

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::QuantizeSq8Args;
 use crate::DevicePtr;
 use crate::collectives::{row_of_warp, warp_stride};
-use crate::coordinates::{F16, F32, element_entries};
+use crate::element::{F16, F32, element_entries};
 
 /// The largest byte that is used; the smallest is its negative. As in `jasper_vamana::ScalarQuantizer`.
 const LARGEST: f32 = 127.0;

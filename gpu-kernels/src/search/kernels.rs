@@ -1,4 +1,4 @@
-//! The kernels (PTX entries): five for each [row kind](crate::row_kind), and for each way to read codes.
+//! The kernels (PTX entry points): five for each [row kind](crate::row_kind), and for each way to read codes.
 
 use cuda_std::prelude::*;
 
@@ -9,7 +9,7 @@ use super::score::{Exact, LanePerRow, TilePerRow};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::variant::Variant;
 use super::{QuantizedSearchArgs, SearchArgs, solo, team};
-use crate::coordinates::{Dot, F16, F32, I8, SquaredL2, U8};
+use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::row_kinds;
 use crate::row_shape::MAX_LOADS;
 
@@ -77,10 +77,10 @@ macro_rules! body {
 const TEAM_LOADS: usize = 8;
 
 macro_rules! exact_entries {
-    ($($element:ident $measure:ident $rows:ident;)*) => {
+    ($($element:ident $op:ident $rows:ident;)*) => {
         $(entries_of_rows!(
             $rows(SearchArgs): 16 16 16 16, team 512,
-            Exact<$element, $measure, { MAX_LOADS as usize }>, Exact<$element, $measure, TEAM_LOADS>
+            Exact<$element, $op, { MAX_LOADS as usize }>, Exact<$element, $op, TEAM_LOADS>
         );)*
         body!(exact_body(SearchArgs): $($rows)*);
     };

@@ -47,7 +47,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
-use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use crate::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// The widest beam.
@@ -77,22 +77,36 @@ impl DeviceHit {
 /// No result: no key, at infinite distance.
 pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY, slot: NO_SLOT };
 
-/// Arguments of every search kernel.
+/// Arguments of every search kernel. One kernel serves several uses, each of which leaves the fields of others null, 0
+/// or 1:
+///
+/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width` and `epilogue` |
+/// | --- | --- |
+/// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
+/// | the search for a new vertex in a build | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
+/// | the first launch of a quantized search | those of a beam search, `candidates` and `candidates_len` |
+/// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
+/// | scan of some slots, which are the start points | `costs` |
+/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride`, `start_point_parts` |
+/// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_before` |
+///
+/// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_capacity` have no effect on results.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SearchArgs {
     /// The graph to search.
     pub graph: GraphArgs,
-    /// `[queries][row_bytes]`: the queries, padded as rows are, and normalized if rows are.
+    /// `[rows][row_bytes]`: the queries, padded as rows are, and normalized if rows are: `queries_len /
+    /// start_point_parts` rows or, with `query_rows`, any table of rows. A build gives the vectors of the graph.
     pub queries: DevicePtr<u8>,
-    /// `[queries / start_point_parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
+    /// `[queries_len / start_point_parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries][k]`: the results, nearest first, then results of `fallback`.
+    /// `[queries][k]`: the results, nearest first, then those of `padding_hits`.
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
-    pub fallback: DevicePtr<DeviceHit>,
+    pub padding_hits: DevicePtr<DeviceHit>,
     /// `[queries][candidates_len]`: the vertices of the first entries of the frontier, then
     /// [`NO_SLOT`]. They are to be reranked, and are not among the results of this search.
     pub candidates: DevicePtrMut<u32>,
@@ -108,10 +122,10 @@ pub struct SearchArgs {
     pub beam_width: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// At least 1. One warp: vertices expanded per step; more than 1 may change the results. Team: mailboxes, that is,
-    /// vertices whose neighbors are scored at the same time; the results do not change.
+    /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a team
+    /// has a mailbox for each.
     pub expansions: u32,
-    /// Entries of the visited cache: a power of two that is at least 32, or 0 for no cache.
+    /// Buckets of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_capacity: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`].
@@ -124,7 +138,7 @@ pub struct SearchArgs {
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
     pub distances_before: u32,
     /// How distances follow from sums.
-    pub form: DistanceForm,
+    pub epilogue: DistanceEpilogue,
 }
 
 #[cfg(feature = "kernels")]

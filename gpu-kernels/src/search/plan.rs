@@ -8,7 +8,7 @@ use super::quantized::{lane_per_row_query_bytes, quantized_searches, tile_per_ro
 use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
 use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
-use crate::graph::Measure;
+use crate::graph::DistanceOp;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, RowShape, Specialization};
 
@@ -44,12 +44,12 @@ impl Search {
     /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_rows(
         element: ElementKind,
-        measure: Measure,
+        op: DistanceOp,
         row_bytes: u32,
         beam_width: u32,
         warps: u32,
     ) -> Self {
-        let rows = RowKind::new(element, measure, row_bytes);
+        let rows = RowKind::new(element, op, row_bytes);
         Self { rows, variant: Variant::for_beam(beam_width, warps, MAX_ROW_TEAM) }
     }
 
@@ -63,7 +63,7 @@ impl Search {
 impl Kernel for Search {
     type Args = SearchArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("search_{}_{}", self.rows.name, self.variant.name()).into()
     }
 
@@ -158,7 +158,7 @@ impl QuantizedSearch {
 impl Kernel for QuantizedSearch {
     type Args = QuantizedSearchArgs;
 
-    fn entry(&self) -> Cow<'static, str> {
+    fn entry_point(&self) -> Cow<'static, str> {
         format!("search_{}_{}", self.name, self.variant.name()).into()
     }
 
@@ -166,7 +166,7 @@ impl Kernel for QuantizedSearch {
     /// Panics if an argument is out of bounds, or this kernel is not for codes of this shape.
     fn launch_config(&self, args: &QuantizedSearchArgs) -> LaunchConfig {
         let codes = &args.codes;
-        assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry(), codes.shape);
+        assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry_point(), codes.shape);
         let query = match self.mode {
             ReadMode::LanePerRow(_) => lane_per_row_query_bytes(codes),
             ReadMode::TilePerRow(_) => tile_per_row_query_bytes(codes),

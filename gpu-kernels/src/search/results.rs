@@ -30,8 +30,8 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
     }
 }
 
-/// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `fallback`, and the
-/// costs. Called by the whole warp.
+/// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `padding_hits`, and
+/// the costs. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
@@ -62,13 +62,13 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             found += lanes.count_ones();
             first += WARP_SIZE;
         }
-        let fallback = args.fallback.add(query as usize * args.k as usize).cast::<[u32; 4]>();
+        let padding_hits = args.padding_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
         let mut place = found + lane;
         while place < args.k {
-            let hit = if args.fallback.is_null() {
+            let hit = if args.padding_hits.is_null() {
                 NO_HIT.to_words()
             } else {
-                global::load_readonly(fallback.at((place - found) as usize))
+                global::load_readonly(padding_hits.at((place - found) as usize))
             };
             global::store(results.at(place as usize), hit);
             place += WARP_SIZE;

@@ -16,7 +16,7 @@ pub struct Rerank<'a, S> {
     pub candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: the results after the candidates, by estimated distance. They fill the places that the rerank
     /// leaves.
-    pub fallback: DevicePtrMut<DeviceHit>,
+    pub padding_hits: DevicePtrMut<DeviceHit>,
     /// `[queries][2]`: hops (always 0) and exact distances computed.
     pub costs: DevicePtrMut<u32>,
     /// The stream of the rerank, if not that of the search.
@@ -58,19 +58,19 @@ pub unsafe fn quantized_search<S: Stream>(
         return unsafe { stream.launch(&kernel, args) };
     }
     let first = SearchArgs {
-        results: rerank.fallback,
+        results: rerank.padding_hits,
         candidates: rerank.candidates,
         candidates_len: rerank.len,
         ..search
     };
     let second = SearchArgs {
-        fallback: rerank.fallback.cast_const(),
+        padding_hits: rerank.padding_hits.cast_const(),
         costs: rerank.costs,
         expanded: DevicePtrMut::null(),
-        ..search.among(rerank.candidates.cast_const(), rerank.len)
+        ..search.scan_candidates(rerank.candidates.cast_const(), rerank.len)
     };
-    let SearchArgs { form, beam_width, .. } = second;
-    let exact = Search::for_rows(element, form.measure(), search.graph.shape.row_bytes(), beam_width, warps);
+    let SearchArgs { epilogue, beam_width, .. } = second;
+    let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), beam_width, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -125,10 +125,12 @@ pub unsafe fn scan_in_parts<S: Stream>(
         start_points_stride,
         ..search
     };
-    let second =
-        SearchArgs { distances_before: len, ..search.among(candidates.cast_const(), parts * search.k) };
+    let second = SearchArgs {
+        distances_before: len,
+        ..search.scan_candidates(candidates.cast_const(), parts * search.k)
+    };
     let kernel =
-        Search::for_rows(element, search.form.measure(), search.graph.shape.row_bytes(), search.k, warps);
+        Search::for_rows(element, search.epilogue.op(), search.graph.shape.row_bytes(), search.k, warps);
     // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
     // or none.
     unsafe {
@@ -139,7 +141,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
 
 impl SearchArgs {
     /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
-    pub(crate) fn among(self, candidates: DevicePtr<u32>, len: u32) -> Self {
+    pub(crate) fn scan_candidates(self, candidates: DevicePtr<u32>, len: u32) -> Self {
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
             // Where all may be results, no more than these are wanted.
@@ -158,10 +160,10 @@ impl SearchArgs {
             graph: GraphArgs { start_points, ..self.graph },
             queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
             results: self.results.add(first * self.k as usize),
-            fallback: if self.fallback.is_null() {
-                self.fallback
+            padding_hits: if self.padding_hits.is_null() {
+                self.padding_hits
             } else {
-                self.fallback.add(first * self.k as usize)
+                self.padding_hits.add(first * self.k as usize)
             },
             costs: self.costs.add(2 * first),
             queries_len: len,

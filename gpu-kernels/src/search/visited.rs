@@ -1,4 +1,4 @@
-//! The visited cache: a direct-mapped table of visited slots. A new slot overwrites the old one in its entry, so the
+//! The visited cache: a direct-mapped table of visited slots. A new slot overwrites the old one in its bucket, so the
 //! cache may forget slots. It saves distances and never changes a result.
 
 use cuda_std::prelude::*;
@@ -6,27 +6,27 @@ use cuda_std::prelude::*;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
 
-/// A table whose entries each hold the last slot that was hashed there.
+/// A table whose buckets each hold the last slot that was hashed there.
 #[derive(Clone, Copy)]
 pub(super) struct VisitedCache {
     table: Shared<u32>,
-    entries: u32,
+    buckets: u32,
 }
 
 impl VisitedCache {
-    /// An empty cache of `entries` slots. All threads that use it call this; a barrier of theirs must follow.
+    /// An empty cache of `buckets` slots. All threads that use it call this; a barrier of theirs must follow.
     ///
     /// # Safety
     /// `table` has as many words; `thread` of `threads` is this one.
-    pub(super) unsafe fn new(table: Shared<u32>, entries: u32, thread: u32, threads: u32) -> Self {
-        // SAFETY: entry < entries, and only this thread writes it.
-        strided(thread, entries, threads, |entry| unsafe { table.add(entry).store(u32::MAX) });
-        Self { table, entries }
+    pub(super) unsafe fn new(table: Shared<u32>, buckets: u32, thread: u32, threads: u32) -> Self {
+        // SAFETY: bucket < buckets, and only this thread writes it.
+        strided(thread, buckets, threads, |bucket| unsafe { table.add(bucket).store(u32::MAX) });
+        Self { table, buckets }
     }
 
-    /// The entry of a slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
-    fn entry(&self, slot: u32) -> Shared<u32> {
-        let shift = self.entries.leading_zeros() + 1;
+    /// The bucket of a slot: the upper bits of its product with the golden ratio, which scatters consecutive slots.
+    fn bucket(&self, slot: u32) -> Shared<u32> {
+        let shift = self.buckets.leading_zeros() + 1;
         self.table.add(slot.wrapping_mul(0x9E37_79B1) >> (shift & (WARP_SIZE - 1)))
     }
 
@@ -36,8 +36,8 @@ impl VisitedCache {
     /// # Safety
     /// The table is live and used by this cache alone.
     pub(super) unsafe fn insert(&self, slot: u32) -> bool {
-        // SAFETY: the entry is below `entries`.
-        self.entries == 0 || unsafe { self.entry(slot).atomic_exchange(slot) } != slot
+        // SAFETY: the bucket is below `buckets`.
+        self.buckets == 0 || unsafe { self.bucket(slot).atomic_exchange(slot) } != slot
     }
 
     /// Whether `slot` is missing. Other warps may insert at the same time.
@@ -45,7 +45,7 @@ impl VisitedCache {
     /// # Safety
     /// The same as for [`Self::insert`].
     pub(super) unsafe fn misses(&self, slot: u32) -> bool {
-        // SAFETY: the entry is below `entries`.
-        self.entries == 0 || unsafe { self.entry(slot).load_relaxed() } != slot
+        // SAFETY: the bucket is below `buckets`.
+        self.buckets == 0 || unsafe { self.bucket(slot).load_relaxed() } != slot
     }
 }

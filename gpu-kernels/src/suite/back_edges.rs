@@ -31,7 +31,7 @@ pub fn back_edges_are_sorted_and_grouped(stream: &impl Stream, seed: u64) {
     let bits = 0..32 + TARGETS.ilog2() + 1;
     sort_pairs(stream, &mut pairs, len, bits, &mut scratch).unwrap();
     let mut groups = Groups::allocate(stream, len).unwrap();
-    stream.fill(&mut groups.begins, u8::MAX).unwrap();
+    stream.fill(&mut groups.offsets, u8::MAX).unwrap();
     groups.find(stream, &pairs.keys, len, 32).unwrap();
 
     edges.sort_unstable();
@@ -39,8 +39,8 @@ pub fn back_edges_are_sorted_and_grouped(stream: &impl Stream, seed: u64) {
     let sources = stream.download(&pairs.values).unwrap();
     let sorted = keys.iter().zip(&sources).map(|(&key, &source)| ((key >> 32) as u32, key as u32, source));
     assert!(sorted.eq(edges.iter().copied()), "edges by (target, distance, source)");
-    let begins = stream.download(&groups.begins).unwrap();
+    let offsets = stream.download(&groups.offsets).unwrap();
     let count = stream.download(&groups.count).unwrap()[0] as usize;
-    let found = begins[..=count].windows(2).map(|ends| &edges[ends[0] as usize..ends[1] as usize]);
+    let found = offsets[..=count].windows(2).map(|ends| &edges[ends[0] as usize..ends[1] as usize]);
     assert!(found.eq(edges.chunk_by(|a, b| a.0 == b.0)), "a group for each target");
 }

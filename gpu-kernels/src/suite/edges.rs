@@ -6,7 +6,9 @@ use jasper_core::synthetic;
 use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
-use crate::edges::{FindRowWithRoom, FindRowsToRepair, ReachableSet, RowWithRoomArgs, RowsToRepairArgs};
+use crate::edges::{
+    FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
+};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 use crate::{Buffer, Stream};
@@ -82,7 +84,7 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
         let on_device = stream.upload(&edges.places()).unwrap();
         let live = stream.upload(&words(&live, slots)).unwrap();
         let mut to_repair = stream.allocate(live.len()).unwrap();
-        let args = RowsToRepairArgs {
+        let args = FindRowsToRepairArgs {
             edges: on_device.input(),
             live: live.input(),
             rows_to_repair: to_repair.output(),
@@ -111,14 +113,14 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let reached: BTreeSet<u32> = (0..slots).filter(|slot| !dead.contains(slot)).collect();
         let stride = 100;
         let mut candidates = vec![u64::MAX; vertices_len * stride];
-        let (mut work, mut duplicate_of, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut search_counts, mut duplicate_of, mut expected) = (Vec::new(), Vec::new(), Vec::new());
         for list in candidates.chunks_exact_mut(stride) {
             let found = rng.random_range(0..=stride);
             for key in &mut list[..found] {
                 let visited = !neighbor::UNEXPANDED;
                 *key = neighbor::entry(rng.random_range(-2..9) as f32, rng.random_range(0..slots)) & visited;
             }
-            work.extend([found as u32, rng.random()]);
+            search_counts.extend([found as u32, rng.random()]);
             duplicate_of.push(if rng.random_range(0..8) == 0 { 0 } else { NO_SLOT });
             let has_room = |key: &&u64| {
                 let id = neighbor::slot(**key);
@@ -131,13 +133,14 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let places = stream.upload(&edges.places()).unwrap();
         let reached = stream.upload(&words(&reached, slots)).unwrap();
         let candidates = stream.upload(&candidates).unwrap();
-        let (work, duplicate_of) = (stream.upload(&work).unwrap(), stream.upload(&duplicate_of).unwrap());
+        let (search_counts, duplicate_of) =
+            (stream.upload(&search_counts).unwrap(), stream.upload(&duplicate_of).unwrap());
         let mut nearest = stream.allocate(vertices_len).unwrap();
-        let args = RowWithRoomArgs {
+        let args = FindRowWithRoomArgs {
             edges: places.input(),
             reached: reached.input(),
             candidates: candidates.input(),
-            costs: work.input(),
+            search_counts: search_counts.input(),
             duplicate_of: duplicate_of.input(),
             nearest: nearest.output(),
             vertices_len: vertices_len as u32,

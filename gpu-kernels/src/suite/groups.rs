@@ -44,15 +44,15 @@ pub fn groups_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         for (most, shift) in [(1, 0), (5, 32), (300, 8), (usize::MAX, 33)] {
             let keys = sorted_keys(&mut rng, len as usize, most, shift);
             let on_device = stream.upload(&keys).unwrap();
-            stream.fill(&mut groups.begins, u8::MAX).unwrap();
+            stream.fill(&mut groups.offsets, u8::MAX).unwrap();
             groups.find(stream, &on_device, len, shift).unwrap();
             let mut expected = reference(&keys, shift);
             let count = expected.len() - 1;
             let what = format!("groups of {len} keys, {most} each at most");
             assert_eq!(stream.download(&groups.count).unwrap(), [count as u32], "{what}");
-            let begins = stream.download(&groups.begins).unwrap();
-            expected.resize(begins.len(), u32::MAX);
-            let wrong = (0..begins.len()).find(|&at| begins[at] != expected[at]);
+            let offsets = stream.download(&groups.offsets).unwrap();
+            expected.resize(offsets.len(), u32::MAX);
+            let wrong = (0..offsets.len()).find(|&at| offsets[at] != expected[at]);
             assert_eq!(wrong, None, "the first wrong begin of {count} {what}");
         }
     }

@@ -2,14 +2,14 @@
 
 use jasper_core::{Element, Metric};
 
-use crate::graph::Measure;
+use crate::graph::DistanceOp;
 
 /// The sum over two vectors, in the order of additions of a tile of `width` lanes. The vectors may be padded.
-pub fn distance<T: Element>(measure: Measure, width: usize, query: &[T], row: &[T]) -> f32 {
+pub fn distance<T: Element>(op: DistanceOp, width: usize, query: &[T], row: &[T]) -> f32 {
     if T::EXACT {
-        return exact_sum(query, row, |x, y| match measure {
-            Measure::SquaredL2 => (x - y) * (x - y),
-            Measure::Dot => x * y,
+        return exact_sum(query, row, |x, y| match op {
+            DistanceOp::SquaredL2 => (x - y) * (x - y),
+            DistanceOp::Dot => x * y,
         }) as f32;
     }
     let chunk = 16 / size_of::<T>();
@@ -17,9 +17,9 @@ pub fn distance<T: Element>(measure: Measure, width: usize, query: &[T], row: &[
     for (i, (x, y)) in query.iter().zip(row).enumerate() {
         let lane = &mut lanes[i / chunk % width];
         let (x, y) = (x.to_f32(), y.to_f32());
-        *lane = match measure {
-            Measure::SquaredL2 => (x - y).mul_add(x - y, *lane),
-            Measure::Dot => x.mul_add(y, *lane),
+        *lane = match op {
+            DistanceOp::SquaredL2 => (x - y).mul_add(x - y, *lane),
+            DistanceOp::Dot => x.mul_add(y, *lane),
         };
     }
     while lanes.len() > 1 {

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 
 use super::edges::Edges;
 use crate::graph::NO_SLOT;
-use crate::rows::{CopyArgs, CopyRows, QuantizeSq8, QuantizeSq8Args, RenameArgs, RenameEdges};
+use crate::rows::{CopyRows, CopyRowsArgs, QuantizeSq8, QuantizeSq8Args, RenameEdges, RenameEdgesArgs};
 use crate::{Buffer, DevicePtr, Stream};
 
 /// Copies of some rows. A row of `NO_SLOT` is not written.
@@ -32,7 +32,7 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
         let (on_device, vertices) =
             (stream.upload(&edges.places()).unwrap(), stream.upload(&vertices).unwrap());
         let mut ids = stream.upload(&vec![7; expected.len()]).unwrap();
-        let args = CopyArgs {
+        let args = CopyRowsArgs {
             from: on_device.input(),
             to: ids.output(),
             from_slots: vertices.input(),
@@ -76,7 +76,7 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
             let mut table = if is_links { edges.places() } else { Vec::new() };
             table.resize_with(slots as usize * row_words, || rng.random());
             let mut on_device = stream.upload(&table).unwrap();
-            let args = CopyArgs {
+            let args = CopyRowsArgs {
                 from: on_device.input(),
                 to: on_device.output(),
                 from_slots: from.input(),
@@ -92,7 +92,7 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
             }
             if is_links {
                 let targets = stream.upload(&renamed[kept as usize..]).unwrap();
-                let args = RenameArgs {
+                let args = RenameEdgesArgs {
                     edges: on_device.output(),
                     renamed: targets.input(),
                     kept,

@@ -2,7 +2,7 @@
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use gpu_kernels::graph::{DistanceForm, GraphArgs, Measure};
+use gpu_kernels::graph::{DistanceEpilogue, DistanceOp, GraphArgs};
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, RowShape, Stream as _};
 use jasper_core::ElementKind;
@@ -30,7 +30,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: results.output(),
-        fallback: DevicePtr::null(),
+        padding_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: work.output(),
         expanded: DevicePtrMut::null(),
@@ -44,9 +44,9 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         start_point_parts: 1,
         candidates_len: 0,
         distances_before: 0,
-        form: DistanceForm::SquaredL2,
+        epilogue: DistanceEpilogue::SquaredL2,
     };
-    let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, 1, 1);
+    let kernel = Search::for_rows(ElementKind::U8, DistanceOp::SquaredL2, 16, 1, 1);
     // SAFETY: one start point has no row, which the emulator finds before it reads there.
     let fault = unsafe { stream.launch(&kernel, args) }.unwrap_err().to_string();
     for part in ["search_u8_l2_r1", "src/tile.rs", "[u8; 128]", "out of bounds"] {

@@ -12,10 +12,10 @@
 use std::error::Error;
 use std::ops::Range;
 
+use jasper::MemorySpace;
 use jasper::bench::recall::Truth;
 use jasper::bench::synthetic::Clusters;
 use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
-use jasper::memory::MemorySpace;
 use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, VectorSource, no_progress};
 use rayon::prelude::*;
 

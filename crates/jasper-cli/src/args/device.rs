@@ -33,10 +33,9 @@ pub struct VectorStorageArgs {
 }
 
 impl VectorStorageArgs {
-    /// Moves an index to a device, with its vectors in this storage.
-    pub fn to_device(self, index: AnyIndex, device: Device) -> Result<AnyIndex> {
-        let options = DeviceOptions::new().vector_storage(self.vector_storage);
-        Ok(index.to_device_with(device, options)?)
+    /// Options of an index on a device, with its vectors in this storage.
+    pub fn options(self) -> DeviceOptions {
+        DeviceOptions::new().vector_storage(self.vector_storage)
     }
 }
 
@@ -44,8 +43,8 @@ impl DeviceArgs {
     /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
     /// searches will read every vector over PCIe.
     pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<AnyIndex> {
-        let index = open_index(path, OpenOptions::new().threads(self.threads), terminal)?;
-        let index = self.vectors.to_device(index, self.device)?;
+        let options = OpenOptions::new().threads(self.threads).device(self.device, self.vectors.options());
+        let index = open_index(path, options, terminal)?;
         let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {
             None if is_exact => index.build_sketches()?,

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use jasper::MemorySpace;
 use jasper::file::remove_checkpoint;
-use jasper::memory::{MemoryPlan, MemorySpace};
+use jasper::memory::MemoryPlan;
 use jasper::{Device, IndexBuilder, Key, Progress, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
 use serde_json::json;

@@ -99,7 +99,7 @@ impl Args {
             "queries_per_second": rate,
             "mean_hops": hops,
             "mean_distances": distances,
-            // Queries answered by brute force, because few keys pass the filter.
+            // Queries answered by brute force, because the filter allows few keys.
             "scanned": scanned,
             "output": output.to_string(),
         });

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
 use gpu_kernels::edges::{
-    FindRowWithRoom, FindRowsToRepair, ReachableSet, RowWithRoomArgs, RowsToRepairArgs,
+    FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
 };
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS, IDENTICAL, Link,
-    LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
+    COUNTERS, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS,
+    Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
     ReverseEdgesArgs,
 };
 use gpu_kernels::search::{DeviceHit, SearchArgs};
@@ -78,7 +78,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     fn prune_args(&self, graph: &GraphInput, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args,
-            form: graph.form,
+            epilogue: graph.epilogue,
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
@@ -96,8 +96,8 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(Updates { rows, graph, cost: cost_of(&self.stream.download(counters)?) })
     }
 
-    /// Checks that an earlier step computed its result from this graph: kernels use its slots as indices.
-    fn check(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
+    /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
+    fn assert_same_graph(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
         assert_eq!(graph.id, id, "the result of a step is for the graph that it was computed from");
     }
 }
@@ -113,11 +113,11 @@ fn cost_of(counters: &[u64]) -> SearchCost {
 /// The vertices expanded by the searches for a chunk of a batch.
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
-    batch: S::Buffer<u32>,
+    new_vertices: S::Buffer<u32>,
     /// `[vertices_len][candidates_stride]`
     entries: S::Buffer<u64>,
-    /// `[vertices_len][2]`: hops and distances of each search.
-    costs: S::Buffer<u32>,
+    /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of its entries.
+    search_counts: S::Buffer<u32>,
     /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
     duplicate_of: S::Buffer<u32>,
     /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
@@ -132,7 +132,7 @@ pub struct Candidates<S: Stream> {
 
 impl<S: Stream> Candidates<S> {
     fn len(&self) -> u32 {
-        self.batch.len() as u32
+        self.new_vertices.len() as u32
     }
 }
 
@@ -140,7 +140,7 @@ impl<S: Stream> Candidates<S> {
 pub struct Edges<S: Stream> {
     rows: EdgeRows<S>,
     /// `[rows][edges_stride]`
-    distances: S::Buffer<u32>,
+    ordered_distances: S::Buffer<u32>,
     /// Number of bits of a slot number. The number with all these bits set is no slot.
     slot_bits: u32,
     /// The graph of the edges.
@@ -205,30 +205,30 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let candidates_stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam_width, launch);
-        let batch = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut entries = stream.allocate(batch.len() * candidates_stride as usize)?;
-        let mut costs = stream.allocate(batch.len() * 2)?;
-        let mut results = stream.allocate::<DeviceHit>(batch.len())?;
+        let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
+        let mut entries = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
+        let mut search_counts = stream.allocate(new_vertices.len() * 2)?;
+        let mut results = stream.allocate::<DeviceHit>(new_vertices.len())?;
         let args = SearchArgs {
             queries: input.args.rows,
-            query_rows: batch.input(),
+            query_rows: new_vertices.input(),
             results: results.output(),
-            costs: costs.output(),
+            costs: search_counts.output(),
             expanded: entries.output(),
-            queries_len: batch.len() as u32,
+            queries_len: new_vertices.len() as u32,
             max_hops: candidates_stride,
             ..search_args(&input, beam_width, launch)
         };
-        let mut duplicate_of = stream.allocate(batch.len())?;
+        let mut duplicate_of = stream.allocate(new_vertices.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id);
         Ok(Candidates {
-            batch,
+            new_vertices,
             entries,
-            costs,
+            search_counts,
             duplicate_of,
             peers: None,
             counters,
@@ -243,12 +243,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().rows,
-            batch: candidates.batch.input(),
+            new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.output(),
             row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
@@ -266,15 +266,15 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let vertices_len = candidates.len();
         let mut peers = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            batch: candidates.batch.input(),
+            new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.input(),
             peers: peers.output(),
             vertices_len,
@@ -296,22 +296,22 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
         let stride = graph.edges_stride();
         let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
-        let mut distances = stream.allocate(rows.neighbors.len())?;
+        let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            batch: candidates.batch.input(),
+            new_vertices: candidates.new_vertices.input(),
             candidates: candidates.entries.input(),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.input(),
-            vertices: rows.vertices.output(),
+            row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
-            distances: distances.output(),
+            ordered_distances: ordered_distances.output(),
             vertices_len,
             candidates_stride: candidates.candidates_stride,
         };
@@ -320,21 +320,21 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         unsafe { stream.launch(&input.kernel(Link::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
         let mut duplicates = Vec::new();
-        if counters[IDENTICAL] > 0 {
+        if counters[DUPLICATES] > 0 {
             let others = stream.download(&candidates.duplicate_of)?;
-            let pairs = stream.download(&candidates.batch)?.into_iter().zip(others);
+            let pairs = stream.download(&candidates.new_vertices)?.into_iter().zip(others);
             let pairs = pairs.filter(|&(_, other)| other != NO_SLOT);
             duplicates.extend(pairs.map(|(vertex, other)| (Slot::new(vertex), Slot::new(other))));
         }
         let slot_bits = usize::BITS - graph.slots().leading_zeros();
-        let edges = Edges { rows, distances, slot_bits, graph: graph.id };
+        let edges = Edges { rows, ordered_distances, slot_bits, graph: graph.id };
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
     fn publish_edges(&self, graph: &mut MirroredGraph<T, S>, chunks: &[Edges<S>]) -> Result<(), S::Error> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
-            self.check(graph, edges.graph);
+            self.assert_same_graph(graph, edges.graph);
             graph.publish_rows(&self.stream, &edges.rows)
         })
     }
@@ -347,11 +347,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
         let graph = chunks.first().map(|chunk| chunk.graph);
         assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
-        for Edges { rows, distances, .. } in chunks {
+        for Edges { rows, ordered_distances, .. } in chunks {
             let args = ReverseEdgesArgs {
-                vertices: rows.vertices.input(),
+                row_vertices: rows.vertices.input(),
                 neighbors: rows.neighbors.input(),
-                distances: distances.input(),
+                ordered_distances: ordered_distances.input(),
                 sort_keys: edges.keys.output().add(first),
                 sources: edges.values.output().add(first),
                 vertices_len: rows.len(),
@@ -379,7 +379,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
         let len = (*targets_len - *merged).min(MERGE_CHUNK);
         let (Some(id), 1..) = (*id, len) else { return Ok(None) };
-        self.check(graph, id);
+        self.assert_same_graph(graph, id);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::allocate(&self.stream, len, graph.edges_stride())?;
@@ -387,8 +387,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut counters),
             sort_keys: edges.keys.input(),
             sources: edges.values.input(),
-            begins: targets.begins.input().add(*merged as usize),
-            vertices: rows.vertices.output(),
+            offsets: targets.offsets.input().add(*merged as usize),
+            row_vertices: rows.vertices.output(),
             neighbors: rows.neighbors.output(),
             targets: len,
         };
@@ -405,7 +405,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         updates: Updates<S>,
     ) -> Result<SearchCost, S::Error> {
         let graph = graph.on_device_mut();
-        self.check(graph, updates.graph);
+        self.assert_same_graph(graph, updates.graph);
         graph.publish_rows(&self.stream, &updates.rows)?;
         Ok(updates.cost)
     }
@@ -414,7 +414,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device();
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
-        let args = RowsToRepairArgs {
+        let args = FindRowsToRepairArgs {
             edges: graph.edges.input(),
             live: graph.live_bits().input(),
             rows_to_repair: to_repair.output(),
@@ -443,7 +443,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = RepairArgs {
             prune: self.prune_args(&input, &mut counters),
             live: graph.live_bits().input(),
-            vertices: rows.vertices.input(),
+            row_vertices: rows.vertices.input(),
             neighbors: rows.neighbors.output(),
             rows: rows.len(),
         };
@@ -467,7 +467,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         reached: &Reached,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
         let graph = graph.on_device();
-        self.check(graph, candidates.graph);
+        self.assert_same_graph(graph, candidates.graph);
         let stream = &self.stream;
         let reached = stream.upload(&reached.words())?;
         assert!(
@@ -475,11 +475,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             "there is a bit for each slot of the graph"
         );
         let mut nearest = stream.allocate(candidates.len() as usize)?;
-        let args = RowWithRoomArgs {
+        let args = FindRowWithRoomArgs {
             edges: graph.edges.input(),
             reached: reached.input(),
             candidates: candidates.entries.input(),
-            costs: candidates.costs.input(),
+            search_counts: candidates.search_counts.input(),
             duplicate_of: candidates.duplicate_of.input(),
             nearest: nearest.output(),
             vertices_len: candidates.len(),
@@ -490,12 +490,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked;
         // there is a bit for each, as asserted.
         unsafe { stream.launch(&FindRowWithRoom, args)? };
-        let vertices = stream.download(&candidates.batch)?.into_iter().zip(stream.download(&nearest)?);
+        let vertices = stream.download(&candidates.new_vertices)?.into_iter().zip(stream.download(&nearest)?);
         let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
-    fn rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+    fn edge_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
         graph.on_device().download_rows(&self.stream, vertices)
     }
 

@@ -4,11 +4,9 @@
 //! | --- | --- |
 //! | `executor` | the steps of builds and updates, as launches in one stream |
 //! | `plan` | the memory of a build, planned before it starts |
-//! | `preload` | compiles kernels before they are launched |
 
 mod executor;
 mod plan;
-mod preload;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +26,6 @@ pub use executor::DeviceExecutor;
 pub(crate) use executor::SEARCH_CHUNK;
 pub use plan::plan_build;
 pub(crate) use plan::{batch_bytes, check_beam};
-pub use preload::KernelPreload;
 
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
@@ -52,7 +49,7 @@ pub fn link_on_device<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    check_device_memory(context, &graph, quantizer.is_some())?;
+    check_device_memory(context, &graph, quantizer.is_none())?;
     let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
     let (stream, copy) = cpu.pool().install(|| upload(context, &graph, quantizer))?;
@@ -62,9 +59,14 @@ pub fn link_on_device<T: Element>(
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
 /// read, and they are in memory now.
-fn check_device_memory<T: Element>(context: &Context, graph: &Graph<T>, sq8: bool) -> Result<(), Error> {
+fn check_device_memory<T: Element>(
+    context: &Context,
+    graph: &Graph<T>,
+    exact_linking: bool,
+) -> Result<(), Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned = plan_build::<T>(&BuildSpec::of(graph), sq8).and_then(|plan| Ok(plan.check(free)?));
+    let planned =
+        plan_build::<T>(&BuildSpec::of(graph), exact_linking).and_then(|plan| Ok(plan.check(free)?));
     planned.map_err(|kind| context.fail(kind))
 }
 

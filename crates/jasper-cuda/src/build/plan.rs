@@ -28,8 +28,8 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
     Err(ErrorKind::BuildParam { name, value: value.to_string(), max: max.to_string() })
 }
 
-/// The memory of a build, on the device and on the host: the graph on both, and the largest batch. If `sq8`, there
-/// are only vectors of bytes on the device.
+/// The memory of a build, on the device and on the host: the graph on both, and the largest batch. Unless
+/// `exact_linking`, the device holds SQ8 vectors only.
 ///
 /// A batch is searched for and pruned in chunks, whose edges are kept. Then these edges are reversed and freed, and the
 /// back edges are sorted and merged in chunks. At the end of the build, a breadth-first search finds the unreachable
@@ -37,7 +37,7 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 ///
 /// # Errors
 /// Returns [`ErrorKind::BuildParam`] if the beam width or the largest batch is more than kernels support.
-pub fn plan_build<T: Element>(spec: &BuildSpec, sq8: bool) -> Result<MemoryPlan, ErrorKind> {
+pub fn plan_build<T: Element>(spec: &BuildSpec, exact_linking: bool) -> Result<MemoryPlan, ErrorKind> {
     let params = &spec.params;
     check_beam(params)?;
     let batch = largest_batch(spec.rows, params).min(spec.rows.saturating_sub(1));
@@ -48,10 +48,10 @@ pub fn plan_build<T: Element>(spec: &BuildSpec, sq8: bool) -> Result<MemoryPlan,
     check_max("max_batch_share", share.into(), max_share)?;
 
     let (space, host) = (Some(MemorySpace::Device), spec.plan_host_for_device::<T>());
-    let (plan, upload) = if sq8 {
-        (DeviceGraph::<i8>::plan_with(&spec.sq8(), space, host), UPLOAD_BYTES as u64)
-    } else {
+    let (plan, upload) = if exact_linking {
         (DeviceGraph::<T>::plan_with(spec, space, host), 0)
+    } else {
+        (DeviceGraph::<i8>::plan_with(&spec.sq8(), space, host), UPLOAD_BYTES as u64)
     };
     let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, spec).max(upload));
     Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))

@@ -36,21 +36,21 @@ fn params() -> BuildParams {
 
 /// The graph that an emulated device links.
 fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, InsertReport) {
-    built_with(rows, metric, seed, false, None, &mut no_progress).unwrap()
+    built_with(rows, metric, seed, true, None, &mut no_progress).unwrap()
 }
 
-/// [`built`] by SQ8 vectors if `sq8`, with checkpoints, and a progress closure that may cancel.
+/// [`built`] by SQ8 vectors unless `exact_linking`, with checkpoints, and a progress closure that may cancel.
 fn built_with<T: Element>(
     rows: &MatrixView<'_, T>,
     metric: Metric,
     seed: u64,
-    sq8: bool,
+    exact_linking: bool,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
-    let quantizer = if sq8 { ScalarQuantizer::by_trial(&graph) } else { None };
+    let quantizer = if exact_linking { None } else { ScalarQuantizer::by_trial(&graph) };
     let linked = BulkLinker::resume(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let copy = match &quantizer {
@@ -129,7 +129,7 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
         assert!(quantizer.is_some(), "{metric}");
         let linked = link_on_host(&cpu, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
         let (expected, _) = linked.finish();
-        let (found, _) = built_with(&rows, metric, seed, true, None, &mut no_progress).unwrap();
+        let (found, _) = built_with(&rows, metric, seed, false, None, &mut no_progress).unwrap();
         for slot in expected.keys().vertices() {
             assert_eq!(found.adjacency().neighbors(slot), expected.adjacency().neighbors(slot), "{metric}");
         }
@@ -192,11 +192,11 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
             _ => ControlFlow::Continue(()),
         };
         let error =
-            built_with(&rows, Metric::L2, stop as u64, false, Some(checkpoints), &mut stops).unwrap_err();
+            built_with(&rows, Metric::L2, stop as u64, true, Some(checkpoints), &mut stops).unwrap_err();
         assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
     }
     let (found, report) =
-        built_with(&rows, Metric::L2, 10, false, Some(checkpoints), &mut no_progress).unwrap();
+        built_with(&rows, Metric::L2, 10, true, Some(checkpoints), &mut no_progress).unwrap();
     for slot in expected.keys().vertices() {
         assert_eq!(
             found.adjacency().neighbors(slot),
@@ -211,7 +211,7 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
 #[test]
 fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
     let plan = |rows, params| {
-        plan_build::<u8>(&BuildSpec { rows, dimension: 128, metric: Metric::L2, params }, false)
+        plan_build::<u8>(&BuildSpec { rows, dimension: 128, metric: Metric::L2, params }, true)
     };
     let small = plan(1000, params()).unwrap();
     let large = plan(1_000_000, params()).unwrap();
@@ -234,7 +234,7 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
 /// Bytes of a plan beyond vectors and graph, as a share of these.
 fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
     let params = BuildParams::default();
-    let plan = plan_build::<T>(&BuildSpec { rows, dimension, metric: Metric::L2, params }, false).unwrap();
+    let plan = plan_build::<T>(&BuildSpec { rows, dimension, metric: Metric::L2, params }, true).unwrap();
     let index = (rows * (dimension * size_of::<T>() + params.max_degree() * size_of::<u32>())) as f64;
     plan.total(MemorySpace::Device) as f64 / index - 1.0
 }
@@ -255,7 +255,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let view = MatrixView::new(&values, DIMENSION).unwrap();
     let ingested = ingest(&cpu, &view, None, metric, params(), &mut no_progress).unwrap();
     let Ingested { mut graph, order } = ingested;
-    let plan = plan_build::<T>(&BuildSpec::of(&graph), false).unwrap().total(MemorySpace::Device);
+    let plan = plan_build::<T>(&BuildSpec::of(&graph), true).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());

@@ -9,7 +9,7 @@ use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{Changes, Graph};
 
 use super::edges::EdgeRows;
-use super::{DeviceCodes, DeviceGraph, all_live, starts, write_rows};
+use super::{DeviceCodes, DeviceGraph, all_live, start_points, write_rows};
 
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
 /// too.
@@ -72,7 +72,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             })?;
         }
         if changes.start_points {
-            self.starts = stream.upload(&starts(host))?;
+            self.start_points = stream.upload(&start_points(host))?;
         }
         self.largest_squared_norm = host.vectors().largest_squared_norm();
         self.all_live = all_live(host);

@@ -1,6 +1,6 @@
 //! Compaction: moving the last vertices into free slots.
 
-use gpu_kernels::rows::{CopyArgs, CopyRows, RenameArgs, RenameEdges};
+use gpu_kernels::rows::{CopyRows, CopyRowsArgs, RenameEdges, RenameEdgesArgs};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
 use jasper_core::{Element, Key, Slot, padded_len};
 
@@ -78,7 +78,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         for (table, row_words) in tables {
             let rows = from.len() as u32;
             let table = DevicePtrMut::cast(table);
-            let args = CopyArgs {
+            let args = CopyRowsArgs {
                 from: table.cast_const(),
                 to: table,
                 from_slots: from.input(),
@@ -90,7 +90,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             // target.
             unsafe { stream.launch(&CopyRows, args)? };
         }
-        let args = RenameArgs {
+        let args = RenameEdgesArgs {
             edges: self.edges.output(),
             renamed: renamed.input(),
             kept: *kept as u32,

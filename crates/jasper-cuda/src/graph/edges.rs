@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gpu_kernels::graph::NO_SLOT;
-use gpu_kernels::prune::{Publish, PublishArgs};
-use gpu_kernels::rows::{CopyArgs, CopyRows};
+use gpu_kernels::prune::{PublishRows, PublishRowsArgs};
+use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{Element, Slot};
 use jasper_data::ThreadPool;
@@ -96,8 +96,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
-        let args = PublishArgs {
-            vertices: rows.vertices.input(),
+        let args = PublishRowsArgs {
+            row_vertices: rows.vertices.input(),
             neighbors: rows.neighbors.input(),
             edges_stride: self.edges_stride as u32,
             edges: self.edges.output(),
@@ -109,7 +109,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             "rows are those of this graph"
         );
         // SAFETY: the arrays have `rows` rows of the length of the graph's, and are freed after the launch.
-        unsafe { stream.launch(&Publish, args) }
+        unsafe { stream.launch(&PublishRows, args) }
     }
 
     /// Saves the rows that are about to be overwritten.
@@ -137,7 +137,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Copies the rows of `rows.vertices` to `rows.neighbors`.
     fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
-        let args = CopyArgs {
+        let args = CopyRowsArgs {
             from: self.edges.input(),
             to: rows.neighbors.output(),
             from_slots: rows.vertices.input(),

@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
-use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use gpu_kernels::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
 use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Slot, padded_len};
 use jasper_graph::Graph;
@@ -74,7 +74,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pub(crate) codes: Option<DeviceCodes<S>>,
     /// `[slots]`
     keys: S::Buffer<Key>,
-    starts: S::Buffer<u32>,
+    start_points: S::Buffer<u32>,
     /// One bit per slot: whether it is live.
     live: S::Buffer<u32>,
     /// Whether all slots are live.
@@ -85,7 +85,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     dimension: usize,
     edges_stride: usize,
     largest_squared_norm: f32,
-    metric: Metric,
+    pub(crate) metric: Metric,
     pub(crate) id: GraphId,
     /// The undo log of the transaction, if one is active.
     undo: Option<UndoLog<S>>,
@@ -135,7 +135,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
                 .map(|codes| DeviceCodes::upload(stream, codes, slots))
                 .transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.keys().first_key(slot))?,
-            starts: stream.upload(&starts(graph))?,
+            start_points: stream.upload(&start_points(graph))?,
             live: table(stream, slots.div_ceil(32), 1, |word, out| {
                 out[0] = graph.keys().live_word(word.index())
             })?,
@@ -158,7 +158,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     pub fn bytes(&self) -> u64 {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
         let tables = rows
-            + (self.edges.len() + self.starts.len() + self.live.len()) * size_of::<u32>()
+            + (self.edges.len() + self.start_points.len() + self.live.len()) * size_of::<u32>()
             + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
@@ -219,8 +219,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             edges: self.edges.input(),
             squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
-            start_points: self.starts.input(),
-            start_points_len: self.starts.len() as u32,
+            start_points: self.start_points.input(),
+            start_points_len: self.start_points.len() as u32,
             shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
             edges_stride: self.edges_stride(),
             largest_squared_norm: self.largest_squared_norm,
@@ -238,13 +238,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// How kernels compute distances; the same as on the host.
-    pub fn form(&self) -> DistanceForm {
-        form::<T>(self.metric)
+    pub fn epilogue(&self) -> DistanceEpilogue {
+        epilogue::<T>(self.metric)
     }
 
     /// The graph as kernels read it.
     pub(crate) fn input(&self) -> GraphInput {
-        GraphInput { args: self.args(), element: T::KIND, form: self.form() }
+        GraphInput { args: self.args(), element: T::KIND, epilogue: self.epilogue() }
     }
 }
 
@@ -255,23 +255,23 @@ pub(crate) struct GraphInput {
     /// The element of the rows.
     pub(crate) element: ElementKind,
     /// How distances follow from sums over two rows.
-    pub(crate) form: DistanceForm,
+    pub(crate) epilogue: DistanceEpilogue,
 }
 
 impl GraphInput {
     /// The kernel for these rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
-    pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
-        for_rows(self.element, self.form, self.args.shape.row_bytes())
+    pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceEpilogue, u32) -> K) -> K {
+        for_rows(self.element, self.epilogue, self.args.shape.row_bytes())
     }
 }
 
-/// How kernels compute distances of a metric: see [`DeviceGraph::form`].
-pub(crate) fn form<T: Element>(metric: Metric) -> DistanceForm {
+/// How distances of a metric follow from sums: see [`DeviceGraph::epilogue`].
+pub(crate) fn epilogue<T: Element>(metric: Metric) -> DistanceEpilogue {
     match (metric, T::EXACT) {
-        (Metric::L2, _) => DistanceForm::SquaredL2,
-        (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
-        (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
-        (Metric::Cosine, true) => DistanceForm::Cosine,
+        (Metric::L2, _) => DistanceEpilogue::SquaredL2,
+        (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
+        (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
+        (Metric::Cosine, true) => DistanceEpilogue::Cosine,
     }
 }
 
@@ -298,11 +298,12 @@ fn all_live<T: Element>(graph: &Graph<T>) -> bool {
 }
 
 /// The start points, sorted and without duplicates, as kernels require.
-fn starts<T: Element>(graph: &Graph<T>) -> Vec<u32> {
-    let mut starts: Vec<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
-    starts.sort_unstable();
-    starts.dedup();
-    starts
+fn start_points<T: Element>(graph: &Graph<T>) -> Vec<u32> {
+    let mut start_points: Vec<u32> =
+        graph.adjacency().start_points().iter().map(|start| start.get()).collect();
+    start_points.sort_unstable();
+    start_points.dedup();
+    start_points
 }
 
 /// Uploads the edges of every slot. If the graph is not linked yet, only fills the table.
@@ -381,7 +382,7 @@ mod tests {
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         assert!(whole.live_or_null().is_null());
-        assert_eq!(stream.download(&whole.starts).unwrap(), [3, 40]);
+        assert_eq!(stream.download(&whole.start_points).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();

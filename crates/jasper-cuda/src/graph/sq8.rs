@@ -8,7 +8,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
-use super::{DeviceGraph, GraphInput, form, write_rows};
+use super::{DeviceGraph, GraphInput, epilogue, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
 use crate::{Bytes, MemoryPlan, MemorySpace};
 
@@ -131,7 +131,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),
             ..self.tables()
         };
-        GraphInput { args, element: i8::KIND, form: form::<i8>(sq8_metric(self.metric)) }
+        GraphInput { args, element: i8::KIND, epilogue: epilogue::<i8>(sq8_metric(self.metric)) }
     }
 }
 

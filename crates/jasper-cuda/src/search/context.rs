@@ -76,7 +76,7 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     results: Pinned<DeviceHit>,
     costs: Pinned<u32>,
     candidates: Buffer<u32>,
-    fallback: Buffer<DeviceHit>,
+    padding_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<Stream>>,
     /// Lengths of the results and of the costs of the last launch.
     written: (usize, usize),
@@ -92,7 +92,7 @@ impl<T: Pod> PinnedSearchContext<T> {
             results: Pinned::zeroed(context, 0)?,
             costs: Pinned::zeroed(context, 0)?,
             candidates: stream.allocate(0)?,
-            fallback: stream.allocate(0)?,
+            padding_hits: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
             rerank_stream: None,
@@ -165,7 +165,7 @@ impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
             levels: self.levels.input(),
             terms: self.terms.input(),
             candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
-            fallback: grow_buffer(&self.stream, &mut self.fallback, sizes.fallback)?.output(),
+            padding_hits: grow_buffer(&self.stream, &mut self.padding_hits, sizes.padding_hits)?.output(),
         })
     }
 

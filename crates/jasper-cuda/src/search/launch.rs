@@ -45,29 +45,22 @@ pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     k: u32,
     beam_width: u32,
     launch: LaunchParams,
-    work: Work<'a>,
+    strategy: LaunchStrategy<'a>,
     /// How many candidates of a quantized search get exact distances; `None` for exact distances throughout.
     rerank: Option<u32>,
 }
 
-/// What is searched.
+/// How a launch searches.
 #[derive(Clone, Copy, Debug)]
-enum Work<'a> {
+enum LaunchStrategy<'a> {
     /// A beam search of the graph. Slots in `allowed` may be results; without it, the live ones.
     Beam { allowed: Option<&'a BitSet> },
-    /// A scan of some slots.
-    Scan { slots: &'a BitSet, how: Scan },
-}
-
-/// How slots are scanned.
-#[derive(Clone, Copy, Debug)]
-enum Scan {
-    /// By one search per query.
-    Search,
-    /// By one search per query and part of the slots, of which there are this many: at least two.
-    Parts(u32),
-    /// As a product with all queries.
-    Product,
+    /// A scan of `slots` by one search per query.
+    ScanPerQuery { slots: &'a BitSet },
+    /// A scan of `slots` by one search per query and part of the slots, of which there are at least two.
+    ScanInParts { slots: &'a BitSet, parts: u32 },
+    /// A scan of `slots` as a product with all queries.
+    Product { slots: &'a BitSet },
 }
 
 /// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
@@ -101,7 +94,7 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries][rerank]`: slots to rerank.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances.
-    pub(crate) fallback: DevicePtrMut<DeviceHit>,
+    pub(crate) padding_hits: DevicePtrMut<DeviceHit>,
 }
 
 /// Where the queries of a chunk are quantized. Both give the same codes.
@@ -122,7 +115,7 @@ pub(crate) struct BufferSizes {
     pub(crate) levels: usize,
     pub(crate) terms: usize,
     pub(crate) candidates: usize,
-    pub(crate) fallback: usize,
+    pub(crate) padding_hits: usize,
 }
 
 impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
@@ -148,18 +141,18 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             Some(_) => default_quantized_launch(queries, multiprocessors, row_bytes, width),
             None => default_launch(queries, multiprocessors, row_bytes),
         });
-        let work = Work::Beam { allowed: plan.params.filter.is_some().then(allowed) };
+        let strategy = LaunchStrategy::Beam { allowed: plan.params.filter.is_some().then(allowed) };
         let k = plan.params.k;
         // In a small graph the plan's frontier may be narrower than k.
         let (k, beam_width) = (k as u32, width.max(k) as u32);
-        Ok(Self { graph, k, beam_width, launch, work, rerank })
+        Ok(Self { graph, k, beam_width, launch, strategy, rerank })
     }
 
-    /// An exact scan of the slots in `matching`; by codes if the graph has no vectors.
+    /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
     fn scan(
         plan: &SearchPlan<'_, T>,
         graph: &'a DeviceGraph<T, S>,
-        matching: &'a BitSet,
+        allowed: &'a BitSet,
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
@@ -170,18 +163,18 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             visited_capacity: 0,
             ..default_launch(queries, multiprocessors, graph.row_bytes())
         };
-        let how = if rerank.is_some() {
-            Scan::Search
-        } else if plan.prefers_product(queries, matching.len()) {
-            Scan::Product
+        let slots = allowed;
+        let strategy = if rerank.is_some() {
+            LaunchStrategy::ScanPerQuery { slots }
+        } else if plan.prefers_product(queries, slots.len()) {
+            LaunchStrategy::Product { slots }
         } else {
-            match scan_parts(matching.len(), plan.params.k, queries, multiprocessors) {
-                1 => Scan::Search,
-                parts => Scan::Parts(parts),
+            match scan_parts(slots.len(), plan.params.k, queries, multiprocessors) {
+                1 => LaunchStrategy::ScanPerQuery { slots },
+                parts => LaunchStrategy::ScanInParts { slots, parts },
             }
         };
-        let work = Work::Scan { slots: matching, how };
-        Self { graph, k, beam_width: k, launch, work, rerank }
+        Self { graph, k, beam_width: k, launch, strategy, rerank }
     }
 
     /// The codes of a quantized search.
@@ -212,21 +205,21 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             terms: quantized_on_host,
             candidates: queries * rerank.max(self.part_candidates()),
-            fallback: of(rerank > 0, self.k()),
+            padding_hits: of(rerank > 0, self.k()),
         }
     }
 
     /// Candidates per query of a scan in parts.
     fn part_candidates(&self) -> usize {
-        match self.work {
-            Work::Scan { how: Scan::Parts(parts), .. } => parts as usize * self.k(),
-            Work::Scan { .. } | Work::Beam { .. } => 0,
+        match self.strategy {
+            LaunchStrategy::ScanInParts { parts, .. } => parts as usize * self.k(),
+            _ => 0,
         }
     }
 
     /// Whether all queries are compared with all slots by a product.
     pub(crate) fn is_product(&self) -> bool {
-        matches!(self.work, Work::Scan { how: Scan::Product, .. })
+        matches!(self.strategy, LaunchStrategy::Product { .. })
     }
 
     /// Results per query.
@@ -251,10 +244,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// searches: the launch must be complete before the result is dropped, unless the graph is marked as having
     /// asynchronous readers.
     pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
-        let (wanted, slots) = match self.work {
-            Work::Beam { allowed: None } => return Ok(SlotArray(None)),
-            Work::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
-            Work::Scan { slots, .. } => (SlotFormat::List, slots),
+        let (wanted, slots) = match self.strategy {
+            LaunchStrategy::Beam { allowed: None } => return Ok(SlotArray(None)),
+            LaunchStrategy::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
+            LaunchStrategy::ScanPerQuery { slots }
+            | LaunchStrategy::ScanInParts { slots, .. }
+            | LaunchStrategy::Product { slots } => (SlotFormat::List, slots),
         };
         // A list that is longer than the bitmap is made from that by each call, and not copied or kept.
         let bitmap_len = self.graph.slots().div_ceil(32);
@@ -302,10 +297,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
-        let (graph, allowed, max_hops) = match self.work {
-            Work::Beam { allowed: None } => (whole, self.graph.live_or_null(), u32::MAX),
-            Work::Beam { allowed: Some(_) } => (whole, slots, u32::MAX),
-            Work::Scan { .. } => {
+        let (graph, allowed, max_hops) = match self.strategy {
+            LaunchStrategy::Beam { allowed: None } => (whole, self.graph.live_or_null(), u32::MAX),
+            LaunchStrategy::Beam { allowed: Some(_) } => (whole, slots, u32::MAX),
+            LaunchStrategy::ScanPerQuery { .. }
+            | LaunchStrategy::ScanInParts { .. }
+            | LaunchStrategy::Product { .. } => {
                 (GraphArgs { start_points: slots, start_points_len: len, ..whole }, DevicePtr::null(), 0)
             }
         };
@@ -325,14 +322,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         // ascending; and the rest is the caller's promise.
         unsafe {
             let Some(codes) = self.codes() else {
-                return match self.work {
-                    Work::Scan { how: Scan::Product, .. } => {
-                        nearest_slots(stream, args, T::KIND, warps, scratch)
-                    }
-                    Work::Scan { how: Scan::Parts(parts), .. } => {
+                return match self.strategy {
+                    LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
+                    LaunchStrategy::ScanInParts { parts, .. } => {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
                     }
-                    Work::Scan { how: Scan::Search, .. } | Work::Beam { .. } => {
+                    LaunchStrategy::Beam { .. } | LaunchStrategy::ScanPerQuery { .. } => {
                         stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.launch), args)
                     }
                 };
@@ -340,7 +335,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
                 candidates: pointers.candidates,
-                fallback: pointers.fallback,
+                padding_hits: pointers.padding_hits,
                 costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
                     let queries_per_launch = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
@@ -356,8 +351,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
 /// The kernel of a search by exact distances.
 pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> Search {
-    let (measure, row_bytes) = (graph.form.measure(), graph.args.shape.row_bytes());
-    Search::for_rows(graph.element, measure, row_bytes, beam_width, launch.warps)
+    let (op, row_bytes) = (graph.epilogue.op(), graph.args.shape.row_bytes());
+    Search::for_rows(graph.element, op, row_bytes, beam_width, launch.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
@@ -368,7 +363,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
-        fallback: DevicePtr::null(),
+        padding_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
         expanded: DevicePtrMut::null(),
@@ -382,7 +377,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         start_point_parts: 1,
         candidates_len: 0,
         distances_before: 0,
-        form: graph.form,
+        epilogue: graph.epilogue,
     }
 }
 

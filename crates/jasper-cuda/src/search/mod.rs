@@ -27,19 +27,22 @@ use jasper_vamana::{
 };
 
 use crate::context::lock;
+use crate::graph::DeviceCodes;
+use crate::preload::query_kernels;
 use crate::{Context, DeviceGraph, Result, Stream};
 use batch::{BatchSearch, PendingQuery};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
-use launch::{check_shared_memory, search_kernel};
-use params::{cost_model, default_launch};
+use launch::check_shared_memory;
+use params::cost_model;
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
 /// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, unless it has a predicate,
-/// or a filter that more than 1/32 of the slots pass.
+/// or scans the slots of a filter that allows more than 1/32 of them. Beam searches with such a filter read its bitmap,
+/// which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
@@ -200,7 +203,7 @@ impl<T: Element> DeviceSearcher<T> {
 }
 
 impl<T: Element> DeviceGraph<T> {
-    /// Checks that the device can search the graph, and loads the kernel of searches with default parameters.
+    /// Checks that the device can search the graph, and loads the kernels of a search with default parameters.
     ///
     /// # Errors
     /// Returns [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a search needs more shared memory than a
@@ -209,11 +212,11 @@ impl<T: Element> DeviceGraph<T> {
         let beam_width = SearchParams::new(10).effective_beam_width();
         check_shared_memory(self, beam_width, context.device().shared_per_block)
             .map_err(|kind| context.fail(kind))?;
-        context.warm_up(&search_kernel(
-            &self.input(),
-            beam_width as u32,
-            default_launch(1, 1, self.row_bytes()),
-        ))
+        let quantizer = self.codes.as_ref().map(DeviceCodes::quantizer);
+        let multiprocessors = context.device().multiprocessors;
+        query_kernels::<T>(self.metric, self.dimension(), quantizer, multiprocessors)
+            .iter()
+            .try_for_each(|id| context.kernels().load(context, id))
     }
 }
 

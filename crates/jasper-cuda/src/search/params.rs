@@ -20,20 +20,20 @@ const AHEAD: u32 = 3;
 const LONG_AHEAD: u32 = 2;
 /// Rows of at least this many bytes are long.
 const LONG_ROW: u32 = 1 << 10;
-/// Entries of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
+/// Buckets of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
 /// would forget too many ids (docs/src/search-ablations.md).
 const VISITED_CAPACITY: u32 = 1024;
-/// Entries of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and a
-/// repeated distance costs more.
+/// Buckets of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and
+/// a repeated distance costs more.
 const LONG_VISITED_CAPACITY: u32 = 2048;
 const LONG_VISITED_ROW: u32 = 192;
-/// Entries of the visited cache for quantized searches: up to a beam width of `CODE_VISITED_WIDTH`, and above.
+/// Buckets of the visited cache for quantized searches: up to a beam width of `CODE_VISITED_WIDTH`, and above.
 const CODE_VISITED_CAPACITY: u32 = 512;
 const WIDE_CODE_VISITED_CAPACITY: u32 = 1024;
 const CODE_VISITED_WIDTH: usize = 64;
-/// Entries of the visited cache for a team, which has more shared memory to itself.
+/// Buckets of the visited cache for a team, which has more shared memory to itself.
 const TEAM_VISITED_CAPACITY: u32 = 4096;
-/// Maximum number of entries of the visited cache.
+/// Maximum number of buckets of the visited cache.
 const MAX_VISITED_CAPACITY: u32 = 1 << 15;
 /// Maximum number of vertices expanded in one step.
 const MAX_EXPANSIONS: u32 = 8;

@@ -88,7 +88,7 @@ pub(super) fn append<T: Element>(
     if sections.get(Section::Params).map_or(0, |entry| entry.checksum) != fingerprint(graph) {
         return Ok(None);
     }
-    let wanted = checksums(graph, progress)?;
+    let wanted = expected_table(graph, progress)?;
     let Some(kept) = keep(&old, &wanted) else { return Ok(None) };
     let is_added = |entry: &&Entry| !kept.iter().any(|other| other.is_same(entry));
     let added: Vec<&Entry> = wanted.iter().filter(is_added).collect();
@@ -123,7 +123,10 @@ pub(super) fn append<T: Element>(
 }
 
 /// The table of the file that the graph would be saved to.
-fn checksums<T: Element>(graph: &Graph<T>, progress: &mut ProgressFn<'_>) -> Result<Vec<Entry>, FileFault> {
+fn expected_table<T: Element>(
+    graph: &Graph<T>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Vec<Entry>, FileFault> {
     let out = &mut sink();
     let mut file = FileWriter::begin(out, T::KIND, meter(graph, Stage::Checking), progress)?;
     write_sections(graph, &mut file)?;

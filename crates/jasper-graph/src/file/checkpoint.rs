@@ -124,7 +124,7 @@ impl CheckpointFile {
         let slots = graph.slots();
         let degrees: Vec<u16> = self.sections.items(Section::Degrees)?;
         let allowed = Rule::AtMost(graph.params().max_degree() as u16);
-        if degrees.len() != slots || !allowed.allows(bytemuck::cast_slice(&degrees)) {
+        if degrees.len() != slots || !allowed.holds(bytemuck::cast_slice(&degrees)) {
             return Err(FileFault::invalid(Section::Degrees, allowed.broken()));
         }
         let entry = self.sections.get(Section::Edges)?;
@@ -146,7 +146,7 @@ impl CheckpointFile {
         for degrees in degrees.chunks((BLOCK / size_of::<Slot>() / graph.params().max_degree()).max(1)) {
             block.resize(degrees.iter().map(|&degree| usize::from(degree)).sum(), Slot::zeroed());
             read(bytemuck::cast_slice_mut(&mut block))?;
-            if !below.allows(bytemuck::cast_slice(&block)) {
+            if !below.holds(bytemuck::cast_slice(&block)) {
                 return Err(FileFault::invalid(Section::Edges, below.broken()));
             }
             let mut edges = &*block;

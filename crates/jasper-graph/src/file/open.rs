@@ -32,8 +32,9 @@ impl<T: Element> Graph<T> {
     ///
     /// The large sections are trusted. If they may be damaged, call [`crate::check_file`] first: a damaged vector gives
     /// wrong results and a damaged edge may cause a panic, but neither leads outside the memory of the index. While the
-    /// graph exists, the file must not be shortened or written to (replacing it, as [`Self::save`] does, is fine):
-    /// touching a missing page kills the process.
+    /// graph exists, no other program may shorten the file or write to it: touching a missing page kills the process.
+    /// [`Self::save`] is safe: it replaces the file, or appends sections and overwrites the header page, and keeps
+    /// every byte of the mapped sections.
     ///
     /// Cost: a few pages and the small sections, whatever the size of the file.
     ///

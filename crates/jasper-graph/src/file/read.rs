@@ -141,7 +141,7 @@ impl Chunk<'_> {
             };
             source.read_exact_at(block, self.offset + done as u64)?;
             self.checksum = crc32c::crc32c_append(self.checksum, block);
-            self.is_allowed &= self.rule.allows(block);
+            self.is_allowed &= self.rule.holds(block);
         }
         Ok(self.length as u64)
     }

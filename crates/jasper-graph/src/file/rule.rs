@@ -47,7 +47,7 @@ impl Rule {
     }
 
     /// Whether all items of `bytes` obey. `bytes` must be aligned for the items and hold whole ones.
-    pub(super) fn allows(self, bytes: &[u8]) -> bool {
+    pub(super) fn holds(self, bytes: &[u8]) -> bool {
         match self {
             Self::Any => true,
             // All exponent bits are set in NaN and infinity, and only there.
@@ -57,7 +57,7 @@ impl Rule {
             Self::AtMost(bound) => all(bytes, |degree: u16| degree <= bound),
             Self::FiniteFactors { words, first } => bytes.chunks_exact(words * size_of::<u32>()).all(|row| {
                 let factors = row[first * size_of::<u32>()..].chunks_exact(size_of::<u16>());
-                factors.enumerate().all(|(i, half)| i == 2 || Self::FiniteF16.allows(half))
+                factors.enumerate().all(|(i, half)| i == 2 || Self::FiniteF16.holds(half))
             }),
         }
     }
@@ -95,28 +95,28 @@ mod tests {
     use super::*;
     use jasper_core::f16;
 
-    fn allows<I: bytemuck::NoUninit>(rule: Rule, items: &[I]) -> bool {
-        rule.allows(bytemuck::cast_slice(items))
+    fn holds<I: bytemuck::NoUninit>(rule: Rule, items: &[I]) -> bool {
+        rule.holds(bytemuck::cast_slice(items))
     }
 
     #[test]
     fn rules_find_what_breaks_them() {
-        assert!(allows(Rule::FiniteF32, &[0.0, -1.5, f32::MAX, f32::MIN_POSITIVE / 2.0]));
+        assert!(holds(Rule::FiniteF32, &[0.0, -1.5, f32::MAX, f32::MIN_POSITIVE / 2.0]));
         for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            assert!(!allows(Rule::FiniteF32, &[1.0, bad, 2.0]));
+            assert!(!holds(Rule::FiniteF32, &[1.0, bad, 2.0]));
         }
-        assert!(allows(Rule::FiniteF16, &[f16::MAX, f16::MIN, f16::ZERO]));
-        assert!(!allows(Rule::FiniteF16, &[f16::ZERO, f16::NAN]));
-        assert!(!allows(Rule::FiniteF16, &[f16::NEG_INFINITY]));
-        assert!(allows(Rule::Below(3), &[0_u32, 2]) && !allows(Rule::Below(3), &[0_u32, 3]));
-        assert!(allows(Rule::AtMost(3), &[0_u16, 3]) && !allows(Rule::AtMost(3), &[4_u16]));
+        assert!(holds(Rule::FiniteF16, &[f16::MAX, f16::MIN, f16::ZERO]));
+        assert!(!holds(Rule::FiniteF16, &[f16::ZERO, f16::NAN]));
+        assert!(!holds(Rule::FiniteF16, &[f16::NEG_INFINITY]));
+        assert!(holds(Rule::Below(3), &[0_u32, 2]) && !holds(Rule::Below(3), &[0_u32, 3]));
+        assert!(holds(Rule::AtMost(3), &[0_u16, 3]) && !holds(Rule::AtMost(3), &[4_u16]));
         let rows = [0x7C00_u32, 0x7C00, 0x7BFF, 0xFC00, 0, 0x3C00_3C00];
-        assert!(allows(Rule::FiniteFactors { words: 3, first: 2 }, &rows));
-        assert!(!allows(Rule::FiniteFactors { words: 3, first: 0 }, &rows));
-        assert!(allows(Rule::FiniteFactors { words: 2, first: 0 }, &[0x3C00_u32, 0x3C00_7C00]));
-        assert!(!allows(Rule::FiniteFactors { words: 2, first: 0 }, &[0x3C00_u32, 0x7C00_3C00]));
+        assert!(holds(Rule::FiniteFactors { words: 3, first: 2 }, &rows));
+        assert!(!holds(Rule::FiniteFactors { words: 3, first: 0 }, &rows));
+        assert!(holds(Rule::FiniteFactors { words: 2, first: 0 }, &[0x3C00_u32, 0x3C00_7C00]));
+        assert!(!holds(Rule::FiniteFactors { words: 2, first: 0 }, &[0x3C00_u32, 0x7C00_3C00]));
         assert_eq!(Rule::FiniteFactors { words: 3, first: 2 }.whole_items(100), 96);
         assert_eq!(Rule::Any.whole_items(100), 100);
-        assert!(allows::<u32>(Rule::Below(0), &[]));
+        assert!(holds::<u32>(Rule::Below(0), &[]));
     }
 }

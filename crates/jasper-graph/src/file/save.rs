@@ -231,16 +231,16 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         self.entries
     }
 
-    /// Writes a section of these items.
+    /// Writes a section of these items, if the file does not have it.
     pub(super) fn items<I: NoUninit>(&mut self, section: Section, items: &[I]) -> Result<(), FileFault> {
         let bytes = bytemuck::cast_slice::<I, u8>(items);
-        self.section(section, |file, checksum| {
+        self.section_if_missing(section, |file, checksum| {
             bytes.chunks(BLOCK).try_for_each(|block| file.block(block, crc32c::crc32c(block), checksum))
         })
     }
 
-    /// Writes a section with a row for each slot, of `row_bytes` at most. Threads gather the rows in blocks and compute
-    /// checksums, and this one writes the blocks.
+    /// Writes a section with a row for each slot, of `row_bytes` at most, if the file does not have it. Threads gather
+    /// the rows in blocks and compute checksums, and this one writes the blocks.
     pub(super) fn rows(
         &mut self,
         section: Section,
@@ -258,7 +258,7 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
             (bytes, checksum)
         };
         let threads = thread::available_parallelism().map_or(1, usize::from).min(blocks);
-        self.section(section, |file, checksum| {
+        self.section_if_missing(section, |file, checksum| {
             let mut write = |(bytes, part): (Vec<u8>, u32)| file.block(&bytes, part, checksum);
             if blocks < 2 {
                 return (0..blocks).try_for_each(|block| write(gather(block)));
@@ -282,8 +282,8 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         })
     }
 
-    /// Writes a section, whose blocks `fill` writes with [`Self::block`].
-    fn section(
+    /// Writes a section, whose blocks `fill` writes with [`Self::block`]; nothing if the file has it.
+    fn section_if_missing(
         &mut self,
         section: Section,
         fill: impl FnOnce(&mut Self, &mut u32) -> Result<(), FileFault>,

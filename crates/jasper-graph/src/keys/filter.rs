@@ -253,8 +253,8 @@ mod tests {
 
     /// The slots by definition.
     fn naive(keys: &KeyMap, filter: &KeyFilter) -> Vec<usize> {
-        let passes = |slot: &Slot| keys.keys_of(*slot).any(|key| filter.contains(key));
-        keys.live_slots().filter(passes).map(Slot::index).collect()
+        let is_allowed = |slot: &Slot| keys.keys_of(*slot).any(|key| filter.contains(key));
+        keys.live_slots().filter(is_allowed).map(Slot::index).collect()
     }
 
     #[test]

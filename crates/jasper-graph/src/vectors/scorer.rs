@@ -30,13 +30,13 @@ pub struct Scorer<'a, T: 'static> {
     /// The query, padded.
     vector: &'a [T],
     squared_norm: f32,
-    form: DistanceForm,
+    epilogue: DistanceEpilogue,
     sketched: Option<SketchedVector>,
 }
 
-/// How a distance follows from the sum that a kernel returns.
+/// How a distance follows from the sum that a kernel returns; the same as the `DistanceEpilogue` of GPU kernels.
 #[derive(Clone, Copy)]
-enum DistanceForm {
+enum DistanceEpilogue {
     SquaredL2,
     /// 1 - cos of unit vectors.
     HalfSquaredL2,
@@ -69,17 +69,17 @@ impl<T: Element> Vectors<T> {
     }
 
     fn scorer_of<'a>(&'a self, vector: &'a [T], squared_norm: impl FnOnce() -> f32) -> Scorer<'a, T> {
-        let form = self.form();
-        let squared_norm = if let DistanceForm::Cosine = form { squared_norm() } else { 0.0 };
-        Scorer { vectors: self, vector, squared_norm, form, sketched: None }
+        let epilogue = self.epilogue();
+        let squared_norm = if let DistanceEpilogue::Cosine = epilogue { squared_norm() } else { 0.0 };
+        Scorer { vectors: self, vector, squared_norm, epilogue, sketched: None }
     }
 
-    fn form(&self) -> DistanceForm {
+    fn epilogue(&self) -> DistanceEpilogue {
         match (self.metric, T::EXACT) {
-            (Metric::L2, _) => DistanceForm::SquaredL2,
-            (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
-            (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
-            (Metric::Cosine, true) => DistanceForm::Cosine,
+            (Metric::L2, _) => DistanceEpilogue::SquaredL2,
+            (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
+            (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
+            (Metric::Cosine, true) => DistanceEpilogue::Cosine,
         }
     }
 
@@ -96,9 +96,9 @@ impl<T: Element> Scorer<'_, T> {
     pub fn score(&self, ids: &[Slot], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
         let kernels = T::kernels();
-        let kernel = match self.form {
-            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => kernels.squared_l2_many,
-            DistanceForm::NegatedDot | DistanceForm::Cosine => kernels.dot_many,
+        let kernel = match self.epilogue {
+            DistanceEpilogue::SquaredL2 | DistanceEpilogue::HalfSquaredL2 => kernels.squared_l2_many,
+            DistanceEpilogue::NegatedDot | DistanceEpilogue::Cosine => kernels.dot_many,
         };
         for (ids, out) in ids.chunks(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS)) {
             let mut rows: [&[T]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];
@@ -156,20 +156,20 @@ impl<T: Element> Score for Scorer<'_, T> {
 impl<T: Element> Scorer<'_, T> {
     /// The least distance that the bounds of a sketch allow.
     fn lower_bound(&self, bounds: Bounds) -> f32 {
-        match self.form {
-            DistanceForm::SquaredL2 => bounds.squared_l2,
-            DistanceForm::HalfSquaredL2 => 0.5 * bounds.squared_l2,
-            DistanceForm::NegatedDot => -bounds.dot,
-            DistanceForm::Cosine => f32::NEG_INFINITY,
+        match self.epilogue {
+            DistanceEpilogue::SquaredL2 => bounds.squared_l2,
+            DistanceEpilogue::HalfSquaredL2 => 0.5 * bounds.squared_l2,
+            DistanceEpilogue::NegatedDot => -bounds.dot,
+            DistanceEpilogue::Cosine => f32::NEG_INFINITY,
         }
     }
 
     fn finish(&self, ids: &[Slot], out: &mut [f32]) {
-        match self.form {
-            DistanceForm::SquaredL2 => {}
-            DistanceForm::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
-            DistanceForm::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
-            DistanceForm::Cosine => {
+        match self.epilogue {
+            DistanceEpilogue::SquaredL2 => {}
+            DistanceEpilogue::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
+            DistanceEpilogue::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
+            DistanceEpilogue::Cosine => {
                 for (d, &id) in out.iter_mut().zip(ids) {
                     *d = 1.0 - *d / (self.squared_norm * self.vectors.squared_norm(id)).sqrt();
                 }

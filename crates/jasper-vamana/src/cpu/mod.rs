@@ -311,7 +311,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(candidates.iter().filter_map(nearest).collect())
     }
 
-    fn rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Infallible> {
+    fn edge_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Infallible> {
         Ok(vertices.iter().map(|&vertex| graph.adjacency().neighbors(vertex).to_vec()).collect())
     }
 

@@ -1,6 +1,8 @@
 //! An index on a CUDA device.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
@@ -34,10 +36,10 @@ pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 /// Memory of a build on a device, which need not exist.
 pub(crate) fn plan_build<T: Element>(
     spec: &BuildSpec,
-    may_use_sq8: bool,
+    exact_linking: bool,
     ordinal: usize,
 ) -> Result<MemoryPlan, DeviceError> {
-    Ok(jasper_cuda::plan_build::<T>(spec, may_use_sq8).map_err(|kind| kind.on(ordinal))?)
+    Ok(jasper_cuda::plan_build::<T>(spec, exact_linking).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
@@ -60,6 +62,8 @@ impl<T: Element> UploadedGraph<T> {
         storage: Option<MemorySpace>,
     ) -> Result<Self, DeviceError> {
         let context = Context::open(ordinal)?;
+        // The driver compiles while the graph is copied.
+        let _kernels = KernelPreload::for_query(&context, graph);
         let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
         let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
         let stream = Stream::new(&context)?;
@@ -84,6 +88,32 @@ impl<T: Element> UploadedGraph<T> {
             graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
             executor,
         })
+    }
+}
+
+/// A thread that compiles the kernels of single queries of a file's index, while another reads the file.
+pub(crate) struct SearchPreload(Option<JoinHandle<Option<KernelPreload>>>);
+
+impl SearchPreload {
+    /// Starts the thread for a device, or the first device. Errors are reported when the index is moved there.
+    pub(crate) fn start<T: Element>(device: Device, path: &Path) -> Self {
+        let path = path.to_owned();
+        let preload = move || {
+            let ordinal = match device {
+                Device::Cpu => return None,
+                Device::Cuda(ordinal) => ordinal,
+                Device::Auto => *ordinals().ok()?.first()?,
+            };
+            let context = Context::open(ordinal).ok()?;
+            Some(KernelPreload::for_query(&context, &Graph::<T>::map(path).ok()?))
+        };
+        Self(thread::Builder::new().name("jasper-preload".into()).spawn(preload).ok())
+    }
+}
+
+impl Drop for SearchPreload {
+    fn drop(&mut self) {
+        self.0.take().map(JoinHandle::join);
     }
 }
 
@@ -233,8 +263,8 @@ impl BuildDevice {
     }
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, may_use_sq8: bool) -> KernelPreload {
-        KernelPreload::for_build::<T>(&self.0, spec, may_use_sq8)
+    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) -> KernelPreload {
+        KernelPreload::for_build::<T>(&self.0, spec, exact_linking)
     }
 
     /// Links the vertices of a bulk build.

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
@@ -12,7 +13,7 @@ use jasper_vamana::{
 };
 
 use super::Backend;
-use crate::DeviceError;
+use crate::{Device, DeviceError};
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
@@ -49,6 +50,15 @@ impl<T: Element> UploadedGraph<T> {
 
     pub(crate) fn into_backend(self, _: Graph<T>, _: Arc<CpuExecutor>, _: bool) -> Arc<dyn Backend<T>> {
         match self.0 {}
+    }
+}
+
+pub(crate) struct SearchPreload;
+
+impl SearchPreload {
+    #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
+    pub(crate) fn start<T: Element>(_: Device, _: &Path) -> Self {
+        Self
     }
 }
 

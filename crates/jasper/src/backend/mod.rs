@@ -19,7 +19,7 @@ use jasper_vamana::{
 
 use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError, UpdateError};
-pub(crate) use cuda::{BuildDevice, UploadedGraph, check_device, plan_build, plan_graph};
+pub(crate) use cuda::{BuildDevice, SearchPreload, UploadedGraph, check_device, plan_build, plan_graph};
 pub(crate) use host::HostBackend;
 
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
@@ -59,7 +59,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         Ok(())
     }
 
-    /// The graph. The caller holds the only reference, and has [read](Self::sync_host_edges) the edges.
+    /// The graph. The caller holds the only reference, and has [synced](Self::sync_host_edges) the edges.
     fn into_graph(self: Arc<Self>) -> Graph<T>;
 
     /// Searches for one query.

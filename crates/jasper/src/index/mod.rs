@@ -18,15 +18,15 @@ use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
-pub use open::OpenOptions;
+pub use open::{OpenError, OpenOptions};
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
 /// device](Self::to_device).
 ///
-/// Every method except [`Self::to_device`] and [`Self::to_host`] takes `&self` and may be called from any thread.
-/// Searches run concurrently with each other and with changes, and wait only while a change writes its results. A write
-/// waits for the searches that have begun, and later searches wait for the write, so a long [`Self::search_batch`] may
-/// delay them. Changes wait for one another.
+/// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
+/// called from any thread. Searches run concurrently with each other and with changes, and wait only while a change
+/// writes its results. A write waits for the searches that have begun, and later searches wait for the write, so a long
+/// [`Self::search_batch`] may delay them. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
 /// visible together. A call that fails or is cancelled leaves the index as it was, with two exceptions:
@@ -60,7 +60,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        OpenOptions::new().open(path)
+        OpenOptions::new().open_on_host(path.as_ref(), &mut no_progress)
     }
 
     /// Creates an index over a graph, for example one that [`crate::graph::interop`] has read, with one thread per CPU.
@@ -310,8 +310,8 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let Self { inner: index, progress } = self;
         let path = path.as_ref();
         let _writer = index.lock_writer();
-        let read = index.backend.sync_host_edges();
-        read.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
+        let synced = index.backend.sync_host_edges();
+        synced.map_err(|error| FileError::new(path, FileFault::Write(io::Error::other(error))))?;
         index.backend.read(|graph| graph.save(path, progress))
     }
 

@@ -4,11 +4,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{Element, no_progress};
+use jasper_core::{DeviceError, Element, ProgressFn, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
-use crate::{Index, WithProgress};
+use crate::backend::SearchPreload;
+use crate::{Device, DeviceOptions, Index, WithProgress};
 
 /// Options for opening an index file.
 ///
@@ -29,6 +30,19 @@ pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
     exact_linking: bool,
+    device: Option<(Device, DeviceOptions)>,
+}
+
+/// An index file could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file cannot be read or is not intact, or the call was cancelled.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The index cannot be moved to the device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 impl OpenOptions {
@@ -46,7 +60,8 @@ impl OpenOptions {
     /// Whether to map the file instead of reading it. Opening then returns at once, and pages are read when searches
     /// access them.
     ///
-    /// Checksums are not verified. The file must not be truncated while the index lives; see [`Graph::map`].
+    /// The checksums of the header and the small sections are verified, those of the large tables (vectors, edges, keys
+    /// and codes) are not. The file must not be truncated while the index lives; see [`Graph::map`].
     pub fn mapped(mut self, mapped: bool) -> Self {
         self.is_mapped = mapped;
         self
@@ -59,21 +74,46 @@ impl OpenOptions {
         self
     }
 
+    /// The device to open the index on, as if [moved there](Index::to_device_with) once it is open; by default it stays
+    /// in host memory. Sooner than by two calls, the first search is answered: the device is initialized and compiles
+    /// kernels while the file is read.
+    pub fn device(mut self, device: Device, options: DeviceOptions) -> Self {
+        self.device = Some((device, options));
+        self
+    }
+
     /// Opens an index file. [`Self::open_any`] opens one whose element type is not known.
     ///
     /// # Errors
-    /// Returns [`FileError`], also if the file has another element type, or threads cannot be started.
-    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
+    /// Returns [`OpenError`], also if the file has another element type, or threads cannot be started.
+    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
         self.with_progress(&mut no_progress).open(path)
     }
 
     /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
-    /// not.
+    /// not, into host memory, even with a [device](Self::device).
     ///
     /// # Errors
-    /// Returns the errors of [`Self::open`], without a path.
+    /// Returns the errors of a file, without a path.
     pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
         self.with_progress(&mut no_progress).open_bytes(bytes)
+    }
+
+    /// An index over a graph that was read.
+    fn index<T: Element>(self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
+        let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
+        TunedSearch::stored(&graph)?;
+        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+    }
+
+    /// Opens an index file in host memory.
+    pub(crate) fn open_on_host<T: Element>(
+        self,
+        path: &Path,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Index<T>, FileError> {
+        let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
+        self.index(graph).map_err(|fault| FileError::new(path, fault))
     }
 }
 
@@ -81,15 +121,16 @@ impl WithProgress<'_, OpenOptions> {
     /// See [`OpenOptions::open`].
     ///
     /// # Errors
-    /// Returns [`FileError`].
-    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, FileError> {
-        let path = path.as_ref();
-        let options = self.inner;
-        let mut open = || {
-            let graph = if options.is_mapped { Graph::map(path) } else { Graph::open(path, self.progress) };
-            options.index(graph.map_err(FileError::into_cause)?)
+    /// Returns [`OpenError`].
+    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
+        let (path, options) = (path.as_ref(), self.inner);
+        let Some((device, device_options)) = options.device else {
+            return Ok(options.open_on_host(path, self.progress)?);
         };
-        open().map_err(|fault| FileError::new(path, fault))
+        device.check()?;
+        let _preload = SearchPreload::start::<T>(device, path);
+        let index = options.open_on_host::<T>(path, self.progress)?;
+        Ok(index.to_device_with(device, device_options).map_err(DeviceError::from)?)
     }
 
     /// See [`OpenOptions::open_bytes`].
@@ -98,14 +139,5 @@ impl WithProgress<'_, OpenOptions> {
     /// Returns [`FileFault`].
     pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
         self.inner.index(Graph::read_from(bytes, self.progress)?)
-    }
-}
-
-impl OpenOptions {
-    /// An index over a graph that was read.
-    fn index<T: Element>(self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
-        let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
-        TunedSearch::stored(&graph)?;
-        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
     }
 }

@@ -86,7 +86,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::quantize`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Index::quantize`], or [`UpdateError::Cancelled`].
     pub fn quantize(self, quantization: Quantization) -> Result<(), UpdateError> {
         let _writer = self.inner.lock_writer();
         self.inner.quantize_locked(quantization, self.progress)

@@ -14,7 +14,13 @@ impl<T: Element> Index<T> {
     /// launch, unless their parameters differ or the filter is a predicate. A single search is not delayed.
     ///
     /// # Errors
-    /// Returns [`SearchError`].
+    /// Returns [`SearchError`] if
+    /// - the query has another dimension or a value that is not finite, is too long for distances to be finite, or is
+    ///   zero under the cosine metric;
+    /// - `k` is 0 or above the beam width, the beam is wider than [`Self::max_beam_width`], or launch parameters are
+    ///   out of range;
+    /// - estimated distances are requested of an index without codes, or exact ones of an index without vectors;
+    /// - the device failed.
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
             Device::Cpu => self.backend.search(query, params),
@@ -60,7 +66,8 @@ impl<T: Element> Index<T> {
     /// [report](Matches::report) of the hops and distances that they took.
     ///
     /// # Errors
-    /// Returns [`SearchError`].
+    /// As [`Self::search`] if one of the queries is refused, or [`SearchError::Memory`] if the arrays cannot be
+    /// allocated.
     pub fn search_batch(
         &self,
         queries: MatrixView<'_, T>,
@@ -75,7 +82,8 @@ impl<T: Element> Index<T> {
     /// there are fewer. Returns the hops and distances of the whole batch.
     ///
     /// # Errors
-    /// Returns [`SearchError`]; the contents of the arrays are then unspecified.
+    /// As [`Self::search`], or [`SearchError::Buffer`] if an array has another length. The contents of the arrays are
+    /// then unspecified.
     pub fn search_batch_into(
         &self,
         queries: MatrixView<'_, T>,
@@ -119,7 +127,7 @@ impl<T: Element> Index<T> {
     /// a wider beam. On a CUDA device, at most 1024 keys can be found, which is the widest beam there.
     ///
     /// # Errors
-    /// Returns [`SearchError`]; [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its
+    /// As [`Self::search`], or [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its
     /// widest beam holds.
     pub fn search_within(
         &self,
@@ -172,7 +180,8 @@ impl<T: Element> Index<T> {
     /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
     ///
     /// # Errors
-    /// Returns [`SearchError`], which is [`SearchError::Device`] if the index is on the CPU.
+    /// As [`Self::search`], but queries are not checked; [`SearchError::Buffer`] if an array has another length, and
+    /// [`SearchError::Device`] if the index is on the CPU.
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` belongs to another device.

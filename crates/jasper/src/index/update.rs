@@ -15,7 +15,12 @@ impl<T: Element> Index<T> {
     /// fine. On a CUDA device, large batches are faster.
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// Returns [`UpdateError`], and the index is unchanged, if
+    /// - a key is in the index, given twice, or [`NO_KEY`](crate::NO_KEY), or there is not one key per vector;
+    /// - a vector has another dimension or a value that is not finite, is too long for distances to be finite, or is
+    ///   zero under the cosine metric;
+    /// - the index is full, or has no vectors because they were [dropped](Self::drop_vectors);
+    /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails.
     pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.with_progress(&mut no_progress).insert(vectors, keys)
     }
@@ -23,7 +28,7 @@ impl<T: Element> Index<T> {
     /// Adds one vector.
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Self::insert`]; the index is unchanged.
     pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.insert(&single(vector)?, &[key])
     }
@@ -31,7 +36,8 @@ impl<T: Element> Index<T> {
     /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Self::insert`], but no key can be refused unless the new ones would reach [`NO_KEY`](crate::NO_KEY). The
+    /// index is unchanged.
     pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         self.with_progress(&mut no_progress).insert_auto(vectors)
     }
@@ -39,7 +45,7 @@ impl<T: Element> Index<T> {
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Self::insert`], but keys may be in the index. The index is unchanged.
     pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.with_progress(&mut no_progress).upsert(vectors, keys)
     }
@@ -47,7 +53,7 @@ impl<T: Element> Index<T> {
     /// Adds one vector under a key, replacing its vector if the key is already in the index.
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Self::upsert`]; the index is unchanged.
     pub fn upsert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
         self.upsert(&single(vector)?, &[key])
     }
@@ -91,7 +97,8 @@ impl<T: Element> Index<T> {
     /// deleted.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors).
+    /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors); the index is
+    /// unchanged.
     pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
         self.with_progress(&mut no_progress).consolidate()
     }
@@ -102,8 +109,8 @@ impl<T: Element> Index<T> {
     /// later inserts.
     ///
     /// # Errors
-    /// Returns [`UpdateError`]. If a CUDA device fails while vectors move, the index is unusable there, and its edges
-    /// are lost.
+    /// Returns [`UpdateError`] if memory cannot be allocated, and the index is unchanged, or if the device failed. If a
+    /// CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
         self.with_progress(&mut no_progress).compact()
     }
@@ -113,7 +120,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::insert`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Index::insert`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn insert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         let _writer = self.inner.lock_writer();
         self.inner.backend.insert(vectors, keys, OnConflict::Refuse, self.progress)
@@ -122,7 +129,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::insert_auto`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Index::insert_auto`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         let Self { inner: index, progress } = self;
         let _writer = index.lock_writer();
@@ -136,7 +143,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::upsert`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Index::upsert`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn upsert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         let _writer = self.inner.lock_writer();
         self.inner.backend.insert(vectors, keys, OnConflict::Replace, self.progress)
@@ -145,7 +152,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::consolidate`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Index::consolidate`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn consolidate(self) -> Result<ConsolidateReport, UpdateError> {
         let _writer = self.inner.lock_writer();
         self.inner.backend.consolidate(self.progress)
@@ -154,7 +161,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// See [`Index::compact`]. The callback can cancel it until vectors begin to move.
     ///
     /// # Errors
-    /// Returns [`UpdateError`].
+    /// As [`Index::compact`], or [`UpdateError::Cancelled`]; the index is then unchanged.
     pub fn compact(self) -> Result<CompactReport, UpdateError> {
         let Self { inner: index, progress } = self;
         let _writer = index.lock_writer();

@@ -72,11 +72,11 @@ fn a_filter_that_few_pass_is_answered_exactly() {
                 assert_eq!(report.scanned, queries.len() / DIMENSION);
                 for (query, hits) in queries.chunks_exact(DIMENSION).zip(hits.chunks_exact(20)) {
                     let found: Vec<Hit> = hits.iter().copied().filter(|hit| *hit != Hit::NONE).collect();
-                    let passing = (0..).zip(rows.chunks_exact(DIMENSION));
-                    let passing: Vec<_> =
-                        passing.filter(|(key, _)| matches(*key) && index.contains(*key)).collect();
-                    assert_eq!(found.len(), passing.len().min(20));
-                    assert_exact(metric, query, &found, passing);
+                    let allowed = (0..).zip(rows.chunks_exact(DIMENSION));
+                    let allowed: Vec<_> =
+                        allowed.filter(|(key, _)| matches(*key) && index.contains(*key)).collect();
+                    assert_eq!(found.len(), allowed.len().min(20));
+                    assert_exact(metric, query, &found, allowed);
                 }
             }
             let gone: Vec<Key> = (0..1500).filter(|&key| index.contains(key)).collect();
@@ -100,8 +100,8 @@ fn a_filter_by_residues_is_seen_for_what_it_is() {
             let expected = hits.len() as u64 * beam_width as u64 * modulus;
             assert!(report.cost.hops * 10 > expected * 8, "{name}: {} hops of {expected}", report.cost.hops);
             let is_right = |(query, hit): (&[i8], &Hit)| {
-                let passing = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| matches(*key));
-                matches(hit.key) && f64::from(hit.distance) == exact(Metric::L2, query, passing)[0].1
+                let allowed = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| matches(*key));
+                matches(hit.key) && f64::from(hit.distance) == exact(Metric::L2, query, allowed)[0].1
             };
             let right = queries.chunks_exact(DIMENSION).zip(&hits).filter(|&pair| is_right(pair)).count();
             assert!(right >= 95, "{name}: {right} of {}", hits.len());
@@ -135,8 +135,8 @@ fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
             let (hits, _) = answers(&index, &queries, params);
             let mut right = 0;
             for (query, hits) in queries.chunks_exact(DIMENSION).zip(hits.chunks_exact(10)) {
-                let passing = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| allowed(key));
-                let farthest = exact(Metric::L2, query, passing)[9].1;
+                let allowed = (0..).zip(rows.chunks_exact(DIMENSION)).filter(|(key, _)| allowed(key));
+                let farthest = exact(Metric::L2, query, allowed)[9].1;
                 right += hits.iter().filter(|hit| f64::from(hit.distance) <= farthest).count();
                 assert!(hits.iter().all(|hit| filter.contains(hit.key)), "{name}");
             }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use jasper::MemorySpace;
 use jasper::data::{VectorFile, write_vectors};
-use jasper::memory::MemorySpace;
 use jasper::{Device, Element, IndexBuilder, Metric, bench::synthetic::Clusters};
 
 use crate::common::view;

@@ -8,8 +8,8 @@ use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
-use crate::coordinates::{Coordinates, Measure};
-use crate::graph::{DistanceForm, GraphArgs};
+use crate::element::{DeviceElement, DistanceOp};
+use crate::graph::{DistanceEpilogue, GraphArgs};
 use crate::neighbor::entry;
 use crate::tile::{QueryUnits, RowTiles, Unit};
 
@@ -24,12 +24,12 @@ pub(in crate::search) struct Exact<E, M, const LOADS: usize> {
     /// The whole query, if it does not stay in registers.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
-    form: DistanceForm,
+    epilogue: DistanceEpilogue,
     squared_norms: DevicePtr<f32>,
     squared_norm: f32,
 }
 
-impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOADS> {
+impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Scorer for Exact<E, M, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
@@ -46,18 +46,28 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOAD
             let query = args.queries.add(query_row(args, number) * tile.row_bytes());
             let query_units = tile.load_if_in_registers(query);
             let row_bytes = tile.row_bytes() as u32;
-            if !tile.shape.keeps_query() {
+            if !tile.shape.query_in_registers() {
                 strided(thread * 16, row_bytes, threads * 16, |byte| {
                     let unit: Unit = global::load_readonly(query.at(byte as usize).cast());
                     memory.byte_add(byte).cast().store(unit);
                 });
             }
-            let squared_norm = match args.form {
-                DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
-                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+            let squared_norm = match args.epilogue {
+                DistanceEpilogue::Cosine => squared_norm::<E>(query, row_bytes),
+                DistanceEpilogue::SquaredL2
+                | DistanceEpilogue::HalfSquaredL2
+                | DistanceEpilogue::NegatedDot => 0.0,
             };
             let GraphArgs { rows, squared_norms, .. } = args.graph;
-            Self { tile, query_units, query: memory, rows, form: args.form, squared_norms, squared_norm }
+            Self {
+                tile,
+                query_units,
+                query: memory,
+                rows,
+                epilogue: args.epilogue,
+                squared_norms,
+                squared_norm,
+            }
         }
     }
 
@@ -87,8 +97,8 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOAD
         // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form needs
-        // them; the warp is converged at every sum.
+        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the epilogue
+        // needs them; the warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * per_round < count {
@@ -101,17 +111,19 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Scorer for Exact<E, M, LOAD
             }
             let place = lane_in_tile * per_round + tile;
             let slot = slots.add(place.min(count - 1)).load();
-            let squared_norm = match self.form {
-                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
-                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+            let squared_norm = match self.epilogue {
+                DistanceEpilogue::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
+                DistanceEpilogue::SquaredL2
+                | DistanceEpilogue::HalfSquaredL2
+                | DistanceEpilogue::NegatedDot => 0.0,
             };
-            let distance = self.form.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
+            let distance = self.epilogue.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
             if place < count { entry(distance, slot) } else { NO_ENTRY }
         }
     }
 }
 
-impl<E: Coordinates, M: Measure, const LOADS: usize> Exact<E, M, LOADS> {
+impl<E: DeviceElement, M: DistanceOp, const LOADS: usize> Exact<E, M, LOADS> {
     /// Rows that a warp loads at once: the number of tiles.
     #[inline(always)]
     fn per_round(&self) -> u32 {
@@ -124,7 +136,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Exact<E, M, LOADS> {
     /// A barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn unit(&self, step: u32) -> Unit {
-        if self.tile.shape.keeps_query() {
+        if self.tile.shape.query_in_registers() {
             return RowTiles::<E, M, LOADS>::query_unit(&self.query_units, step);
         }
         // SAFETY: the offset is within the query.
@@ -138,7 +150,7 @@ impl<E: Coordinates, M: Measure, const LOADS: usize> Exact<E, M, LOADS> {
 /// All 32 lanes of the warp call this together. The row is that long, in global memory that is not written during the
 /// launch.
 #[inline(always)]
-unsafe fn squared_norm<E: Coordinates>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
+unsafe fn squared_norm<E: DeviceElement>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
     strided(warp::lane_id() * 4, row_bytes, WARP_SIZE * 4, |byte| {
         // SAFETY: the word is within the row.

@@ -154,18 +154,18 @@ impl Leader {
         unsafe { warp::ballot(self.vertex == vertex) }.trailing_zeros()
     }
 
-    /// Requests `number` for the mailboxes of some lanes, which are idle and whose entries all lanes have read.
+    /// Requests `target` for the mailboxes of some lanes, which are idle and whose entries all lanes have read.
     #[inline(always)]
-    unsafe fn request(&mut self, is_wanted: bool, number: u32) {
+    unsafe fn request(&mut self, is_wanted: bool, target: u32) {
         // SAFETY: mailboxes are below their number.
         unsafe {
             thread::block_fence();
             if is_wanted {
                 self.requests += 1;
                 let is_merged = self.vertex == NO_SLOT;
-                let request = Request { number, count: self.requests, is_merged };
+                let request = Request { target, count: self.requests, is_merged };
                 self.mailboxes.request(warp::lane_id()).store_relaxed(request.to_bits());
-                self.vertex = number;
+                self.vertex = target;
             }
         }
     }
@@ -271,7 +271,7 @@ impl Leader {
     unsafe fn shut_down(&self) {
         let lane = warp::lane_id();
         if lane < self.mailboxes.len {
-            let request = Request { number: SHUTDOWN, count: self.requests + 1, is_merged: false };
+            let request = Request { target: SHUTDOWN, count: self.requests + 1, is_merged: false };
             // SAFETY: mailboxes are below their number.
             unsafe { self.mailboxes.request(lane).store_relaxed(request.to_bits()) };
         }

@@ -6,7 +6,7 @@ use super::super::SearchArgs;
 use super::super::frontier::NO_ENTRY;
 use super::super::shared_layout::Layout;
 
-/// The last request of a mailbox: its workers return. No vertex has this number.
+/// The last request of a mailbox: its workers return. It is the number of no vertex.
 pub(super) const SHUTDOWN: u32 = u32::MAX;
 
 /// A request to the workers of a mailbox. Consecutive requests differ.
@@ -14,7 +14,7 @@ pub(super) const SHUTDOWN: u32 = u32::MAX;
 pub(super) struct Request {
     /// The vertex whose neighbors are wanted; in the first requests, the number of a batch of start points, which is as
     /// long as a row.
-    pub(super) number: u32,
+    pub(super) target: u32,
     /// The number of requests of this mailbox so far, including this one.
     pub(super) count: u32,
     /// Whether the entries of the previous request were merged. If so, its slots enter the visited cache.
@@ -23,12 +23,12 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn to_bits(self) -> u64 {
-        u64::from(self.count << 1 | u32::from(self.is_merged)) << 32 | u64::from(self.number)
+        u64::from(self.count << 1 | u32::from(self.is_merged)) << 32 | u64::from(self.target)
     }
 
     pub(super) fn from_bits(bits: u64) -> Self {
         let high = (bits >> 32) as u32;
-        Self { number: bits as u32, count: high >> 1, is_merged: high & 1 != 0 }
+        Self { target: bits as u32, count: high >> 1, is_merged: high & 1 != 0 }
     }
 }
 

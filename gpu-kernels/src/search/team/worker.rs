@@ -75,12 +75,12 @@ impl Worker {
             loop {
                 last = self.wait_for_request(last);
                 let request = Request::from_bits(last);
-                if request.number == SHUTDOWN {
+                if request.target == SHUTDOWN {
                     return;
                 }
                 // Batches of start points are assigned to the mailboxes in turn.
                 let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < batches;
-                let targets = self.targets(args, query, request.number, is_start);
+                let targets = self.targets(args, query, request.target, is_start);
                 scored = self.gather(targets, if request.is_merged { scored } else { 0 });
                 self.score(args, scorer, scored);
                 if warp::lane_id() == 0 {
@@ -118,14 +118,14 @@ impl Worker {
         }
     }
 
-    /// The targets of the edges of a vertex, or a batch of start points.
-    fn targets(&self, args: &SearchArgs, query: u32, number: u32, is_start: bool) -> Targets {
+    /// The slots that a request is for: the neighbors of the vertex `target`, or a batch of start points.
+    fn targets(&self, args: &SearchArgs, query: u32, target: u32, is_start: bool) -> Targets {
         let stride = self.mailboxes.stride;
         if is_start {
-            let (list, before) = (args.start_points(query), number * stride);
+            let (list, before) = (args.start_points(query), target * stride);
             Targets { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
         } else {
-            Targets { first: args.graph.edges.add(number as usize * stride as usize), len: stride }
+            Targets { first: args.graph.edges.add(target as usize * stride as usize), len: stride }
         }
     }
 

@@ -36,7 +36,7 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         .map(|list| if list > 0 && rng.random_range(0..5) == 0 { 0 } else { NO_SLOT })
         .collect();
     let stride = vertices.len();
-    let (mut candidates, mut work) = (vec![0; vertices_len * stride], Vec::new());
+    let (mut candidates, mut search_counts) = (vec![0; vertices_len * stride], Vec::new());
     let (mut peers, mut edges) = (Vec::new(), Vec::new());
     let mut counters = [0; 4];
     for (list, &vertex) in batch.iter().enumerate() {
@@ -66,7 +66,7 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         for (place, key) in candidates[list * stride..].iter_mut().zip(&found) {
             *place = key.expanded().to_bits();
         }
-        work.extend([found.len() as u32, 0]);
+        search_counts.extend([found.len() as u32, 0]);
         counters[0] += found.len() as u64;
         let mut all: Vec<Neighbor> = found.into_iter().filter(|key| key.slot().get() != vertex).collect();
         all.extend(&nearest);
@@ -82,8 +82,8 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     }
 
     let mut device = vertices.upload(stream);
-    let [on_device, work, duplicate_of] =
-        [&batch, &work, &duplicate_of].map(|values| stream.upload(values).unwrap());
+    let [on_device, search_counts, duplicate_of] =
+        [&batch, &search_counts, &duplicate_of].map(|values| stream.upload(values).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
     let mut keys = stream.allocate(peers.len()).unwrap();
     let [mut neighbors, mut distances] =
@@ -91,9 +91,9 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let mut linked = stream.allocate(vertices_len).unwrap();
     let args = FindPeersArgs {
         prune: vertices.args(&mut device),
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
-        costs: work.input(),
+        search_counts: search_counts.input(),
         duplicate_of: duplicate_of.input(),
         peers: keys.output(),
         vertices_len: vertices_len as u32,
@@ -105,14 +105,14 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     };
     let link = LinkArgs {
         prune: vertices.args(&mut device),
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
         peers: keys.input(),
-        costs: work.input(),
+        search_counts: search_counts.input(),
         duplicate_of: duplicate_of.input(),
-        vertices: linked.output(),
+        row_vertices: linked.output(),
         neighbors: neighbors.output(),
-        distances: distances.output(),
+        ordered_distances: distances.output(),
         vertices_len: vertices_len as u32,
         candidates_stride: stride as u32,
     };
@@ -120,8 +120,8 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     // launch reads what the first wrote.
     unsafe {
         let row_bytes = vertices.row_bytes();
-        stream.launch(&FindPeers::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
+        stream.launch(&FindPeers::for_rows(T::KIND, vertices.epilogue, row_bytes), args).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.epilogue, row_bytes), link).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {sampling:?}", T::KIND);

@@ -8,7 +8,7 @@ use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_SLOT;
 use crate::prune::{
-    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, Publish, PublishArgs, ReverseEdges,
+    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, PublishRows, PublishRowsArgs, ReverseEdges,
     ReverseEdgesArgs,
 };
 use crate::{Buffer, DevicePtr, Stream};
@@ -26,7 +26,8 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (vertices_len, stride) = (6, vertices.len() + 3);
-    let (mut candidates, mut work, mut expected) = (vec![0; vertices_len * stride], Vec::new(), Vec::new());
+    let (mut candidates, mut search_counts, mut expected) =
+        (vec![0; vertices_len * stride], Vec::new(), Vec::new());
     let mut batch: Vec<u32> = (0..vertices_len as u32).map(|list| list * 3).collect();
     batch[1..].shuffle(&mut rng);
     let mut counters = [0; COUNTERS];
@@ -36,7 +37,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         for (place, key) in candidates[list * stride..].iter_mut().zip(&keys) {
             *place = if rng.random() { key.to_bits() } else { key.expanded().to_bits() };
         }
-        work.extend([keys.len() as u32, 1000]);
+        search_counts.extend([keys.len() as u32, 1000]);
         let mut left: Vec<_> = keys.iter().copied().filter(|key| key.slot().get() != vertex).collect();
         left.sort_unstable();
         left.truncate(vertices.max_candidates);
@@ -52,7 +53,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     }
 
     let mut device = vertices.upload(stream);
-    let (on_device, work) = (stream.upload(&batch).unwrap(), stream.upload(&work).unwrap());
+    let (on_device, search_counts) = (stream.upload(&batch).unwrap(), stream.upload(&search_counts).unwrap());
     let candidates = stream.upload(&candidates).unwrap();
     let [mut linked, mut duplicate_of] = [(); 2].map(|()| stream.allocate(vertices_len).unwrap());
     let [mut neighbors, mut distances, mut sources] =
@@ -60,9 +61,9 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let mut keys = stream.allocate(neighbors.len()).unwrap();
     let find_duplicates = FindDuplicatesArgs {
         rows: vertices.args(&mut device).graph.rows,
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
-        costs: work.input(),
+        search_counts: search_counts.input(),
         duplicate_of: duplicate_of.output(),
         row_bytes: vertices.row_bytes(),
         vertices_len: vertices_len as u32,
@@ -70,28 +71,28 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     };
     let args = LinkArgs {
         prune: vertices.args(&mut device),
-        batch: on_device.input(),
+        new_vertices: on_device.input(),
         candidates: candidates.input(),
         peers: DevicePtr::null(),
-        costs: work.input(),
+        search_counts: search_counts.input(),
         duplicate_of: duplicate_of.input(),
-        vertices: linked.output(),
+        row_vertices: linked.output(),
         neighbors: neighbors.output(),
-        distances: distances.output(),
+        ordered_distances: distances.output(),
         vertices_len: vertices_len as u32,
         candidates_stride: stride as u32,
     };
     let turn = ReverseEdgesArgs {
-        vertices: linked.input(),
+        row_vertices: linked.input(),
         neighbors: neighbors.input(),
-        distances: distances.input(),
+        ordered_distances: distances.input(),
         sort_keys: keys.output(),
         sources: sources.output(),
         vertices_len: vertices_len as u32,
         edges_stride: vertices.edges_stride as u32,
     };
-    let publish = PublishArgs {
-        vertices: linked.input(),
+    let publish = PublishRowsArgs {
+        row_vertices: linked.input(),
         neighbors: neighbors.input(),
         edges: device.edges.output(),
         rows: vertices_len as u32,
@@ -101,9 +102,9 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     // reads what those before it wrote.
     unsafe {
         stream.launch(&FindDuplicates, find_duplicates).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.epilogue, vertices.row_bytes()), args).unwrap();
         stream.launch(&ReverseEdges, turn).unwrap();
-        stream.launch(&Publish, publish).unwrap();
+        stream.launch(&PublishRows, publish).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);

@@ -63,16 +63,16 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         .collect();
 
     // A group of edges that lead nowhere closes the list.
-    let mut begins: Vec<u32> = groups
+    let mut offsets: Vec<u32> = groups
         .iter()
         .scan(0, |begin, group| Some(std::mem::replace(begin, *begin + group.len() as u32)))
         .collect();
-    begins.extend([edges.len() as u32, edges.len() as u32 + 2]);
+    offsets.extend([edges.len() as u32, edges.len() as u32 + 2]);
     let keys = edges.iter().map(|(target, source)| u64::from(*target) << 32 | source.to_bits() >> 32);
     let keys = stream.upload(&keys.chain([u64::MAX; 2]).collect::<Vec<_>>()).unwrap();
     let sources = edges.iter().map(|(_, source)| source.slot().get());
     let sources = stream.upload(&sources.chain([0; 2]).collect::<Vec<_>>()).unwrap();
-    let begins = stream.upload(&begins).unwrap();
+    let offsets = stream.upload(&offsets).unwrap();
     let mut device = vertices.upload(stream);
     let targets = groups.len() + 1;
     let mut changed = stream.allocate(targets).unwrap();
@@ -82,13 +82,15 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         prune: vertices.args(&mut device),
         sort_keys: keys.input(),
         sources: sources.input(),
-        begins: begins.input(),
-        vertices: changed.output(),
+        offsets: offsets.input(),
+        row_vertices: changed.output(),
         neighbors: neighbors.output(),
         targets: targets as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
-    unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };
+    unsafe {
+        stream.launch(&Merge::for_rows(T::KIND, vertices.epilogue, vertices.row_bytes()), args).unwrap()
+    };
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
     let (changed, neighbors) = (stream.download(&changed).unwrap(), stream.download(&neighbors).unwrap());

@@ -4,14 +4,14 @@ use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use crate::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::suite::{reference, vectors};
 use crate::{Buffer, DevicePtr, RowShape, Stream};
 
 /// Vertices, each with its row of edges.
 pub(super) struct Vertices<T> {
-    pub(super) form: DistanceForm,
+    pub(super) epilogue: DistanceEpilogue,
     stride: usize,
     rows: Vec<T>,
     squared_norms: Vec<f32>,
@@ -48,11 +48,11 @@ impl<T: Element> Vertices<T> {
         let max_degree: usize = rng.random_range(degrees);
         let edges_stride = max_degree.next_multiple_of(32);
         Self {
-            form: match (metric, T::EXACT) {
-                (Metric::L2, _) => DistanceForm::SquaredL2,
-                (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
-                (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
-                (Metric::Cosine, true) => DistanceForm::Cosine,
+            epilogue: match (metric, T::EXACT) {
+                (Metric::L2, _) => DistanceEpilogue::SquaredL2,
+                (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
+                (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
+                (Metric::Cosine, true) => DistanceEpilogue::Cosine,
             },
             stride,
             squared_norms: squared_norms.collect(),
@@ -75,15 +75,15 @@ impl<T: Element> Vertices<T> {
 
     /// The distance of two vertices, equal to that of kernels bit for bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
-        let measure = self.form.measure();
+        let op = self.epilogue.op();
         let width = RowShape::new((self.stride * size_of::<T>()) as u32).width() as usize;
-        let sum = reference::distance(measure, width, self.row(a), self.row(b));
+        let sum = reference::distance(op, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
-        match self.form {
-            DistanceForm::SquaredL2 => sum,
-            DistanceForm::HalfSquaredL2 => 0.5 * sum,
-            DistanceForm::NegatedDot => -sum,
-            DistanceForm::Cosine => 1.0 - sum / (one * other).sqrt(),
+        match self.epilogue {
+            DistanceEpilogue::SquaredL2 => sum,
+            DistanceEpilogue::HalfSquaredL2 => 0.5 * sum,
+            DistanceEpilogue::NegatedDot => -sum,
+            DistanceEpilogue::Cosine => 1.0 - sum / (one * other).sqrt(),
         }
     }
 
@@ -148,8 +148,11 @@ impl<T: Element> Vertices<T> {
                     if self.alpha == 1.0 {
                         return between > other.distance();
                     }
-                    let origin =
-                        if self.form == DistanceForm::NegatedDot { self.largest_squared_norm() } else { 0.0 };
+                    let origin = if self.epilogue == DistanceEpilogue::NegatedDot {
+                        self.largest_squared_norm()
+                    } else {
+                        0.0
+                    };
                     self.alpha * (origin + between) > origin + other.distance()
                 });
             }
@@ -183,7 +186,7 @@ impl<T: Element> Vertices<T> {
                 edges_stride: self.edges_stride as u32,
                 largest_squared_norm: self.largest_squared_norm(),
             },
-            form: self.form,
+            epilogue: self.epilogue,
             alpha: self.alpha,
             max_degree: self.max_degree as u32,
             max_candidates: self.max_candidates as u32,

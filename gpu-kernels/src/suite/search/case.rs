@@ -6,7 +6,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
 use super::graphs::{self, UploadedGraph};
-use crate::graph::{DistanceForm, NO_SLOT};
+use crate::graph::{DistanceEpilogue, NO_SLOT};
 use crate::search::{DeviceHit, NO_HIT, SearchArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
@@ -16,7 +16,7 @@ pub(super) const TO_THE_END: u32 = u32::MAX;
 /// The parameters of a search.
 #[derive(Clone, Debug)]
 pub(super) struct SearchCase {
-    pub(super) form: DistanceForm,
+    pub(super) epilogue: DistanceEpilogue,
     /// Slots whose rows are the queries.
     pub(super) queries: Vec<Slot>,
     /// Whether queries are given as rows of the graph.
@@ -56,11 +56,16 @@ pub(super) fn earlier(place: usize) -> DeviceHit {
 
 impl SearchCase {
     /// Random parameters for a kernel of at most `max_beam_width` and a graph of `slots`.
-    pub(super) fn random(rng: &mut impl Rng, max_beam_width: u32, form: DistanceForm, slots: usize) -> Self {
+    pub(super) fn random(
+        rng: &mut impl Rng,
+        max_beam_width: u32,
+        epilogue: DistanceEpilogue,
+        slots: usize,
+    ) -> Self {
         let width = 1..=max_beam_width.min(70);
         // If rounding affects which vertices are near, the search must find all of them.
         let beam_width =
-            if form == DistanceForm::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
+            if epilogue == DistanceEpilogue::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
         let mut slot = || Slot::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..2).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
@@ -78,13 +83,13 @@ impl SearchCase {
             queries.iter().map(|_| of_query()).collect()
         });
         Self {
-            form,
+            epilogue,
             queries,
             names_rows: rng.random(),
             allowed,
             k: rng.random_range(1..=beam_width),
             beam_width,
-            max_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { max_hops },
+            max_hops: if epilogue == DistanceEpilogue::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             visited_capacity: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
@@ -102,7 +107,7 @@ impl SearchCase {
     }
 
     /// Result number `place` after those found for query `i`.
-    pub(super) fn fallback(&self, i: usize, place: usize) -> DeviceHit {
+    pub(super) fn padding_hit(&self, i: usize, place: usize) -> DeviceHit {
         if self.has_rest { earlier(i * self.k as usize + place) } else { NO_HIT }
     }
 
@@ -131,8 +136,8 @@ impl SearchCase {
             log
         });
         let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
-        let fallback: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
-        let fallback = self.has_rest.then(|| stream.upload(&fallback).unwrap());
+        let padding_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
+        let padding_hits = self.has_rest.then(|| stream.upload(&padding_hits).unwrap());
         let start_points = self.start_points.as_ref().map(|start_points| {
             let start_points = start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, Slot::get));
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
@@ -148,7 +153,9 @@ impl SearchCase {
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             results: results.output(),
-            fallback: fallback.as_ref().map_or(DevicePtr::null(), |fallback| fallback.input()),
+            padding_hits: padding_hits
+                .as_ref()
+                .map_or(DevicePtr::null(), |padding_hits| padding_hits.input()),
             candidates: candidates.output(),
             costs: work.output().cast(),
             expanded: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
@@ -162,7 +169,7 @@ impl SearchCase {
             start_point_parts: 1,
             candidates_len: self.candidates_len,
             distances_before: 0,
-            form: self.form,
+            epilogue: self.epilogue,
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.
         launch(args).unwrap();

@@ -8,7 +8,7 @@ use super::case::{SearchCase, SearchOutput, TO_THE_END};
 use super::graphs;
 use super::reference::{ReferenceSearch, search};
 use crate::Stream;
-use crate::graph::{DistanceForm, NO_SLOT};
+use crate::graph::{DistanceEpilogue, NO_SLOT};
 use crate::search::{DeviceHit, Search};
 
 /// Tolerance of a distance between vectors of unit length: some roundings of a sum near 1.
@@ -68,7 +68,7 @@ impl QueryCheck<'_> {
         let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.slot().get()).collect();
         slots.resize(candidates_len, NO_SLOT);
-        if case.form != DistanceForm::HalfSquaredL2 {
+        if case.epilogue != DistanceEpilogue::HalfSquaredL2 {
             assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
         let is_allowed = |near: &&Neighbor| {
@@ -76,10 +76,11 @@ impl QueryCheck<'_> {
         };
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
-        let (found, fallback) = output.results[i * k..][..k].split_at(nearest.len());
-        are_near(found, &nearest, score, case.form, context);
-        let behind: Vec<DeviceHit> = (0..fallback.len()).map(|place| case.fallback(i, place)).collect();
-        assert_eq!(fallback, behind, "behind {found:?}, {}", context());
+        let (found, padding_hits) = output.results[i * k..][..k].split_at(nearest.len());
+        are_near(found, &nearest, score, case.epilogue, context);
+        let behind: Vec<DeviceHit> =
+            (0..padding_hits.len()).map(|place| case.padding_hit(i, place)).collect();
+        assert_eq!(padding_hits, behind, "behind {found:?}, {}", context());
         let [hops, distances] = output.costs[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
         if let Some(log) = &output.expanded {
@@ -100,14 +101,14 @@ fn are_near(
     found: &[DeviceHit],
     nearest: &[Neighbor],
     score: &dyn Fn(Slot) -> f32,
-    form: DistanceForm,
+    epilogue: DistanceEpilogue,
     context: &dyn Fn() -> String,
 ) {
     let mut slots = Vec::new();
     for (answer, near) in found.iter().zip(nearest) {
         let (distance, slot) = (answer.distance, Slot::new(answer.slot));
         assert_eq!(answer.key, graphs::key(slot), "{answer:?}, {}", context());
-        if form == DistanceForm::HalfSquaredL2 {
+        if epilogue == DistanceEpilogue::HalfSquaredL2 {
             let is_near = |other: f32| (distance - other).abs() <= UNIT_TOLERANCE;
             let is_both = is_near(near.distance()) && is_near(score(slot));
             assert!(is_both, "{answer:?} for {near:?}, {}", context());
@@ -136,7 +137,7 @@ fn is_of_the_cpu<T: Element>(
     let params = SearchParams::new(width).beam_width(width);
     let report = cpu.search_batch(graph, &[graph.vectors().get(query)], params, matches.as_mut()).unwrap();
     let hits: Vec<Hit> = matches.hits(0).collect();
-    if case.form == DistanceForm::HalfSquaredL2 {
+    if case.epilogue == DistanceEpilogue::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());
     } else {
         let nearest = expected.nearest.iter();

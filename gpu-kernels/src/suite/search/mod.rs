@@ -16,8 +16,8 @@ use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
 use crate::Stream;
-use crate::graph::DistanceForm;
-use crate::graph::Measure;
+use crate::graph::DistanceEpilogue;
+use crate::graph::DistanceOp;
 use crate::search::{MAX_BEAM_WIDTH, Search};
 use case::{SearchCase, TO_THE_END};
 use compare::agrees;
@@ -27,32 +27,37 @@ pub use quantized::{
 
 pub use scans::scans_agree_with_a_search_for_each_query;
 
-/// The forms of distance that a kernel supports.
-fn forms(kernel: Search) -> &'static [DistanceForm] {
+/// The epilogues that a kernel supports.
+fn epilogues(kernel: Search) -> &'static [DistanceEpilogue] {
     let is_float = matches!(kernel.rows.element, ElementKind::F32 | ElementKind::F16);
-    match (kernel.rows.measure, is_float) {
-        (Measure::SquaredL2, true) => &[DistanceForm::SquaredL2, DistanceForm::HalfSquaredL2],
-        (Measure::SquaredL2, false) => &[DistanceForm::SquaredL2],
-        (Measure::Dot, true) => &[DistanceForm::NegatedDot],
-        (Measure::Dot, false) => &[DistanceForm::NegatedDot, DistanceForm::Cosine],
+    match (kernel.rows.op, is_float) {
+        (DistanceOp::SquaredL2, true) => &[DistanceEpilogue::SquaredL2, DistanceEpilogue::HalfSquaredL2],
+        (DistanceOp::SquaredL2, false) => &[DistanceEpilogue::SquaredL2],
+        (DistanceOp::Dot, true) => &[DistanceEpilogue::NegatedDot],
+        (DistanceOp::Dot, false) => &[DistanceEpilogue::NegatedDot, DistanceEpilogue::Cosine],
     }
 }
 
-/// The metric of graphs in which distances have a form.
-fn metric(form: DistanceForm) -> Metric {
-    match form {
-        DistanceForm::SquaredL2 => Metric::L2,
-        DistanceForm::HalfSquaredL2 | DistanceForm::Cosine => Metric::Cosine,
-        DistanceForm::NegatedDot => Metric::InnerProduct,
+/// The metric of graphs whose distances have an epilogue.
+fn metric(epilogue: DistanceEpilogue) -> Metric {
+    match epilogue {
+        DistanceEpilogue::SquaredL2 => Metric::L2,
+        DistanceEpilogue::HalfSquaredL2 | DistanceEpilogue::Cosine => Metric::Cosine,
+        DistanceEpilogue::NegatedDot => Metric::InnerProduct,
     }
 }
 
 /// A graph of `slots` that `kernel` can search.
-fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph<T> {
+fn graph<T: Element>(
+    rng: &mut impl Rng,
+    kernel: Search,
+    epilogue: DistanceEpilogue,
+    slots: usize,
+) -> Graph<T> {
     // The last unit may be a part of one.
     let bytes = kernel.rows.shape.row_bytes();
     let dimension = bytes as usize / size_of::<T>() - rng.random_range(0..16 / size_of::<T>());
-    graphs::random(rng, metric(form), dimension, slots)
+    graphs::random(rng, metric(epilogue), dimension, slots)
 }
 
 /// Bytes per row, for tiles of each width, one to four steps and several rounds, with and without a partial step.
@@ -70,8 +75,8 @@ macro_rules! with_element {
     };
 }
 
-/// Every kernel, in every form, with rows of several lengths, over random graphs: few results and many, tombstones and
-/// filters, single warps and teams.
+/// Every kernel, with every epilogue and rows of several lengths, over random graphs: few results and many, tombstones
+/// and filters, single warps and teams.
 ///
 /// # Panics
 /// Panics if a result differs from the definition, the definition differs from the CPU executor, or the stream fails.
@@ -80,23 +85,26 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         stream: &impl Stream,
         cpu: &CpuExecutor,
         kernel: Search,
-        form: DistanceForm,
+        epilogue: DistanceEpilogue,
         seed: u64,
     ) {
         let mut rng = synthetic::rng(seed);
-        let max_slots =
-            if form == DistanceForm::HalfSquaredL2 { kernel.variant.max_beam_width().min(60) } else { 60 };
+        let max_slots = if epilogue == DistanceEpilogue::HalfSquaredL2 {
+            kernel.variant.max_beam_width().min(60)
+        } else {
+            60
+        };
         let slots = rng.random_range(1..=max_slots as usize);
-        let graph = graph::<T>(&mut rng, kernel, form, slots);
-        let case = SearchCase::random(&mut rng, kernel.variant.max_beam_width(), form, graph.slots());
+        let graph = graph::<T>(&mut rng, kernel, epilogue, slots);
+        let case = SearchCase::random(&mut rng, kernel.variant.max_beam_width(), epilogue, graph.slots());
         agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
     // A driver compiles each of them. Every third includes every length and every kernel.
     let kernels = ROW_BYTES.into_iter().flat_map(Search::all).step_by(3);
-    let asked = kernels.flat_map(|kernel| forms(kernel).iter().map(move |form| (kernel, *form)));
-    for ((kernel, form), seed) in asked.zip(seed << 32..) {
-        with_element!(kernel, random(stream, &cpu, kernel, form, seed));
+    let asked = kernels.flat_map(|kernel| epilogues(kernel).iter().map(move |epilogue| (kernel, *epilogue)));
+    for ((kernel, epilogue), seed) in asked.zip(seed << 32..) {
+        with_element!(kernel, random(stream, &cpu, kernel, epilogue, seed));
     }
 }
 
@@ -108,12 +116,12 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
-        let kernel = Search::for_rows(ElementKind::U8, Measure::SquaredL2, 16, beam_width, warps);
-        let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, beam_width as usize + 50);
+        let kernel = Search::for_rows(ElementKind::U8, DistanceOp::SquaredL2, 16, beam_width, warps);
+        let graph = graph::<u8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, beam_width as usize + 50);
         let random = SearchCase::random(
             &mut rng,
             kernel.variant.max_beam_width(),
-            DistanceForm::SquaredL2,
+            DistanceEpilogue::SquaredL2,
             graph.slots(),
         );
         let queries = random.queries[..1].to_vec();
@@ -139,13 +147,13 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for warps in [1, 8] {
-        let kernel = Search::for_rows(ElementKind::I8, Measure::SquaredL2, 16, 8, warps);
-        let graph = graph::<i8>(&mut rng, kernel, DistanceForm::SquaredL2, 12);
+        let kernel = Search::for_rows(ElementKind::I8, DistanceOp::SquaredL2, 16, 8, warps);
+        let graph = graph::<i8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 12);
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| Slot::from_index(i % 12));
         let case = SearchCase {
             queries: queries.collect(),
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::SquaredL2, 12)
+            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceEpilogue::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &case);
         for query in &case.queries[..12] {
@@ -162,12 +170,12 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (warps, max_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
-        let kernel = Search::for_rows(ElementKind::F16, Measure::Dot, 16, 100, warps);
-        let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
+        let kernel = Search::for_rows(ElementKind::F16, DistanceOp::Dot, 16, 100, warps);
+        let mut graph = graph::<f16>(&mut rng, kernel, DistanceEpilogue::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
         let case =
-            SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::NegatedDot, 130);
+            SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceEpilogue::NegatedDot, 130);
         agrees(
             stream,
             &cpu,
@@ -186,11 +194,11 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
     for (beam_width, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
-        let kernel = Search::for_rows(ElementKind::F32, Measure::SquaredL2, 16, beam_width, warps);
-        let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
+        let kernel = Search::for_rows(ElementKind::F32, DistanceOp::SquaredL2, 16, beam_width, warps);
+        let mut graph = graph::<f32>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 9);
         let case = SearchCase {
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::SquaredL2, 9)
+            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceEpilogue::SquaredL2, 9)
         };
         agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
         agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });

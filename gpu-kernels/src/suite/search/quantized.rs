@@ -13,7 +13,7 @@ use super::case::{SearchCase, TO_THE_END};
 use super::compare::QueryCheck;
 use super::graphs;
 use crate::codes::{CodeArgs, CodeShape, QueryTerms};
-use crate::graph::DistanceForm;
+use crate::graph::DistanceEpilogue;
 use crate::search::{MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs};
 use crate::{Buffer, Stream};
 
@@ -116,8 +116,12 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
         let coded = Coded::random(&mut rng, &cpu, code, slots);
         let (shape, level_bytes) = (coded.shape(), coded.level_bytes());
         for kernel in QuantizedSearch::all().filter(|kernel| kernel.takes(&shape, level_bytes)) {
-            let case =
-                SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceForm::SquaredL2, slots);
+            let case = SearchCase::random(
+                &mut rng,
+                kernel.variant.max_beam_width(),
+                DistanceEpilogue::SquaredL2,
+                slots,
+            );
             coded.agrees(stream, kernel, &case);
         }
     }
@@ -140,7 +144,7 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
         let random = SearchCase::random(
             &mut rng,
             kernel.variant.max_beam_width(),
-            DistanceForm::SquaredL2,
+            DistanceEpilogue::SquaredL2,
             coded.graph.slots(),
         );
         let queries = random.queries[..1].to_vec();

@@ -44,7 +44,7 @@ struct DeviceChunk<T> {
     results: Buffer<DeviceHit>,
     costs: Buffer<u32>,
     candidates: Buffer<u32>,
-    fallback: Buffer<DeviceHit>,
+    padding_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<EmulatedStream>>,
 }
 
@@ -78,7 +78,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
             results: stream.allocate(sizes.results)?,
             costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
             candidates: stream.allocate(sizes.candidates)?,
-            fallback: stream.allocate(sizes.fallback)?,
+            padding_hits: stream.allocate(sizes.padding_hits)?,
             codes: None,
         });
         let costs = device.costs.output();
@@ -90,7 +90,7 @@ impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
             costs,
             rerank_costs: costs.add(sizes.costs),
             candidates: device.candidates.output(),
-            fallback: device.fallback.output(),
+            padding_hits: device.padding_hits.output(),
         })
     }
 
@@ -311,8 +311,8 @@ fn tombstones_are_walked_through_and_never_answers() {
     consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut no_progress).unwrap();
     assert!(graph.keys().free() > 0);
     both.agree(&graph, &queries, params);
-    let fallback: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
-    fallback.into_iter().for_each(|key| graph.keys_mut().delete(key).unwrap());
+    let remaining: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();
+    remaining.into_iter().for_each(|key| graph.keys_mut().delete(key).unwrap());
     assert!(both.agree(&graph, &queries, params).iter().all(|&hit| hit == Hit::NONE));
 }
 

@@ -7,7 +7,7 @@ use crate::DevicePtr;
 
 /// An element type as packed words: one f32, two f16 or four bytes per word. Unused coordinates of a word are zero, and
 /// add nothing.
-pub(crate) trait Coordinates: 'static {
+pub(crate) trait DeviceElement: 'static {
     /// The type of sums.
     type Sum: Summand;
     /// The empty sum.
@@ -15,7 +15,7 @@ pub(crate) trait Coordinates: 'static {
     /// Number of u32 words that [`Self::unpack`] produces from 16 bytes.
     const UNPACKED: usize;
     /// The type of the unpacked words.
-    type Unpacked: Coordinates<Sum = Self::Sum>;
+    type Unpacked: DeviceElement<Sum = Self::Sum>;
     /// The type of a coordinate, read alone.
     type Number: Into<f32> + Into<f64>;
 
@@ -44,7 +44,7 @@ pub(crate) struct U8;
 /// Signed bytes.
 pub(crate) struct I8;
 
-impl Coordinates for F32 {
+impl DeviceElement for F32 {
     type Sum = f32;
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 4;
@@ -75,7 +75,7 @@ impl Coordinates for F32 {
     }
 }
 
-impl Coordinates for F16 {
+impl DeviceElement for F16 {
     type Sum = f32;
     const ZERO: f32 = 0.0;
     const UNPACKED: usize = 8;
@@ -114,7 +114,7 @@ impl Coordinates for F16 {
 }
 
 /// Elements that tensor cores multiply.
-pub(crate) trait MatrixElement: Coordinates {
+pub(crate) trait MatrixElement: DeviceElement {
     /// `c` and the product of 16 x 8 words with 8 x 8: the fragments of [`mma`].
     ///
     /// # Safety
@@ -131,7 +131,7 @@ impl MatrixElement for F16 {
 
 macro_rules! bytes {
     ($type:ident, $byte:ident, $dp4a:expr, $absolute_difference:path, $mma:path) => {
-        impl Coordinates for $type {
+        impl DeviceElement for $type {
             type Sum = i32;
             const ZERO: i32 = 0;
             const UNPACKED: usize = 4;
@@ -180,10 +180,10 @@ bytes!(
 );
 bytes!(I8, i8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
-/// What is summed over the coordinates of two vectors: [`crate::graph::Measure`] as a type.
-pub(crate) trait Measure: 'static {
+/// What is summed over the coordinates of two vectors: [`crate::graph::DistanceOp`] as a type.
+pub(crate) trait DistanceOp: 'static {
     /// `sum` plus the terms of the coordinates of `a` and `b`.
-    fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
+    fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
 }
 
 /// The squared difference.
@@ -191,14 +191,14 @@ pub(crate) struct SquaredL2;
 /// The product.
 pub(crate) struct Dot;
 
-impl Measure for SquaredL2 {
-    fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
+impl DistanceOp for SquaredL2 {
+    fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
         E::squared_difference(sum, a, b)
     }
 }
 
-impl Measure for Dot {
-    fn add<E: Coordinates>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
+impl DistanceOp for Dot {
+    fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
         E::product(sum, a, b)
     }
 }

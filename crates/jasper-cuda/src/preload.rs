@@ -1,0 +1,155 @@
+//! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
+//! their graph is.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+
+use gpu_kernels::codes::CodeShape;
+use gpu_kernels::edges::{FindRowWithRoom, Reach};
+use gpu_kernels::prune::{Link, Merge, PublishRows, ReverseEdges};
+use gpu_kernels::rows::{CopyRows, QuantizeSq8};
+use gpu_kernels::search::{QuantizedSearch, Search};
+use jasper_core::{Element, ElementKind, Metric};
+use jasper_graph::Graph;
+use jasper_quant::Quantizer;
+use jasper_vamana::{BuildSpec, SearchParams};
+
+use crate::Context;
+use crate::graph::{epilogue, row_bytes};
+use crate::kernels::KernelId;
+use crate::search::params::default_launch;
+
+/// A thread that compiles kernels, one after another: the driver compiles one at a time. JIT compilation of a kernel
+/// takes a tenth of a second or two for the first process that uses it, and some milliseconds for later ones, when the
+/// driver takes it from its cache. Dropping this value waits for the kernel in progress and leaves out the others.
+#[derive(Debug)]
+pub struct KernelPreload {
+    thread: Option<JoinHandle<()>>,
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl KernelPreload {
+    /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
+    /// which links SQ8 vectors unless `exact_linking`. Errors are reported when the kernels are launched.
+    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
+        let multiprocessors = context.device().multiprocessors;
+        let kernels = if crate::build::check_beam(&spec.params).is_err() {
+            Vec::new()
+        } else if exact_linking {
+            build_kernels::<T>(spec, None, multiprocessors)
+        } else {
+            build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
+        };
+        Self::start(context, kernels)
+    }
+
+    /// Starts to compile the kernels that a search of `graph` for one query launches. Reads only what describes the
+    /// graph, so it may be mapped. Errors are reported when the kernels are launched.
+    pub fn for_query<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
+        let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
+        let (metric, dimension) = (graph.metric(), graph.dimension());
+        Self::start(
+            context,
+            query_kernels::<T>(metric, dimension, quantizer, context.device().multiprocessors),
+        )
+    }
+
+    fn start(context: &Context, kernels: Vec<KernelId>) -> Self {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (context, stop) = (context.clone(), Arc::clone(&is_stopped));
+        let load = move || {
+            for kernel in kernels.iter().take_while(|_| !stop.load(Relaxed)) {
+                // A failure is reported when the kernel is launched.
+                let _ = context.kernels().load(&context, kernel);
+            }
+        };
+        let thread = thread::Builder::new().name("jasper-kernels".into()).spawn(load).ok();
+        Self { thread, is_stopped }
+    }
+}
+
+impl Drop for KernelPreload {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Relaxed);
+        // A kernel whose loading panicked is loaded when it is launched.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// The kernels of a search for one query with default parameters.
+pub(crate) fn query_kernels<T: Element>(
+    metric: Metric,
+    dimension: usize,
+    quantizer: Option<&dyn Quantizer>,
+    multiprocessors: u32,
+) -> Vec<KernelId> {
+    let params = SearchParams::new(10);
+    let (k, beam_width) = (params.k as u32, params.effective_beam_width() as u32);
+    let (op, row_bytes) = (epilogue::<T>(metric).op(), row_bytes::<T>(dimension));
+    let warps = default_launch(1, multiprocessors, row_bytes).warps;
+    let exact = |beam_width| KernelId::of(&Search::for_rows(T::KIND, op, row_bytes, beam_width, warps));
+    let Some(quantizer) = quantizer else { return vec![exact(beam_width)] };
+    let (shape, level_bytes) =
+        (CodeShape::from(&**quantizer.layout()), quantizer.parameters().level_bytes as u32);
+    // Then the nearest are reranked.
+    vec![KernelId::of(&QuantizedSearch::for_codes(&shape, level_bytes, beam_width, warps)), exact(k)]
+}
+
+/// The kernels of a build that take long to compile or are launched first; `quantized` is the element that is quantized
+/// to SQ8, if one is.
+fn build_kernels<T: Element>(
+    spec: &BuildSpec,
+    quantized: Option<ElementKind>,
+    multiprocessors: u32,
+) -> Vec<KernelId> {
+    let (epilogue, beam_width) = (epilogue::<T>(spec.metric), spec.params.build_beam_width() as u32);
+    let row_bytes = row_bytes::<T>(spec.dimension);
+    let search = |batch| {
+        let warps = default_launch(batch, multiprocessors, row_bytes).warps;
+        KernelId::of(&Search::for_rows(T::KIND, epilogue.op(), row_bytes, beam_width, warps))
+    };
+    let mut kernels = vec![
+        search(1),
+        search(usize::MAX),
+        KernelId::of(&Link::for_rows(T::KIND, epilogue, row_bytes)),
+        KernelId::of(&Merge::for_rows(T::KIND, epilogue, row_bytes)),
+        KernelId::of(&PublishRows),
+        KernelId::of(&ReverseEdges),
+        KernelId::of(&Reach),
+        KernelId::of(&FindRowWithRoom),
+        KernelId::of(&CopyRows),
+    ];
+    kernels.extend(quantized.map(|element| KernelId::of(&QuantizeSq8 { element })));
+    kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jasper_core::{BuildParams, Metric, f16};
+    use jasper_ptx::Archive;
+
+    /// Every kernel that builds and searches of any rows preload must exist.
+    fn are_there<T: Element>(dimension: usize) {
+        let archive = Archive::read(gpu_kernels::PTX).unwrap();
+        for metric in Metric::ALL {
+            let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
+            let mut kernels = build_kernels::<T>(&spec, T::EXACT.then_some(ElementKind::F16), 132);
+            assert!(kernels.len() >= 8, "{kernels:?}");
+            kernels.extend(query_kernels::<T>(metric, dimension, None, 132));
+            for kernel in kernels {
+                assert!(archive.entries().any(|entry| entry == kernel.entry_point), "{kernel:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn preloaded_kernels_are_there() {
+        are_there::<u8>(128);
+        are_there::<i8>(100);
+        are_there::<f16>(96);
+        are_there::<f32>(960);
+    }
+}
