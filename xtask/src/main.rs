@@ -6,6 +6,7 @@
 //! | [`validate`] | everything that CI runs |
 //! | [`site`] | the book and the API reference as one website |
 //! | [`ptx`] | the kernels' PTX: build, check, show, report |
+//! | [`python`] | the Python package: wheel and tests |
 //! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
 //! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.
@@ -15,6 +16,7 @@
 mod bundle;
 mod process;
 mod ptx;
+mod python;
 mod site;
 mod tidy;
 mod validate;
@@ -29,7 +31,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   tidy      check layering, manifests, file headers, file lengths, unsafe code, links and paths
-  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, packages
+  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, packages, Python
   docs      build the book and the reference into target/site
   ptx build [--lines]
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
@@ -39,6 +41,8 @@ usage: cargo xtask TASK
             print the committed PTX of one kernel
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
+  wheel     build the wheel of the Python package into target/wheels
+  python    build the Python package, install it into a new virtual environment, and run its tests
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -63,6 +67,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["ptx", "check"] => ptx::check::run(&workspace),
         ["ptx", "show", entry] => ptx::show(&workspace, entry),
         ["ptx", "report"] => ptx::report::run(&workspace),
+        ["wheel"] => python::wheel(&workspace),
+        ["python"] => python::run(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -7,13 +7,14 @@ use anyhow::{Context, Result};
 
 use crate::process::{self, cargo, command, installed, line, output};
 use crate::workspace::Workspace;
-use crate::{ptx, site, tidy};
+use crate::{ptx, python, site, tidy};
 
 /// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
 /// The packages with a feature `cuda`, with that feature off.
-const WITHOUT_CUDA: [&str; 5] = ["--package", "jasper", "--package", "jasper-cli", "--no-default-features"];
+const WITHOUT_CUDA: [&str; 7] =
+    ["--package", "jasper", "--package", "jasper-cli", "--package", "jasper-python", "--no-default-features"];
 
 /// Runs every step in order and stops at the first that fails. Steps whose program is not installed are skipped and
 /// listed at the end.
@@ -69,6 +70,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         .arg(target.path())
         .args(packages.flat_map(|package| ["--package", &package.name]));
     list.step("packages, each compiled from its tarball", &mut package)?;
+    list.section("Python", "cargo xtask python");
+    list.skip("Python", python::check(workspace)?);
     list.finish();
     Ok(())
 }

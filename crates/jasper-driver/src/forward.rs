@@ -50,6 +50,17 @@ pub fn error_name(code: i32) -> Option<&'static str> {
     found.then(|| unsafe { CStr::from_ptr(name) }.to_str().ok()).flatten()
 }
 
+/// Hides a function from other libraries of the process, which call the driver itself by the same name.
+macro_rules! hide {
+    ($name:ident) => {
+        #[cfg(target_os = "linux")]
+        std::arch::global_asm!(concat!(".hidden ", stringify!($name)));
+    };
+}
+pub(crate) use hide;
+
+hide!(cuGetErrorString);
+
 /// The driver's message for an error code, or ours without a driver: cust's `Display` of an error panics if this fails.
 ///
 /// # Safety

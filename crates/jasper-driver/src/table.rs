@@ -8,6 +8,8 @@ use cust::sys::*;
 macro_rules! forward {
     ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
+            crate::forward::hide!($name);
+
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($argument: $type),*) -> CUresult {
                 // Refuses a signature that differs from that which cust calls.

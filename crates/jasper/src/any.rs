@@ -8,7 +8,7 @@ use jasper_core::{
     BuildParams, Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource, f16, no_progress,
 };
 use jasper_data::{ReadError, Rows, VectorFile};
-use jasper_graph::{FileError, IndexInfo, SaveStats, TunedSearch, VectorError};
+use jasper_graph::{FileError, FileFault, IndexInfo, SaveStats, TunedSearch, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CodeReport, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MemoryPlan, MemorySpace,
@@ -287,6 +287,7 @@ forward! {
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn save(path: &Path) -> Result<SaveStats, FileError>;
+    long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }
 
 forward! {
@@ -335,6 +336,14 @@ impl OpenOptions {
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         self.with_progress(&mut no_progress).open_any(path)
     }
+
+    /// Opens an index as [`Self::open_bytes`] does, with the element type of the bytes.
+    ///
+    /// # Errors
+    /// Returns [`FileFault`].
+    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, FileFault> {
+        self.with_progress(&mut no_progress).open_any_bytes(bytes)
+    }
 }
 
 impl WithProgress<'_, OpenOptions> {
@@ -345,6 +354,15 @@ impl WithProgress<'_, OpenOptions> {
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         let element = IndexInfo::read(&path)?.element;
         with_element!(element, T => Ok(self.open::<T>(path)?.into()))
+    }
+
+    /// See [`OpenOptions::open_any_bytes`].
+    ///
+    /// # Errors
+    /// Returns [`FileFault`].
+    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, FileFault> {
+        let element = IndexInfo::from_bytes(bytes)?.element;
+        with_element!(element, T => Ok(self.open_bytes::<T>(bytes)?.into()))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-plot", &[]),
@@ -38,6 +38,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
         &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper-cuda"],
     ),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
+    ("jasper-python", &["jasper"]),
     (
         "jasper-benches",
         &[
@@ -58,13 +59,16 @@ const LAYERS: [(&str, &[&str]); 18] = [
 ];
 
 /// External packages that only the listed packages may use outside of tests.
-const RESTRICTED: [(&str, &[&str]); 8] = [
+const RESTRICTED: [(&str, &[&str]); 10] = [
     // Untyped errors: programs only.
     ("anyhow", &["jasper-cli", "jasper-benches", "xtask"]),
     ("clap", &["jasper-cli", "jasper-benches"]),
     // Progress bars: the library reports progress to a closure.
     ("indicatif", &["jasper-cli"]),
     ("plotters", &["jasper-plot"]),
+    // Python.
+    ("numpy", &["jasper-python"]),
+    ("pyo3", &["jasper-python"]),
     // Files.
     ("memmap2", &["jasper-data", "jasper-graph"]),
     // CUDA.

@@ -98,6 +98,14 @@ impl IndexInfo {
         read().map_err(with_path(path))
     }
 
+    /// Reads the contents of the bytes of a file.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::read`], without a path.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, FileFault> {
+        Self::from_sections(&Sections::open(bytes)?)
+    }
+
     /// Returns the number of live slots.
     pub fn live(&self) -> usize {
         self.slots - self.tombstones - self.free

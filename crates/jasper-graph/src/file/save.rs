@@ -58,11 +58,23 @@ impl<T: Element> Graph<T> {
         write_file(path, AtomicFile::create(path), |file| write(self, file, progress))
     }
 
+    /// Writes the file that [`Self::save`] writes to `out`, which is empty.
+    ///
+    /// # Errors
+    /// Returns the errors of `out`, and [`FileFault::Cancelled`].
+    pub fn write_to(
+        &self,
+        out: &mut (impl Write + Seek),
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, FileFault> {
+        write(self, out, progress)
+    }
+
     /// Returns the bytes of the file that [`Self::save`] writes.
     #[doc(hidden)]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Cursor::new(Vec::new());
-        write(self, &mut out, &mut no_progress).expect("writing to memory does not fail");
+        self.write_to(&mut out, &mut no_progress).expect("writing to memory does not fail");
         out.into_inner()
     }
 }

@@ -6,6 +6,7 @@ mod search;
 mod update;
 
 use std::fmt;
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -103,6 +104,23 @@ impl<T: Element> Index<T> {
     /// where the new file is complete but may be lost if the system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         self.with_progress(&mut no_progress).save(path)
+    }
+
+    /// The bytes of the file that [`Self::save`] writes, for other places than the file system.
+    /// [`OpenOptions::open_bytes`] reads them.
+    ///
+    /// ```
+    /// # use jasper::{Index, IndexBuilder, MatrixView, Metric, OpenOptions};
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+    /// let copy: Index<u8> = OpenOptions::new().open_bytes(&index.to_bytes()?)?;
+    /// assert_eq!(copy.vector(1), Some(vec![3, 4]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`FileFault`] if the device failed.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, FileFault> {
+        self.with_progress(&mut no_progress).to_bytes()
     }
 
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
@@ -295,6 +313,18 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let synced = index.backend.sync_host_edges();
         synced.map_err(|error| FileError::new(path, FileFault::Device(error)))?;
         index.backend.read(|graph| graph.save(path, progress))
+    }
+
+    /// See [`Index::to_bytes`].
+    ///
+    /// # Errors
+    /// Returns [`FileFault`].
+    pub fn to_bytes(self) -> Result<Vec<u8>, FileFault> {
+        let Self { inner: index, progress } = self;
+        let mut out = Cursor::new(Vec::new());
+        let written = index.read_graph(|graph| graph.write_to(&mut out, progress).map(drop));
+        written.map_err(FileFault::Device)??;
+        Ok(out.into_inner())
     }
 
     /// See [`Index::check`].

@@ -90,18 +90,30 @@ impl OpenOptions {
         self.with_progress(&mut no_progress).open(path)
     }
 
+    /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
+    /// not, into host memory, even with a [device](Self::device).
+    ///
+    /// # Errors
+    /// Returns the errors of a file, without a path.
+    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
+        self.with_progress(&mut no_progress).open_bytes(bytes)
+    }
+
+    /// An index over a graph that was read.
+    fn index<T: Element>(self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
+        let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
+        TunedSearch::stored(&graph)?;
+        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+    }
+
     /// Opens an index file in host memory.
     pub(crate) fn open_on_host<T: Element>(
         self,
         path: &Path,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Index<T>, FileError> {
-        let executor = CpuExecutor::new(self.threads);
-        let executor =
-            executor.map_err(|error| FileError::new(path, FileFault::Io(io::Error::other(error))))?;
         let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
-        TunedSearch::stored(&graph).map_err(|fault| FileError::new(path, fault))?;
-        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+        self.index(graph).map_err(|fault| FileError::new(path, fault))
     }
 }
 
@@ -119,5 +131,13 @@ impl WithProgress<'_, OpenOptions> {
         let _preload = SearchPreload::start::<T>(device, path);
         let index = options.open_on_host::<T>(path, self.progress)?;
         Ok(index.to_device_with(device, device_options).map_err(DeviceError::from)?)
+    }
+
+    /// See [`OpenOptions::open_bytes`].
+    ///
+    /// # Errors
+    /// Returns [`FileFault`].
+    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
+        self.inner.index(Graph::read_from(bytes, self.progress)?)
     }
 }

@@ -1,0 +1,166 @@
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from jasper._typing import Distances, FilterLike, Metric, Out, Path, Progress, Readable, Vectors, Writable
+from jasper.results import Matches, Report
+
+__all__ = ["Filter", "Index", "__version__", "devices", "exact_search", "recall"]
+
+__version__: str
+
+@final
+class Filter:
+    @staticmethod
+    def keys(keys: ArrayLike, *, exclude: bool = False) -> Filter: ...
+    @staticmethod
+    def mask(mask: NDArray[np.bool_]) -> Filter: ...
+    @staticmethod
+    def matching(index: Index, predicate: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> Filter: ...
+
+@final
+class Index:
+    def __new__(
+        cls,
+        dim: int,
+        *,
+        metric: Metric = "l2",
+        dtype: DTypeLike | None = None,
+        max_degree: int | None = None,
+        build_beam_width: int | None = None,
+        alpha: float | None = None,
+        max_batch_share: float | None = None,
+        seed: int | None = None,
+        threads: int | None = None,
+    ) -> Index: ...
+    @staticmethod
+    def build(
+        vectors: Vectors,
+        *,
+        keys: ArrayLike | None = None,
+        metric: Metric = "l2",
+        dtype: DTypeLike | None = None,
+        max_degree: int | None = None,
+        build_beam_width: int | None = None,
+        alpha: float | None = None,
+        max_batch_share: float | None = None,
+        seed: int | None = None,
+        threads: int | None = None,
+        device: str = "auto",
+        exact_linking: bool = False,
+        quantization: str | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_interval: float = 300.0,
+        progress: Progress | None = None,
+    ) -> Index: ...
+    @staticmethod
+    def estimate_memory(
+        rows: int,
+        dim: int,
+        *,
+        dtype: DTypeLike | None = None,
+        max_degree: int | None = None,
+        device: str = "auto",
+        quantization: str | None = None,
+    ) -> Report: ...
+    @staticmethod
+    def open(
+        file: Path | bytes | Readable,
+        *,
+        mmap: bool = False,
+        threads: int | None = None,
+        exact_linking: bool = False,
+        progress: Progress | None = None,
+    ) -> Index: ...
+    def save(self, file: Path | Writable, *, progress: Progress | None = None) -> None: ...
+    def to(self, device: str, *, vectors: Literal["device", "host"] | None = None) -> Index: ...
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        recall: float | None = None,
+        filter: FilterLike | None = None,
+        distances: Distances = "auto",
+        rerank: int | None = None,
+        out: Out | None = None,
+    ) -> Matches: ...
+    def search_by_key(
+        self,
+        key: int,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        recall: float | None = None,
+        filter: FilterLike | None = None,
+        distances: Distances = "auto",
+        rerank: int | None = None,
+    ) -> Matches: ...
+    def search_radius(
+        self,
+        query: ArrayLike,
+        radius: float,
+        *,
+        beam_width: int | None = None,
+        filter: FilterLike | None = None,
+        distances: Distances = "auto",
+        rerank: int | None = None,
+    ) -> Matches: ...
+    def insert(
+        self, vectors: Vectors, keys: ArrayLike | None = None, *, progress: Progress | None = None
+    ) -> NDArray[np.int64]: ...
+    def upsert(self, vectors: Vectors, keys: ArrayLike, *, progress: Progress | None = None) -> None: ...
+    def delete(self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise") -> int: ...
+    def undelete(self, keys: ArrayLike) -> None: ...
+    def consolidate(self, *, progress: Progress | None = None) -> Report: ...
+    def compact(self, *, progress: Progress | None = None) -> Report: ...
+    def quantize(self, quantization: str = "auto", *, progress: Progress | None = None) -> str: ...
+    def drop_codes(self) -> None: ...
+    def drop_vectors(self) -> None: ...
+    def tune(
+        self,
+        recall: float = 0.95,
+        k: int = 10,
+        *,
+        queries: ArrayLike | None = None,
+        truth: Matches | ArrayLike | None = None,
+        progress: Progress | None = None,
+    ) -> Report: ...
+    def check(self, *, progress: Progress | None = None) -> Report: ...
+    def keys(self) -> NDArray[np.int64]: ...
+    def vectors(self, keys: ArrayLike) -> NDArray[Any]: ...
+    def __getitem__(self, key: int, /) -> NDArray[Any]: ...
+    def __delitem__(self, key: int, /) -> None: ...
+    def __contains__(self, key: int, /) -> bool: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def __len__(self) -> int: ...
+    def __reduce__(self) -> tuple[Callable[[bytes], Index], tuple[bytes]]: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def device_bytes(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def stats(self) -> Report: ...
+
+def exact_search(
+    base: ArrayLike,
+    queries: ArrayLike,
+    k: int = 10,
+    *,
+    metric: Metric = "l2",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Matches: ...
+def recall(found: Matches | ArrayLike, truth: Matches | ArrayLike, k: int | None = None) -> float: ...
+def devices() -> list[Report]: ...

@@ -1,0 +1,337 @@
+//! Vectors and keys in arrays: checked, and borrowed where they can be.
+
+use std::fmt::Display;
+use std::io;
+use std::ops::Range;
+
+use jasper::error::VectorError;
+use jasper::{Element, ElementKind, Key, MatrixView, VectorSource};
+use numpy::{
+    PyArray1, PyArray2, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1,
+    PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
+};
+use pyo3::basic::CompareOp;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PySlice;
+
+use crate::call;
+use crate::errors::{Error, ParameterError, Raise};
+
+/// An element type of both Jasper and numpy.
+pub trait Scalar: Element + numpy::Element {}
+impl<T: Element + numpy::Element> Scalar for T {}
+
+/// The name of an element type in numpy.
+pub const fn dtype_name(element: ElementKind) -> &'static str {
+    match element {
+        ElementKind::F32 => "float32",
+        ElementKind::F16 => "float16",
+        ElementKind::U8 => "uint8",
+        ElementKind::I8 => "int8",
+    }
+}
+
+/// The element type of a numpy dtype, in either byte order.
+fn element_of(dtype: &Bound<'_, PyArrayDescr>) -> Option<ElementKind> {
+    match (dtype.kind(), dtype.itemsize()) {
+        (b'f', 4) => Some(ElementKind::F32),
+        (b'f', 2) => Some(ElementKind::F16),
+        (b'u', 1) => Some(ElementKind::U8),
+        (b'i', 1) => Some(ElementKind::I8),
+        _ => None,
+    }
+}
+
+/// The element type that a dtype, or the name of one, stands for.
+pub fn parse_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
+    let element = PyArrayDescr::new(dtype.py(), dtype).ok().and_then(|dtype| element_of(&dtype));
+    element.ok_or_else(|| {
+        ParameterError::new_err(format!("dtype ({dtype}) must be float32, float16, uint8 or int8"))
+    })
+}
+
+/// The element type of vectors to build an index from; float32 for lists of numbers.
+pub fn element(vectors: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
+    let array = match described(vectors)? {
+        Some((dtype, _)) => dtype,
+        None if vectors.hasattr("__array__")? => {
+            let array = numpy::get_array_module(vectors.py())?.call_method1("asarray", (vectors,))?;
+            array.cast::<PyUntypedArray>()?.dtype()
+        }
+        None => return Ok(ElementKind::F32),
+    };
+    element_of(&array).ok_or_else(|| {
+        ParameterError::new_err(format!(
+            "vectors are {array}, and an index stores float32, float16, uint8 or int8; pass dtype=\"float32\" to convert \
+             them"
+        ))
+    })
+}
+
+/// One vector or several, in memory: borrowed, or a converted copy.
+pub enum Array<'py, T: Scalar> {
+    /// Of shape `(dimension,)`.
+    One(PyReadonlyArray1<'py, T>),
+    /// Of shape `(n, dimension)`.
+    Many(PyReadonlyArray2<'py, T>),
+}
+
+impl<'py, T: Scalar> Array<'py, T> {
+    /// Vectors to search for. Floats are converted to those of the index. `what` names them in messages.
+    pub fn queries(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Self> {
+        Self::new(object, what, |dtype| T::KIND.is_integer() || dtype.kind() != b'f')
+    }
+
+    /// Borrows an array, or converts what is not one. Its element type must be `T` where `is_strict` says so.
+    fn new(
+        object: &Bound<'py, PyAny>,
+        what: &str,
+        is_strict: impl FnOnce(&Bound<'py, PyArrayDescr>) -> bool,
+    ) -> PyResult<Self> {
+        if let Some(array) = Self::borrow(object, what)? {
+            return Ok(array);
+        }
+        let py = object.py();
+        let numpy = numpy::get_array_module(py)?;
+        let array = numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?;
+        let dtype = array.dtype();
+        // Numbers of Python have no type that could be wrong, only values.
+        let is_list = !object.hasattr(intern!(py, "__array__"))?;
+        let is_number = matches!(dtype.kind(), b'f' | b'i' | b'u');
+        if !is_number || !is_list && is_strict(&dtype) {
+            check_element::<T>(&dtype, what)?;
+        }
+        if !matches!(array.ndim(), 1 | 2) {
+            return Err(wrong_shape(what, array.shape()));
+        }
+        if let Some(array) = Self::borrow(&array, what)? {
+            return Ok(array);
+        }
+        // A copy, which is contiguous and aligned.
+        let converted = array.call_method1(intern!(py, "astype"), (T::get_dtype(py), "C"))?;
+        if T::KIND.is_integer()
+            && converted.rich_compare(&array, CompareOp::Ne)?.call_method0("any")?.is_truthy()?
+        {
+            let name = dtype_name(T::KIND);
+            return Err(ParameterError::new_err(format!("{what} must be whole numbers that fit {name}")));
+        }
+        Self::borrow(&converted, what)?.ok_or_else(|| wrong_shape(what, array.shape()))
+    }
+
+    /// Borrows an array of this type that is contiguous.
+    fn borrow(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Option<Self>> {
+        let busy = |_| Error::new_err(format!("{what} are in use as the results of another search"));
+        if let Ok(array) = object.cast::<PyArray2<T>>()
+            && array.is_c_contiguous()
+            && array.is_aligned()
+        {
+            return Ok(Some(Self::Many(array.try_readonly().map_err(busy)?)));
+        }
+        if let Ok(array) = object.cast::<PyArray1<T>>()
+            && array.is_c_contiguous()
+            && array.is_aligned()
+        {
+            return Ok(Some(Self::One(array.try_readonly().map_err(busy)?)));
+        }
+        Ok(None)
+    }
+
+    /// Whether this is one vector.
+    pub fn is_one(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
+    /// The vector, if it is one.
+    pub fn one(&self) -> PyResult<&[T]> {
+        match self {
+            Self::One(array) => Ok(array.as_slice()?),
+            Self::Many(array) => Err(ParameterError::new_err(format!(
+                "query has shape {:?}; it must be (dimension,)",
+                array.shape()
+            ))),
+        }
+    }
+
+    /// The vectors, for a call that does not hold the interpreter lock.
+    pub fn view(&self) -> PyResult<MatrixView<'_, T>> {
+        let (slice, dimension) = match self {
+            Self::One(array) => (array.as_slice()?, array.len()),
+            Self::Many(array) => (array.as_slice()?, array.shape()[1]),
+        };
+        MatrixView::new(slice, dimension).map_err(|error| VectorError::from(error).raise())
+    }
+}
+
+/// Vectors to store.
+pub enum Vectors<'py, T: Scalar> {
+    /// In memory.
+    Array(Array<'py, T>),
+    /// To be read piece by piece.
+    Pieces(Pieces),
+}
+
+/// An object of shape `(n, dimension)` with a dtype and slices: an array that is not contiguous, or data in a file.
+pub struct Pieces {
+    object: Py<PyAny>,
+    len: usize,
+    dimension: usize,
+    convert: bool,
+}
+
+impl<'py, T: Scalar> Vectors<'py, T> {
+    /// Vectors of the element type of the index, or of any that can be converted if `convert`.
+    pub fn new(object: &Bound<'py, PyAny>, convert: bool) -> PyResult<Self> {
+        if let Some(array) = Array::borrow(object, "vectors")? {
+            return Ok(Self::Array(array));
+        }
+        let pieces = match described(object)? {
+            Some((dtype, shape)) if let [len, dimension] = shape[..] => {
+                if !convert {
+                    check_element::<T>(&dtype, "vectors")?;
+                }
+                Pieces { object: object.clone().unbind(), len, dimension, convert }
+            }
+            _ => return Ok(Self::Array(Array::new(object, "vectors", |_| !convert)?)),
+        };
+        Ok(Self::Pieces(pieces))
+    }
+
+    /// The vectors, for a call that does not hold the interpreter lock.
+    pub fn source(&self) -> PyResult<Source<'_, T>> {
+        Ok(match self {
+            Self::Array(array) => Source::Memory(array.view()?),
+            Self::Pieces(pieces) => Source::Pieces(pieces),
+        })
+    }
+}
+
+/// The vectors that a call reads.
+pub enum Source<'a, T> {
+    Memory(MatrixView<'a, T>),
+    Pieces(&'a Pieces),
+}
+
+impl<T: Scalar> VectorSource<T> for Source<'_, T> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Memory(view) => view.len(),
+            Self::Pieces(pieces) => pieces.len,
+        }
+    }
+
+    fn dimension(&self) -> usize {
+        match self {
+            Self::Memory(view) => view.dimension(),
+            Self::Pieces(pieces) => pieces.dimension,
+        }
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+        match self {
+            Self::Memory(view) => view.read(range, out),
+            Self::Pieces(pieces) => call::attach(|py| pieces.read(py, range, out)).map_err(io::Error::other),
+        }
+    }
+
+    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
+        match self {
+            Self::Memory(view) => Some(view),
+            Self::Pieces(_) => None,
+        }
+    }
+
+    fn in_memory(&self) -> Option<MatrixView<'_, T>> {
+        match self {
+            Self::Memory(view) => Some(*view),
+            Self::Pieces(_) => None,
+        }
+    }
+}
+
+impl Pieces {
+    fn read<T: Scalar>(&self, py: Python<'_>, range: Range<usize>, out: &mut [T]) -> PyResult<()> {
+        py.check_signals()?;
+        let Range { start, end } = range;
+        let piece = self.object.bind(py).get_item(PySlice::new(py, start as isize, end as isize, 1))?;
+        let array = Array::<T>::new(&piece, "vectors", |_| !self.convert)?;
+        let view = array.view()?;
+        if array.is_one() || (view.len(), view.dimension()) != (range.len(), self.dimension) {
+            let shape = (view.len(), view.dimension());
+            let expected = (range.len(), self.dimension);
+            let message = format!("vectors[{start}:{end}] has shape {shape:?}, expected {expected:?}");
+            return Err(ParameterError::new_err(message));
+        }
+        view.rows().zip(out.chunks_exact_mut(self.dimension)).for_each(|(row, out)| out.copy_from_slice(row));
+        Ok(())
+    }
+}
+
+/// The dtype and shape of an object that has those of numpy.
+fn described<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyArrayDescr>, Vec<usize>)>> {
+    let py = object.py();
+    let (Some(dtype), Some(shape)) =
+        (object.getattr_opt(intern!(py, "dtype"))?, object.getattr_opt(intern!(py, "shape"))?)
+    else {
+        return Ok(None);
+    };
+    Ok(PyArrayDescr::new(py, dtype).ok().zip(shape.extract().ok()))
+}
+
+fn check_element<T: Scalar>(dtype: &Bound<'_, PyArrayDescr>, what: &str) -> PyResult<()> {
+    match element_of(dtype) {
+        Some(element) if element == T::KIND => Ok(()),
+        _ => Err(wrong_dtype(dtype, what, T::KIND)),
+    }
+}
+
+fn wrong_dtype(dtype: &Bound<'_, PyArrayDescr>, what: &str, expected: ElementKind) -> PyErr {
+    let name = dtype_name(expected);
+    ParameterError::new_err(format!(
+        "{what} are {dtype}, and those of the index {name}; convert them with {what}.astype(\"{name}\")"
+    ))
+}
+
+fn wrong_shape(what: &str, shape: &[usize]) -> PyErr {
+    ParameterError::new_err(format!(
+        "{what} have shape {shape:?}; it must be (n, dimension), or (dimension,) for one"
+    ))
+}
+
+/// Keys given as one integer, an array or a list. Python's keys are not negative, so that -1 can mean none.
+pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
+    if let Ok(array) = object.cast::<PyArray1<i64>>() {
+        return array.readonly().as_array().iter().map(|&key| checked(key)).collect();
+    }
+    let py = object.py();
+    let numpy = numpy::get_array_module(py)?;
+    let array = numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?;
+    let kind = array.dtype().kind();
+    if array.ndim() > 1 || !(matches!(kind, b'i' | b'u') || array.is_empty()) {
+        let (dtype, shape) = (array.dtype(), array.shape());
+        return Err(ParameterError::new_err(format!(
+            "keys are {dtype} of shape {shape:?}; give integers from 0 to 2**63 - 1, in one dimension"
+        )));
+    }
+    if kind == b'u' && !array.is_empty() {
+        checked(array.call_method0("max")?.extract::<u64>()?)?;
+    }
+    let array = array.call_method1("astype", ("int64",))?.call_method1("reshape", (-1,))?;
+    keys(&array)
+}
+
+fn checked(key: impl TryInto<i64> + Copy + Display) -> PyResult<Key> {
+    let checked = key.try_into().ok().and_then(|key| Key::try_from(key).ok());
+    checked.ok_or_else(|| ParameterError::new_err(format!("key {key} must be from 0 to 2**63 - 1")))
+}
+
+/// One key, given as an integer.
+pub fn key(object: &Bound<'_, PyAny>) -> PyResult<Key> {
+    let key = object.extract::<i64>().ok().and_then(|key| Key::try_from(key).ok());
+    key.ok_or_else(|| ParameterError::new_err(format!("key {object} must be an integer from 0 to 2**63 - 1")))
+}
+
+/// An array of keys, which are below 2^63 or [`NO_KEY`](jasper::NO_KEY), which becomes -1.
+pub fn key_array(py: Python<'_>, keys: Vec<Key>) -> Bound<'_, PyArray1<i64>> {
+    PyArray1::from_vec(py, bytemuck::cast_vec(keys))
+}

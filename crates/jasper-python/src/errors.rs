@@ -1,0 +1,232 @@
+//! Python exceptions for the errors of Rust.
+
+use std::error::Error as StdError;
+use std::io::ErrorKind as IoErrorKind;
+use std::str::FromStr;
+
+use jasper::data::KnnError;
+use jasper::error::{CheckError, FileFault, KeyError, OpenError, TuneError, VectorError};
+use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+macro_rules! exceptions {
+    ($($Name:ident)*) => {$( pyo3::import_exception!(jasper.errors, $Name); )*};
+}
+
+exceptions! {
+    Error ParameterError UnknownKeyError DuplicateKeyError FormatError OutOfMemoryError DeviceError Cancelled
+}
+
+/// Makes an exception with a message.
+type Exception = fn(String) -> PyErr;
+
+/// An error of Rust, as an exception that carries its message.
+pub trait Raise: StdError + Sized + 'static {
+    /// The exception that stands for this error.
+    fn exception(&self) -> Exception;
+
+    /// The exception with the message of the error and of its causes.
+    fn raise(self) -> PyErr {
+        self.exception()(message(&self))
+    }
+}
+
+/// The message of an error and of its causes. Messages name methods as Rust does.
+pub fn message(error: &dyn StdError) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let messages: Vec<String> = causes.map(ToString::to_string).collect();
+    messages.join(": ").replace("Index::", "Index.")
+}
+
+/// A number of things, which is not negative. `name` is that of the argument.
+pub fn count(name: &str, value: i64) -> PyResult<usize> {
+    usize::try_from(value)
+        .map_err(|_| ParameterError::new_err(format!("{name} ({value}) must be at least 0")))
+}
+
+/// Parses the name of a metric, a device or the like.
+pub fn parse<T: FromStr<Err: StdError>>(name: &str) -> PyResult<T> {
+    name.parse().map_err(|error: T::Err| ParameterError::new_err(message(&error)))
+}
+
+impl Raise for VectorError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Memory(_) | Self::Full => OutOfMemoryError::new_err,
+            Self::NoVectors => Error::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+}
+
+impl Raise for KeyError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Exists(_) | Self::Live(_) => DuplicateKeyError::new_err,
+            Self::Unknown(_) | Self::Deleted(_) => UnknownKeyError::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+}
+
+impl Raise for RustDeviceError {
+    fn exception(&self) -> Exception {
+        #[cfg(feature = "cuda")]
+        {
+            use jasper::cuda::{Error as CudaError, ErrorKind};
+            let cause = self.source().and_then(|cause| cause.downcast_ref::<CudaError>());
+            let no_memory = |kind: &ErrorKind| {
+                matches!(
+                    kind,
+                    ErrorKind::OutOfMemory { .. } | ErrorKind::NotPinned { .. } | ErrorKind::Plan(_)
+                )
+            };
+            if cause.is_some_and(|cause| no_memory(&cause.kind)) {
+                return OutOfMemoryError::new_err;
+            }
+        }
+        DeviceError::new_err
+    }
+}
+
+impl Raise for SearchError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Vector(error) => error.exception(),
+            Self::Key(error) => error.exception(),
+            Self::Device(error) => error.exception(),
+            Self::Memory { .. } => OutOfMemoryError::new_err,
+            Self::Cancelled(_) => Cancelled::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+}
+
+impl Raise for UpdateError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Vector(error) => error.exception(),
+            Self::Key(error) => error.exception(),
+            Self::RepeatedKey(_) => DuplicateKeyError::new_err,
+            Self::Device(error) => error.exception(),
+            Self::Cancelled(_) => Cancelled::new_err,
+            Self::Checkpoint(_) => FormatError::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+
+    /// What Python raised while vectors were read is raised again.
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Read(error) => error.into(),
+            error => error.exception()(message(&error)),
+        }
+    }
+}
+
+impl Raise for BuildError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Input(error) => error.exception(),
+            Self::AutoQuantize(error) => error.exception(),
+            Self::Device(error) => error.exception(),
+            Self::Memory(_) => OutOfMemoryError::new_err,
+            Self::Cancelled(_) => Cancelled::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Input(error) => error.raise(),
+            error => error.exception()(message(&error)),
+        }
+    }
+}
+
+impl Raise for TuneError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Search(error) => error.exception(),
+            Self::Update(error) => error.exception(),
+            Self::Vector(error) => error.exception(),
+            Self::Device(error) => error.exception(),
+            Self::Unreached { .. } | Self::NoQuantization { .. } => Error::new_err,
+            Self::Cancelled(_) => Cancelled::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+}
+
+impl Raise for CheckError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Device(error) => error.exception(),
+            _ => Cancelled::new_err,
+        }
+    }
+}
+
+impl Raise for KnnError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Cancelled(_) => Cancelled::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+}
+
+impl Raise for FileFault {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Io(error) if error.kind() == IoErrorKind::OutOfMemory => OutOfMemoryError::new_err,
+            Self::Io(_) | Self::Write(_) | Self::NotSynced(_) => |message| PyOSError::new_err(message),
+            Self::Cancelled(_) => Cancelled::new_err,
+            _ => FormatError::new_err,
+        }
+    }
+
+    /// A fault says what the file is or has, and not which.
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Cancelled(cancelled) => Cancelled::new_err(message(&cancelled)),
+            fault => fault.exception()(format!("the file {}", message(&fault))),
+        }
+    }
+}
+
+impl Raise for FileError {
+    fn exception(&self) -> Exception {
+        self.cause().exception()
+    }
+
+    /// Errors of the operating system keep their number, and so become `FileNotFoundError` and its like.
+    fn raise(self) -> PyErr {
+        match self.cause() {
+            FileFault::Io(error) | FileFault::Write(error) if let Some(number) = error.raw_os_error() => {
+                let text = error.to_string();
+                let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+                PyOSError::new_err((number, text, self.path().to_owned()))
+            }
+            FileFault::Cancelled(cancelled) => Cancelled::new_err(message(cancelled)),
+            _ => self.exception()(message(&self)),
+        }
+    }
+}
+
+impl Raise for OpenError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Device(error) => error.exception(),
+            _ => FormatError::new_err,
+        }
+    }
+
+    fn raise(self) -> PyErr {
+        match self {
+            Self::File(error) => error.raise(),
+            error => error.exception()(message(&error)),
+        }
+    }
+}

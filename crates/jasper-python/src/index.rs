@@ -1,0 +1,504 @@
+//! The index: building, opening, saving, moving, and what it holds.
+
+use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use jasper::error::PoolError;
+use jasper::{
+    AnyIndex, Device, DeviceOptions, ElementKind, IndexBuilder, Key, MemorySpace, Metric, OpenOptions,
+    Quantization, with_element,
+};
+use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator};
+
+use crate::arrays::{self, Array, Vectors, dtype_name, element, key_array, parse_dtype};
+use crate::call::{self, Process};
+use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message, parse};
+use crate::results::report;
+
+/// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
+///
+/// Index(dim) is empty; Index.build builds one from vectors, and Index.open reads one from a file. metric is "l2"
+/// (squared), "ip" (negated inner product) or "cosine" (1 - cos); dtype is float32, float16, uint8 or int8.
+///
+/// Every method may be called from any thread, and runs without the interpreter lock. Searches run while another thread
+/// changes the index; changes wait for one another. A call that raises leaves the index as it was.
+///
+/// Long calls take progress, a function that is called with the stage, the number done and the total. If it returns
+/// False, the call raises Cancelled; what it raises, the call raises. So does Ctrl-C.
+///
+/// >>> import jasper, numpy as np
+/// >>> index = jasper.Index(2)
+/// >>> index.insert([[0.0, 0.0], [3.0, 4.0]], keys=[7, 9])
+/// array([7, 9])
+/// >>> index.search([3.0, 3.0], k=2)
+/// Matches(keys=array([9, 7]), distances=array([ 1., 18.], dtype=float32))
+#[pyclass(frozen, weakref, module = "jasper")]
+pub struct Index {
+    /// `None` only if a move panicked.
+    index: RwLock<Option<AnyIndex>>,
+    process: Process,
+    pub(crate) element: ElementKind,
+    dimension: usize,
+    metric: Metric,
+}
+
+impl Index {
+    fn new(index: AnyIndex) -> Self {
+        Self {
+            process: Process::current(),
+            element: index.element(),
+            dimension: index.dimension(),
+            metric: index.metric(),
+            index: RwLock::new(Some(index)),
+        }
+    }
+
+    /// Calls the index without the interpreter lock.
+    pub(crate) fn call<R: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&AnyIndex) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        self.process.check()?;
+        py.detach(|| self.locked(call))
+    }
+
+    /// Calls the index as [`call::long`] does.
+    pub(crate) fn long<R: Send>(
+        &self,
+        py: Python<'_>,
+        progress: Option<Py<PyAny>>,
+        call: impl FnOnce(&AnyIndex, &mut jasper::ProgressFn<'_>) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        self.process.check()?;
+        call::long(py, progress, |progress| self.locked(|index| call(index, progress)))
+    }
+
+    fn locked<R>(&self, call: impl FnOnce(&AnyIndex) -> PyResult<R>) -> PyResult<R> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        call(index.as_ref().ok_or_else(lost)?)
+    }
+}
+
+fn lost() -> PyErr {
+    Error::new_err("the index was lost when it failed to move to another device; open it again")
+}
+
+/// A builder with the parameters that are given.
+fn builder<'a>(
+    metric: &str,
+    max_degree: Option<usize>,
+    build_beam_width: Option<usize>,
+    alpha: Option<f32>,
+    max_batch_share: Option<f32>,
+    seed: Option<u64>,
+    threads: Option<usize>,
+) -> PyResult<IndexBuilder<'a>> {
+    let mut builder = IndexBuilder::new(parse(metric)?).threads(threads);
+    if let Some(max_degree) = max_degree {
+        builder = builder.max_degree(max_degree);
+    }
+    if let Some(build_beam_width) = build_beam_width {
+        builder = builder.build_beam_width(build_beam_width);
+    }
+    if let Some(alpha) = alpha {
+        builder = builder.alpha(alpha);
+    }
+    if let Some(share) = max_batch_share {
+        builder = builder.max_batch_share(share);
+    }
+    Ok(match seed {
+        Some(seed) => builder.seed(seed),
+        None => builder,
+    })
+}
+
+fn quantize<'a>(builder: IndexBuilder<'a>, quantization: Option<&str>) -> PyResult<IndexBuilder<'a>> {
+    Ok(match quantization {
+        Some("auto") => builder.auto_quantize(),
+        Some(name) => builder.quantize(parse::<Quantization>(name)?),
+        None => builder,
+    })
+}
+
+#[pymethods]
+impl Index {
+    #[new]
+    #[pyo3(signature = (dim, *, metric = "l2", dtype = None, max_degree = None, build_beam_width = None, alpha = None,
+                        max_batch_share = None, seed = None, threads = None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn empty(
+        dim: i64,
+        metric: &str,
+        dtype: Option<&Bound<'_, PyAny>>,
+        max_degree: Option<usize>,
+        build_beam_width: Option<usize>,
+        alpha: Option<f32>,
+        max_batch_share: Option<f32>,
+        seed: Option<u64>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
+        let builder = builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?;
+        let index =
+            builder.device(Device::Cpu).empty_any(element, count("dim", dim)?).map_err(Raise::raise)?;
+        Ok(Self::new(index))
+    }
+
+    /// Builds an index.
+    ///
+    /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
+    /// HDF5 data set, which is read piece by piece. A contiguous array of float32, float16, uint8 or int8 is read in
+    /// place.
+    ///
+    /// keys
+    ///     The key of each vector; 0, 1, 2 ... by default.
+    /// dtype
+    ///     Converts the vectors to this type while they are read.
+    /// max_degree
+    ///     Largest number of edges of a vector, 64 by default.
+    /// build_beam_width
+    ///     Beam width of the searches of the build, 128 by default.
+    /// alpha
+    ///     Factor of pruning, 1.2 by default; a larger one keeps more edges.
+    /// max_batch_share
+    ///     Largest batch as a share of the vectors before it, 0.02 by default.
+    /// seed
+    ///     Seed of the order in which vectors are linked.
+    /// threads
+    ///     Number of threads; one per CPU by default.
+    /// device
+    ///     Where to build: "cpu", "cuda", "cuda:1" or "auto", the first GPU with room or else the CPU. The index is in
+    ///     host memory afterwards: see Index.to.
+    /// exact_linking
+    ///     Whether to link float vectors themselves even where vectors of 8 bits per coordinate do as well.
+    /// quantization
+    ///     Quantizes the vectors after the build: see Index.quantize.
+    /// checkpoint, checkpoint_interval
+    ///     A file to which the build writes its state at intervals, in seconds, and from which it resumes. Remove it
+    ///     after the index is saved.
+    ///
+    /// Raises ParameterError, DuplicateKeyError, OutOfMemoryError (before anything is allocated) or DeviceError.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> vectors = np.random.default_rng(0).integers(0, 9, (1000, 16), dtype=np.uint8)
+    /// >>> len(jasper.Index.build(vectors, metric="cosine", keys=np.arange(1000, 2000)))
+    /// 1000
+    #[staticmethod]
+    #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
+                        alpha = None, max_batch_share = None, seed = None, threads = None, device = "auto",
+                        exact_linking = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
+                        progress = None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn build(
+        py: Python<'_>,
+        vectors: &Bound<'_, PyAny>,
+        keys: Option<&Bound<'_, PyAny>>,
+        metric: &str,
+        dtype: Option<&Bound<'_, PyAny>>,
+        max_degree: Option<usize>,
+        build_beam_width: Option<usize>,
+        alpha: Option<f32>,
+        max_batch_share: Option<f32>,
+        seed: Option<u64>,
+        threads: Option<usize>,
+        device: &str,
+        exact_linking: bool,
+        quantization: Option<&str>,
+        checkpoint: Option<PathBuf>,
+        checkpoint_interval: f64,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let keys = keys.map(arrays::keys).transpose()?;
+        let mut builder =
+            builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
+                .device(parse(device)?)
+                .exact_linking(exact_linking);
+        if let Some(keys) = &keys {
+            builder = builder.keys(keys);
+        }
+        builder = quantize(builder, quantization)?;
+        if let Some(path) = &checkpoint {
+            let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
+                ParameterError::new_err(format!(
+                    "checkpoint_interval ({checkpoint_interval}) must be a number of seconds, at least 0"
+                ))
+            })?;
+            builder = builder.checkpoint(path, interval);
+        }
+        let element = dtype.map_or_else(|| element(vectors), parse_dtype)?;
+        with_element!(element, T => {
+            let vectors = Vectors::<T>::new(vectors, dtype.is_some())?;
+            if matches!(vectors, Vectors::Array(Array::One(_))) {
+                return Err(ParameterError::new_err("vectors are in one dimension; they must have shape (n, dim)"));
+            }
+            let source = vectors.source()?;
+            let index = call::long(py, progress, |progress| {
+                let built = builder.build_with_report(&source, progress);
+                built.map(|(index, _)| index.into()).map_err(Raise::raise)
+            })?;
+            Ok(Self::new(index))
+        })
+    }
+
+    /// The most memory that Index.build takes with these arguments: a report with host_bytes, device_bytes, and parts,
+    /// each with its memory, name and bytes. A build checks that there is as much before it begins.
+    ///
+    /// >>> import jasper
+    /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
+    /// 0
+    #[staticmethod]
+    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = "auto", quantization = None))]
+    fn estimate_memory<'py>(
+        py: Python<'py>,
+        rows: i64,
+        dim: i64,
+        dtype: Option<&Bound<'py, PyAny>>,
+        max_degree: Option<usize>,
+        device: &str,
+        quantization: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
+        let builder = builder("l2", max_degree, None, None, None, None, None)?.device(parse(device)?);
+        let builder = quantize(builder, quantization)?;
+        let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
+        let plan = py.detach(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)));
+        let plan = plan.map_err(Raise::raise)?;
+        let fields = serde_json::json!({
+            "host_bytes": plan.total(MemorySpace::Host),
+            "device_bytes": plan.total(MemorySpace::Device),
+            "parts": plan.parts(),
+        });
+        report(py, &fields)
+    }
+
+    /// Opens an index: a file that Index.save or the command `jasper` has written, its bytes, or a file object.
+    ///
+    /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
+    /// file must stay as it is.
+    ///
+    /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged.
+    #[staticmethod]
+    #[pyo3(signature = (file, *, mmap = false, threads = None, exact_linking = false, progress = None))]
+    fn open(
+        py: Python<'_>,
+        file: &Bound<'_, PyAny>,
+        mmap: bool,
+        threads: Option<usize>,
+        exact_linking: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        if threads == Some(0) {
+            return Err(ParameterError::new_err(PoolError::Zero.to_string()));
+        }
+        let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
+        let bytes = match file.getattr_opt("read")? {
+            Some(read) => read.call0()?,
+            None => file.clone(),
+        };
+        let index = if let Ok(bytes) = bytes.cast::<PyBytes>() {
+            let bytes = bytes.as_bytes();
+            call::long(py, progress, |progress| {
+                check_keys(options.with_progress(progress).open_any_bytes(bytes).map_err(Raise::raise)?)
+            })
+        } else {
+            let path: PathBuf = bytes.extract()?;
+            call::long(py, progress, |progress| {
+                check_keys(options.with_progress(progress).open_any(path).map_err(Raise::raise)?)
+            })
+        };
+        index.map(Self::new)
+    }
+
+    /// Saves the index to a path, or to an object with a method `write`. A file at the path is replaced in one step.
+    ///
+    /// Searches go on meanwhile; changes wait. Raises OSError; the old file is unchanged then.
+    #[pyo3(signature = (file, *, progress = None))]
+    fn save(&self, py: Python<'_>, file: &Bound<'_, PyAny>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+        if let Some(write) = file.getattr_opt("write")? {
+            return write.call1((self.bytes(py, progress)?,)).map(drop);
+        }
+        let path: PathBuf = file.extract()?;
+        self.long(py, progress, |index, progress| {
+            index.with_progress(progress).save(&path).map(drop).map_err(Raise::raise)
+        })
+    }
+
+    /// Pickles the index as its file. It is in host memory when it is unpickled.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let open = slf.get_type().getattr("open")?;
+        Ok((open, (slf.get().bytes(slf.py(), None)?,)))
+    }
+
+    /// Moves the index to "cpu", "cuda", "cuda:1" or "auto", the first GPU with room or else the CPU, and returns it.
+    /// Waits for searches that have begun.
+    ///
+    /// vectors says where a GPU reads the vectors: "device", its memory, or "host". By default that is the device if
+    /// the index fits there, or else the host if the index is quantized.
+    ///
+    /// Raises DeviceError or OutOfMemoryError; the index then stays where it was.
+    #[pyo3(signature = (device, *, vectors = None))]
+    fn to<'py>(slf: Bound<'py, Self>, device: &str, vectors: Option<&str>) -> PyResult<Bound<'py, Self>> {
+        let device: Device = parse(device)?;
+        let storage = vectors.map(parse::<MemorySpace>).transpose()?;
+        let this = slf.get();
+        this.process.check()?;
+        slf.py().detach(|| {
+            let mut place = this.index.write().unwrap_or_else(PoisonError::into_inner);
+            let index = place.take().ok_or_else(lost)?;
+            let moved = index.to_device_with(device, DeviceOptions::new().vector_storage(storage));
+            let (index, result) = match moved {
+                Ok(index) => (index, Ok(())),
+                Err(error) => {
+                    let raised = (error.reason().exception())(message(&error));
+                    (error.into_index(), Err(raised))
+                }
+            };
+            *place = Some(index);
+            result
+        })?;
+        Ok(slf)
+    }
+
+    /// All keys, in no particular order: an array of int64.
+    pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        Ok(key_array(py, self.call(py, |index| Ok(index.keys()))?))
+    }
+
+    /// The vectors of keys, of shape (n, dim), as they are stored: at unit length if the metric is "cosine" and they
+    /// are floats. Raises UnknownKeyError.
+    fn vectors<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let keys = arrays::keys(keys)?;
+        with_element!(self.element, T => {
+            let rows = self.call(py, |index| {
+                let mut rows: Vec<T> = Vec::with_capacity(keys.len() * self.dimension);
+                for &key in &keys {
+                    let vector = index.vector::<T>(key).map_err(Raise::raise)?;
+                    rows.extend(vector.ok_or_else(|| no_vector(index, key))?);
+                }
+                Ok(rows)
+            })?;
+            Ok(PyArray1::from_vec(py, rows).reshape([keys.len(), self.dimension])?.into_any())
+        })
+    }
+
+    /// The vector of a key. Raises UnknownKeyError, which is a KeyError.
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let key = arrays::key(key)?;
+        with_element!(self.element, T => {
+            let vector = self.call(py, |index| {
+                let vector = index.vector::<T>(key).map_err(Raise::raise)?;
+                vector.ok_or_else(|| no_vector(index, key))
+            })?;
+            Ok(PyArray1::from_vec(py, vector).into_any())
+        })
+    }
+
+    /// Whether a key is in the index.
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match arrays::key(key) {
+            Ok(key) => self.call(py, |index| Ok(index.contains(key))),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Iterates over the keys, in no particular order.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.call_method0("tolist")?.try_iter()
+    }
+
+    /// Number of keys.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.call(py, |index| Ok(index.len()))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let (len, device) = self.call(py, |index| Ok((index.len(), index.device())))?;
+        let (dim, metric, dtype) = (self.dimension, self.metric.name(), dtype_name(self.element));
+        Ok(format!(
+            "<jasper.Index of {len} vectors, dim={dim}, metric={metric:?}, dtype={dtype}, device={:?}>",
+            device.to_string()
+        ))
+    }
+
+    /// Number of coordinates of a vector.
+    #[getter]
+    fn dim(&self) -> usize {
+        self.dimension
+    }
+
+    /// The distance between vectors: "l2", "ip" or "cosine".
+    #[getter]
+    fn metric(&self) -> &'static str {
+        self.metric.name()
+    }
+
+    /// The type of a coordinate.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyArrayDescr> {
+        with_element!(self.element, T => numpy::dtype::<T>(py))
+    }
+
+    /// Where the index is: "cpu" or "cuda:0" and so on.
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<String> {
+        self.call(py, |index| Ok(index.device().to_string()))
+    }
+
+    /// Bytes of device memory that the index takes; 0 on the CPU.
+    #[getter]
+    fn device_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.call(py, |index| Ok(index.device_bytes()))
+    }
+
+    /// Bytes of host memory of its vectors, edges, codes and sketches.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.call(py, |index| {
+            let stats = index.stats();
+            Ok(stats.vector_bytes + stats.graph_bytes + stats.code_bytes + stats.sketch_bytes)
+        })
+    }
+
+    /// Counts and sizes: keys, live_vertices, deleted_keys, tombstones, free_slots, mean_degree, vector_bytes and others.
+    /// Reads the degree of every vector.
+    ///
+    /// >>> import jasper
+    /// >>> jasper.Index(8, max_degree=32).stats.max_degree
+    /// 32
+    #[getter]
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        report(py, &self.call(py, |index| Ok(index.stats()))?)
+    }
+}
+
+impl Index {
+    /// The bytes of the file that a save writes.
+    fn bytes<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.long(py, progress, |index, progress| {
+            index.with_progress(progress).to_bytes().map_err(Raise::raise)
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+/// Checks that Python has all keys of an index that another program may have made.
+fn check_keys(index: AnyIndex) -> PyResult<AnyIndex> {
+    match index.keys().into_iter().find(|&key| i64::try_from(key).is_err()) {
+        Some(key) => Err(FormatError::new_err(format!(
+            "the index has the key {key}, and keys in Python are below 2**63; open it in Rust, or build it with other keys"
+        ))),
+        None => Ok(index),
+    }
+}
+
+/// Why a key has no vector.
+fn no_vector(index: &AnyIndex, key: Key) -> PyErr {
+    if index.contains(key) {
+        return Error::new_err("the vectors of the index were dropped");
+    }
+    UnknownKeyError::new_err(format!("key {key} is not in the index"))
+}

@@ -1,0 +1,36 @@
+//! The extension module `jasper._native`: [`jasper`] for Python.
+//!
+//! Doc comments of the items that Python sees are their docstrings, so they are written for its users.
+
+#![forbid(unsafe_code)]
+
+mod arrays;
+mod call;
+mod errors;
+mod filter;
+mod functions;
+mod index;
+mod results;
+mod search;
+mod update;
+
+use pyo3::prelude::*;
+
+/// Vector indexes, compiled from Rust. Use the package `jasper`.
+#[pymodule(gil_used = false)]
+mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use super::{
+        filter::Filter,
+        functions::{devices, exact_search, recall},
+        index::Index,
+    };
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        call::count_forks(module.py())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,299 @@
+//! Searches.
+
+use std::time::{Duration, Instant};
+
+use jasper::tune::Goal;
+use jasper::{AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchParams, with_element};
+use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::arrays::{self, Array, Scalar};
+use crate::call;
+use crate::errors::{Error, ParameterError, Raise, count};
+use crate::filter::Filter;
+use crate::index::Index;
+use crate::results::{matches, matches_of};
+
+/// Ctrl-C stops a batch within about this time.
+const PART_TIME: Duration = Duration::from_millis(100);
+
+/// Matches that a search within a radius begins with.
+const RADIUS_K: i64 = 10;
+
+/// Arguments that all searches have.
+struct Options {
+    k: usize,
+    beam_width: Option<usize>,
+    recall: Option<f64>,
+    filter: Option<Py<Filter>>,
+    distances: Distances,
+}
+
+impl Options {
+    fn new(
+        k: i64,
+        beam_width: Option<i64>,
+        recall: Option<f64>,
+        filter: Option<&Bound<'_, PyAny>>,
+        distances: &str,
+        rerank: Option<i64>,
+    ) -> PyResult<Self> {
+        let k = count("k", k)?;
+        let beam_width = beam_width.map(|width| count("beam_width", width)).transpose()?;
+        let rerank = rerank.map(|rerank| count("rerank", rerank)).transpose()?;
+        let refuse = |message: &str| Err(ParameterError::new_err(message.to_owned()));
+        let distances = match (distances, rerank) {
+            ("auto", None) => Distances::Auto,
+            ("exact", None) => Distances::Exact,
+            ("auto" | "quantized", rerank) => Distances::Quantized { rerank: rerank.unwrap_or(0) },
+            ("exact", _) => {
+                return refuse("rerank is for quantized distances; leave it out with distances=\"exact\"");
+            }
+            (other, _) => {
+                return refuse(&format!(
+                    "distances ({other:?}) must be \"auto\", \"exact\" or \"quantized\""
+                ));
+            }
+        };
+        if recall.is_some() && beam_width.is_some() {
+            return refuse("recall chooses the beam width; give one of recall and beam_width");
+        }
+        let filter = filter.map(Filter::from_argument).transpose()?;
+        Ok(Self { k, beam_width, recall, filter, distances })
+    }
+
+    /// The parameters of a search of so many queries.
+    fn params(&self, index: &AnyIndex, queries: usize) -> PyResult<SearchParams<'_>> {
+        let mut params = SearchParams::new(self.k);
+        if let Some(recall) = self.recall {
+            let goal = Goal { k: self.k, recall };
+            goal.check().map_err(Raise::raise)?;
+            params = index.tuned(goal, queries).ok_or_else(|| {
+                let k = self.k;
+                Error::new_err(format!(
+                    "no search is tuned for recall {recall} at k {k}; call Index.tune({recall}, {k})"
+                ))
+            })?;
+        }
+        params.beam_width = self.beam_width.or(params.beam_width);
+        params.distances = self.distances;
+        params.filter = self.filter.as_ref().map(|filter| filter.get().as_filter());
+        Ok(params)
+    }
+}
+
+#[pymethods]
+impl Index {
+    /// Finds the keys nearest to a query, or to each of several.
+    ///
+    /// queries is an array of shape (dim,) or (n, dim). Floats are converted to those of the index; other types must be
+    /// its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64, distances
+    /// float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
+    ///
+    /// beam_width
+    ///     Vectors that a search keeps in view, at least k; 64 or 2 k by default. A wider beam finds more and takes
+    ///     longer.
+    /// recall
+    ///     Uses the beam that Index.tune found for this recall, instead of beam_width.
+    /// filter
+    ///     Which keys may be returned: a Filter, an array of keys, or an array of bools.
+    /// distances
+    ///     "exact", or "quantized": estimated from the codes of a quantized index; the nearest `rerank` vectors then
+    ///     get exact distances. "auto" reranks all that are in view if the index is quantized, and is exact otherwise.
+    /// out
+    ///     Arrays of int64 and float32 to write the results to, contiguous, of the shape of the results.
+    ///
+    /// May be called from several threads. Raises ParameterError.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> vectors = np.random.default_rng(0).random((1000, 16), dtype=np.float32)
+    /// >>> index = jasper.Index.build(vectors)
+    /// >>> keys, distances = index.search(vectors[:3], 10)
+    /// >>> keys.shape, keys[:, 0], distances[:, 0]
+    /// ((3, 10), array([0, 1, 2]), array([0., 0., 0.], dtype=float32))
+    #[pyo3(signature = (queries, k = 10, *, beam_width = None, recall = None, filter = None, distances = "auto",
+                        rerank = None, out = None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'py, PyAny>,
+        k: i64,
+        beam_width: Option<i64>,
+        recall: Option<f64>,
+        filter: Option<&Bound<'py, PyAny>>,
+        distances: &str,
+        rerank: Option<i64>,
+        out: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
+        with_element!(self.element, T => {
+            let queries = Array::<T>::queries(queries, "queries")?;
+            match out {
+                Some(out) => self.search_into(py, &queries, &options, out),
+                None => self.search_new(py, &queries, &options),
+            }
+        })
+    }
+
+    /// Finds the keys nearest to the vector of a key, without the key itself. Arguments and results are as of search,
+    /// for one query. Raises UnknownKeyError.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
+    /// >>> index.search_by_key(0, 2).keys
+    /// array([1, 2])
+    #[pyo3(signature = (key, k = 10, *, beam_width = None, recall = None, filter = None, distances = "auto",
+                        rerank = None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn search_by_key<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        k: i64,
+        beam_width: Option<i64>,
+        recall: Option<f64>,
+        filter: Option<&Bound<'py, PyAny>>,
+        distances: &str,
+        rerank: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
+        let key = arrays::key(key)?;
+        let found = self.call(py, |index| {
+            let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
+            let hits = index.search_by_key(key, options.params(index, 1)?).map_err(Raise::raise)?;
+            found.as_mut().fill(hits.into_iter());
+            Ok(found.into_arrays())
+        })?;
+        matches_of(py, found, None)
+    }
+
+    /// Finds the keys within a distance of a query: those whose distance in the metric of the index is at most `radius`
+    /// (squared, for "l2"), nearest first, as many as there are. Some may be missed, fewer with a wider beam.
+    ///
+    /// query is an array of shape (dim,). The other arguments are as of search.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
+    /// >>> index.search_radius([0.0], 1.5).keys
+    /// array([0, 1])
+    #[pyo3(signature = (query, radius, *, beam_width = None, filter = None, distances = "auto", rerank = None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn search_radius<'py>(
+        &self,
+        py: Python<'py>,
+        query: &Bound<'py, PyAny>,
+        radius: f32,
+        beam_width: Option<i64>,
+        filter: Option<&Bound<'py, PyAny>>,
+        distances: &str,
+        rerank: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = Options::new(RADIUS_K, beam_width, None, filter, distances, rerank)?;
+        let hits = with_element!(self.element, T => {
+            let query = Array::<T>::queries(query, "query")?;
+            let vector = query.one()?;
+            self.call(py, |index| {
+                index.search_within(vector, radius, options.params(index, 1)?).map_err(Raise::raise)
+            })?
+        });
+        let found = hits.into_iter().map(|Hit { key, distance }| (key, distance)).unzip();
+        matches_of(py, found, None)
+    }
+}
+
+impl Index {
+    /// Searches, and returns new arrays.
+    fn search_new<'py, T: Scalar>(
+        &self,
+        py: Python<'py>,
+        queries: &Array<'py, T>,
+        options: &Options,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let view = queries.view()?;
+        let (k, is_one) = (options.k, queries.is_one());
+        let found = self.call(py, |index| {
+            let params = options.params(index, view.len())?;
+            params.check().map_err(Raise::raise)?;
+            let mut found = Matches::new(view.len(), k).map_err(Raise::raise)?;
+            if is_one {
+                let hits = index.search::<T>(view.row(0), params).map_err(Raise::raise)?;
+                found.as_mut().fill(hits.into_iter());
+                return Ok(found.into_arrays());
+            }
+            let (mut keys, mut distances) = found.into_arrays();
+            search_parts(index, view, params, &mut keys, &mut distances)?;
+            Ok((keys, distances))
+        })?;
+        matches_of(py, found, (!is_one).then_some([view.len(), k]))
+    }
+
+    /// Searches, and writes to arrays of the caller.
+    fn search_into<'py, T: Scalar>(
+        &self,
+        py: Python<'py>,
+        queries: &Array<'py, T>,
+        options: &Options,
+        (keys, distances): (Bound<'py, PyAny>, Bound<'py, PyAny>),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let view = queries.view()?;
+        let shape = [view.len(), options.k];
+        let shape = if queries.is_one() { &shape[1..] } else { &shape[..] };
+        {
+            let (mut keys, mut distances) = (output::<i64>(&keys, shape)?, output::<f32>(&distances, shape)?);
+            let keys: &mut [Key] = bytemuck::cast_slice_mut(keys.as_slice_mut()?);
+            let distances = distances.as_slice_mut()?;
+            self.call(py, |index| {
+                search_parts(index, view, options.params(index, view.len())?, keys, distances)
+            })?;
+        }
+        matches(keys, distances, py)
+    }
+}
+
+/// An array of the caller to write results to.
+fn output<'py, T: numpy::Element>(
+    array: &Bound<'py, PyAny>,
+    shape: &[usize],
+) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+    let array = array.cast::<PyArrayDyn<T>>().ok();
+    let array = array.filter(|array| array.shape() == shape && array.is_c_contiguous() && array.is_aligned());
+    array.and_then(|array| array.try_readwrite().ok()).ok_or_else(|| {
+        ParameterError::new_err(format!(
+            "out must be an array of int64 and one of float32, contiguous, writeable and not in use, of shape {shape:?}"
+        ))
+    })
+}
+
+/// Searches for a batch, one part after another, so that Ctrl-C is noticed in between.
+fn search_parts<T: Scalar>(
+    index: &AnyIndex,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+    keys: &mut [Key],
+    distances: &mut [f32],
+) -> PyResult<()> {
+    let index: &jasper::Index<T> =
+        index.downcast_ref().expect("the queries have the element type of the index");
+    let mut start = 0;
+    let mut part = if index.device() == Device::Cpu { 1 << 10 } else { 1 << 16 };
+    loop {
+        let end = queries.len().min(start + part);
+        let entries = start * params.k..end * params.k;
+        let began = Instant::now();
+        index
+            .search_batch_into(
+                queries.slice(start..end),
+                params,
+                &mut keys[entries.clone()],
+                &mut distances[entries],
+            )
+            .map_err(Raise::raise)?;
+        if end == queries.len() {
+            return Ok(());
+        }
+        start = end;
+        part = if began.elapsed() < PART_TIME / 2 { part * 2 } else { (part / 2).max(1) };
+        call::attach(|py| py.check_signals())?;
+    }
+}

@@ -1,0 +1,260 @@
+//! Changes: inserts, deletes, consolidation, quantization and tuning.
+
+use jasper::data::GroundTruth;
+use jasper::tune::{Goal, TuneQueries};
+use jasper::{Key, Quantization, with_element};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+
+use crate::arrays::{self, Array, Vectors, key_array};
+use crate::errors::{ParameterError, Raise, count, parse};
+use crate::functions::neighbors;
+use crate::index::Index;
+use crate::results::report;
+
+#[pymethods]
+impl Index {
+    /// Adds vectors, of shape (n, dim), or (dim,) for one, and returns their keys. Without keys, they get those that
+    /// follow the largest key ever used. All are added, or none.
+    ///
+    /// Raises DuplicateKeyError if a key is in the index already, or given twice; ParameterError.
+    ///
+    /// >>> import jasper
+    /// >>> index = jasper.Index(2)
+    /// >>> index.insert([[1.0, 2.0], [3.0, 4.0]])
+    /// array([0, 1])
+    /// >>> index.insert([5.0, 6.0], keys=100)
+    /// array([100])
+    #[pyo3(signature = (vectors, keys = None, *, progress = None))]
+    fn insert<'py>(
+        &self,
+        py: Python<'py>,
+        vectors: &Bound<'py, PyAny>,
+        keys: Option<&Bound<'py, PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let keys = keys.map(arrays::keys).transpose()?;
+        let keys = with_element!(self.element, T => {
+            let vectors = Vectors::<T>::new(vectors, false)?;
+            let source = vectors.source()?;
+            self.long(py, progress, |index, progress| {
+                let call = index.with_progress(progress);
+                if let Some(keys) = keys {
+                    call.insert((&source as &dyn jasper::VectorSource<T>).into(), &keys).map_err(Raise::raise)?;
+                    return Ok(keys);
+                }
+                let (first, report) = call.insert_auto((&source as &dyn jasper::VectorSource<T>).into()).map_err(Raise::raise)?;
+                let keys: Vec<Key> = (first..first + report.keys as Key).collect();
+                if keys.last().is_some_and(|&last| i64::try_from(last).is_err()) {
+                    index.delete(&keys).map_err(Raise::raise)?;
+                    return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
+                }
+                Ok(keys)
+            })?
+        });
+        Ok(key_array(py, keys))
+    }
+
+    /// Adds vectors under keys, and replaces those of keys that are in the index already. Shapes are as of insert.
+    #[pyo3(signature = (vectors, keys, *, progress = None))]
+    fn upsert(
+        &self,
+        py: Python<'_>,
+        vectors: &Bound<'_, PyAny>,
+        keys: &Bound<'_, PyAny>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let keys = arrays::keys(keys)?;
+        with_element!(self.element, T => {
+            let vectors = Vectors::<T>::new(vectors, false)?;
+            let source = vectors.source()?;
+            self.long(py, progress, |index, progress| {
+                let vectors = &source as &dyn jasper::VectorSource<T>;
+                index.with_progress(progress).upsert(vectors.into(), &keys).map(drop).map_err(Raise::raise)
+            })
+        })
+    }
+
+    /// Deletes a key, or an array of keys, and returns how many. Searches no longer return them; their vectors are
+    /// removed by consolidate, and can be restored until then.
+    ///
+    /// Raises UnknownKeyError if a key is not in the index, or ignores such keys if missing is "ignore".
+    ///
+    /// >>> import jasper
+    /// >>> index = jasper.Index(1)
+    /// >>> keys = index.insert([[0.0], [1.0], [2.0]])
+    /// >>> index.delete([0, 1, 8], missing="ignore"), len(index)
+    /// (2, 1)
+    #[pyo3(signature = (keys, *, missing = "raise"))]
+    fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, missing: &str) -> PyResult<usize> {
+        let mut keys = arrays::keys(keys)?;
+        let ignore = match missing {
+            "raise" => false,
+            "ignore" => true,
+            other => {
+                return Err(ParameterError::new_err(format!(
+                    "missing ({other:?}) must be \"raise\" or \"ignore\""
+                )));
+            }
+        };
+        self.call(py, |index| {
+            if ignore {
+                keys.sort_unstable();
+                keys.dedup();
+                keys.retain(|&key| index.contains(key));
+            }
+            index.delete(&keys).map_err(Raise::raise)?;
+            Ok(keys.len())
+        })
+    }
+
+    /// Deletes a key. Raises UnknownKeyError.
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let key = arrays::key(key)?;
+        self.call(py, |index| index.delete(&[key]).map_err(Raise::raise))
+    }
+
+    /// Restores deleted keys, which is possible until consolidate. Raises UnknownKeyError for keys that cannot be
+    /// restored, and DuplicateKeyError for those that are not deleted; none is restored then.
+    fn undelete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
+        let keys = arrays::keys(keys)?;
+        self.call(py, |index| index.undelete(&keys).map_err(Raise::raise))
+    }
+
+    /// Removes deleted vectors from the graph and frees their memory for inserts. It is worthwhile when a tenth of the
+    /// vectors is deleted. Returns a report.
+    ///
+    /// >>> import jasper
+    /// >>> index = jasper.Index(1)
+    /// >>> keys = index.insert([[0.0], [1.0], [2.0]])
+    /// >>> del index[1]
+    /// >>> index.consolidate().freed
+    /// 1
+    #[pyo3(signature = (*, progress = None))]
+    fn consolidate<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        report(
+            py,
+            &self.long(py, progress, |index, progress| {
+                index.with_progress(progress).consolidate().map_err(Raise::raise)
+            })?,
+        )
+    }
+
+    /// Moves vectors into freed memory, and returns the memory behind them to the system. Searches wait. Returns a
+    /// report.
+    #[pyo3(signature = (*, progress = None))]
+    fn compact<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        report(
+            py,
+            &self.long(py, progress, |index, progress| {
+                index.with_progress(progress).compact().map_err(Raise::raise)
+            })?,
+        )
+    }
+
+    /// Quantizes the vectors, for faster searches, and returns the name of the quantization: "rabitq:BITS" with 1 to 8
+    /// bits per coordinate, or "mixed:SECTORS" of 32 bytes per vector. "auto" tries some and keeps the best. Replaces
+    /// the codes that there are.
+    ///
+    /// Raises Error if "auto" finds none that reaches the recall of exact distances; the index then has no codes.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> vectors = np.random.default_rng(0).random((1000, 32), dtype=np.float32)
+    /// >>> index = jasper.Index.build(vectors)
+    /// >>> index.quantize("rabitq:4")
+    /// 'rabitq:4'
+    #[pyo3(signature = (quantization = "auto", *, progress = None))]
+    fn quantize(&self, py: Python<'_>, quantization: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
+        let chosen = (quantization != "auto").then(|| parse::<Quantization>(quantization)).transpose()?;
+        self.long(py, progress, |index, progress| {
+            let call = index.with_progress(progress);
+            match chosen {
+                Some(chosen) => call.quantize(chosen).map_err(Raise::raise)?,
+                None => drop(call.auto_quantize().map_err(Raise::raise)?),
+            }
+            let found = index.stats().quantization.or(chosen);
+            Ok(found.map_or_else(String::new, |found| found.to_string()))
+        })
+    }
+
+    /// Drops the codes of a quantized index.
+    fn drop_codes(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |index| index.drop_codes().map_err(Raise::raise))
+    }
+
+    /// Drops the vectors of a quantized index and keeps their codes. It can be searched, with estimated distances, and
+    /// keys can be deleted; other changes raise Error.
+    fn drop_vectors(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |index| index.drop_vectors().map_err(Raise::raise))
+    }
+
+    /// Finds the narrowest beam that reaches a recall at k, and keeps it with the index for search(recall=...).
+    ///
+    /// Queries are a sample of the vectors of the index, or those given, of shape (n, dim). truth are then their true
+    /// neighbors, as exact_search finds them: Matches, or keys of shape (n, depth) with depth at least k.
+    ///
+    /// Returns a report. Raises Error if no beam reaches the recall.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> vectors = np.random.default_rng(0).random((2000, 8), dtype=np.float32)
+    /// >>> index = jasper.Index.build(vectors)
+    /// >>> report = index.tune(0.9, k=10)
+    /// >>> int(index.search(vectors[0], 10, recall=0.9).keys[0])
+    /// 0
+    #[pyo3(signature = (recall = 0.95, k = 10, *, queries = None, truth = None, progress = None))]
+    fn tune<'py>(
+        &self,
+        py: Python<'py>,
+        recall: f64,
+        k: i64,
+        queries: Option<&Bound<'py, PyAny>>,
+        truth: Option<&Bound<'py, PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let goal = Goal { k: count("k", k)?, recall };
+        let (queries, truth) = match (queries, truth) {
+            (None, None) => {
+                return report(
+                    py,
+                    &self.long(py, progress, |index, progress| {
+                        index.with_progress(progress).tune(goal, TuneQueries::sampled()).map_err(Raise::raise)
+                    })?,
+                );
+            }
+            (Some(queries), Some(truth)) => (queries, ground_truth(truth)?),
+            _ => return Err(ParameterError::new_err("give both queries and truth, or neither")),
+        };
+        with_element!(self.element, T => {
+            let queries = Array::<T>::queries(queries, "queries")?;
+            let view = queries.view()?;
+            report(py, &self.long(py, progress, |index, progress| {
+                let queries = TuneQueries::Given { queries: view.into(), truth: &truth };
+                index.with_progress(progress).tune(goal, queries).map_err(Raise::raise)
+            })?)
+        })
+    }
+
+    /// Verifies every vector, edge and key, and that every vector can be reached. Returns a report; is_sound says
+    /// whether there are no errors.
+    ///
+    /// >>> import jasper
+    /// >>> jasper.Index(4).check().is_sound
+    /// True
+    #[pyo3(signature = (*, progress = None))]
+    fn check<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.long(py, progress, |index, progress| {
+            index.with_progress(progress).check().map_err(Raise::raise)
+        })?;
+        let result = report(py, &found)?;
+        result.setattr("is_sound", found.is_sound())?;
+        Ok(result)
+    }
+}
+
+/// True neighbors in the library's form.
+fn ground_truth(truth: &Bound<'_, PyAny>) -> PyResult<GroundTruth> {
+    let (keys, distances, depth) = neighbors(truth, "truth")?;
+    let ids: Result<Vec<u32>, _> = keys.into_iter().map(u32::try_from).collect();
+    let ids = ids.map_err(|_| ParameterError::new_err("keys of truth must be below 2**32"))?;
+    GroundTruth::new(depth, ids, distances).map_err(|error| ParameterError::new_err(error.to_string()))
+}

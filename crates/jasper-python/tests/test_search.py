@@ -1,0 +1,194 @@
+"""Searches: shapes, types, filters, and what is refused."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import jasper
+
+
+def test_batches_and_single_queries_agree(shared, vectors):
+    keys, distances = batch = shared.search(vectors[:50], k=7)
+    assert isinstance(batch, jasper.Matches) and keys.shape == distances.shape == (50, 7)
+    for query, row_keys, row_distances in zip(vectors, keys, distances):
+        one = shared.search(query, k=7)
+        assert (one.keys == row_keys).all() and (one.distances == row_distances).all()
+    assert (np.diff(distances, axis=1) >= 0).all()
+
+
+def test_a_batch_in_many_parts_is_one_result(shared, vectors):
+    queries = np.tile(vectors, (9, 1))
+    keys, _ = shared.search(queries, k=3)
+    assert (keys.reshape(9, 1000, 3) == keys[:1000]).all()
+
+
+def test_recall_is_high(shared, vectors):
+    queries = vectors[:200] + np.float32(0.05)
+    truth = jasper.exact_search(vectors, queries, k=10)
+    found = shared.search(queries, k=10)
+    assert jasper.recall(found, truth) > 0.98
+    assert jasper.recall(found.keys, truth.keys, k=5) > 0.98
+    assert jasper.recall(truth.keys[:, ::-1], truth, k=1) < 0.5
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [np.float64, np.float16, np.asfortranarray, np.ndarray.tolist, list, lambda queries: queries.astype(">f4")],
+)
+def test_floats_are_converted(shared, vectors, convert):
+    assert (shared.search(convert(vectors[:9]), k=1).keys[:, 0] == np.arange(9)).all()
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (np.zeros(3, np.float32), "query: row 0 has 3 coordinates where the index has 16"),
+        (np.zeros((2, 3, 16), np.float32), "queries have shape [2, 3, 16]"),
+        (np.float32(1), "queries have shape []"),
+        (np.zeros(16, np.int32), 'queries are int32, and those of the index float32; convert them with queries.astype("float32")'),
+        (np.full(16, np.nan, np.float32), "not finite (NaN)"),
+        (np.full(16, 1e300), "not finite"),
+        ("storm", "queries are <U5"),
+        (None, "queries are object"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+def test_wrong_queries_are_refused(shared, queries, message):
+    with pytest.raises(jasper.ParameterError) as raised:
+        shared.search(queries)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (dict(k=0), jasper.ParameterError, "k (0) must be at least 1"),
+        (dict(k=-1), jasper.ParameterError, "k (-1) must be at least 0"),
+        (dict(beam_width=-1), jasper.ParameterError, "beam_width (-1) must be at least 0"),
+        (dict(k=1 << 62), jasper.OutOfMemoryError, "no memory for the results of 1 queries of k (4611686018427387904)"),
+        (dict(beam_width=5), jasper.ParameterError, "beam_width (5) must be at least k (10)"),
+        (dict(beam_width=64, recall=0.9), jasper.ParameterError, "give one of recall and beam_width"),
+        (dict(recall=2.0), jasper.ParameterError, "recall (2) must be above 0 and at most 1"),
+        (dict(recall=0.9), jasper.Error, "no search is tuned for recall 0.9 at k 10; call Index.tune(0.9, 10)"),
+        (dict(distances="best"), jasper.ParameterError, 'distances ("best") must be'),
+        (dict(distances="exact", rerank=3), jasper.ParameterError, "rerank is for quantized distances"),
+        (dict(distances="quantized"), jasper.ParameterError, "the index has no codes"),
+        (dict(filter="a"), jasper.ParameterError, "keys are <U1"),
+        (dict(filter=[-1]), jasper.ParameterError, "key -1"),
+        (dict(out=(np.zeros(3), np.zeros(3))), jasper.ParameterError, "out must be"),
+    ],
+)
+def test_wrong_arguments_are_refused(shared, vectors, arguments, error, message):
+    with pytest.raises(error) as raised:
+        shared.search(vectors[0], **arguments)
+    assert message in str(raised.value)
+    with pytest.raises(error):
+        shared.search(vectors[:5], **arguments)
+
+
+def test_missing_matches_are_minus_one():
+    index = jasper.Index(2)
+    assert index.search([0, 0], k=2).keys.tolist() == [-1, -1]
+    index.insert([[1, 1]])
+    keys, distances = index.search([[0, 0], [1, 1]], k=3)
+    assert keys.tolist() == [[0, -1, -1]] * 2
+    assert distances.tolist() == [[2, np.inf, np.inf], [0, np.inf, np.inf]]
+    assert index.search(np.zeros((0, 2), np.float32), k=3).keys.shape == (0, 3)
+
+
+def test_results_are_written_to_the_arrays_given(shared, vectors):
+    out = (np.zeros((5, 3), np.int64), np.zeros((5, 3), np.float32))
+    found = shared.search(vectors[:5], 3, out=out)
+    assert found.keys is out[0] and found.distances is out[1]
+    assert (out[0] == shared.search(vectors[:5], 3).keys).all()
+    one = (np.zeros(3, np.int64), np.zeros(3, np.float32))
+    assert (shared.search(vectors[4], 3, out=one).keys == out[0][4]).all()
+    read_only = np.zeros((5, 3), np.int64)
+    read_only.flags.writeable = False
+    with pytest.raises(jasper.ParameterError, match="writeable"):
+        shared.search(vectors[:5], 3, out=(read_only, out[1]))
+    with pytest.raises(jasper.ParameterError):
+        shared.search(vectors[:5], 3, out=(np.zeros((5, 6), np.int64)[:, ::2], out[1]))
+
+
+def test_filters(shared, vectors):
+    even = np.arange(0, 1000, 2)
+    mask = np.arange(1000) % 2 == 0
+    filters = [
+        even,
+        mask,
+        even.tolist(),
+        jasper.Filter.keys(even),
+        jasper.Filter.mask(mask),
+        jasper.Filter.keys(even + 1, exclude=True),
+        jasper.Filter.matching(shared, lambda keys: keys % 2 == 0),
+    ]
+    expected = shared.search(vectors[:20], 5, filter=filters[0])
+    assert (expected.keys % 2 == 0).all()
+    for filter in filters:
+        assert (shared.search(vectors[:20], 5, filter=filter).keys == expected.keys).all()
+    assert shared.search(vectors[0], 5, filter=[3, 5, 1 << 62]).keys.tolist()[2:] == [-1] * 3
+    with pytest.raises(jasper.ParameterError, match="one bool per key"):
+        jasper.Filter.matching(shared, lambda keys: [True])
+    with pytest.raises(ZeroDivisionError):
+        jasper.Filter.matching(shared, lambda keys: 1 // 0)
+
+
+def test_search_by_key_and_within_a_radius(shared, vectors):
+    keys, distances = shared.search_by_key(3, 5)
+    assert 3 not in keys and (keys == shared.search(vectors[3], 6).keys[1:]).all()
+    radius = float(distances[2])
+    assert shared.search_radius(vectors[3], radius).keys.tolist() == [3, *keys[:3]]
+    assert len(shared.search_radius(vectors[3], 1e9).keys) == 1000
+    with pytest.raises(jasper.UnknownKeyError):
+        shared.search_by_key(5000)
+    with pytest.raises(jasper.ParameterError, match="query has shape"):
+        shared.search_radius(vectors[:2], 1)
+
+
+def test_quantized_searches(index, vectors):
+    assert index.quantize("rabitq:4") == "rabitq:4"
+    truth = index.search(vectors[:100], 10, distances="exact")
+    assert jasper.recall(index.search(vectors[:100], 10), truth) > 0.95
+    estimated = index.search(vectors[:100], 10, distances="quantized")
+    assert (estimated.distances != truth.distances).any()
+    index.drop_vectors()
+    with pytest.raises(jasper.Error, match="stores codes only"):
+        index.insert(vectors[:1])
+    with pytest.raises(jasper.Error, match="dropped"):
+        index[0]
+
+
+def test_tuned_searches(index, vectors):
+    report = index.tune(0.9, k=10)
+    assert {"searches", "queries"} <= vars(report).keys()
+    assert index.search(vectors[0], 10, recall=0.9).keys[0] == 0
+    queries = vectors[:100] + np.float32(0.05)
+    truth = jasper.exact_search(vectors, queries, k=10)
+    index.tune(0.8, 5, queries=queries, truth=truth)
+    assert jasper.recall(index.search(queries, 5, recall=0.8), truth.keys) >= 0.75
+    with pytest.raises(jasper.ParameterError, match="both"):
+        index.tune(queries=queries)
+
+
+def test_many_threads_search_while_one_changes(index, vectors):
+    stop, errors = threading.Event(), []
+
+    def search():
+        while not stop.is_set():
+            keys = index.search(vectors[:20], 5).keys
+            if (keys < 0).any():
+                errors.append(keys)
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for start in range(0, 500, 100):
+        keys = index.insert(vectors[start : start + 100] + np.float32(0.01))
+        index.delete(keys[::2])
+    index.consolidate()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors and len(index) == 1250 and index.check().is_sound

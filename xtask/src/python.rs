@@ -1,0 +1,148 @@
+//! The Python package: its wheel, and its tests in a fresh virtual environment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process::{self, command, output};
+use crate::workspace::Workspace;
+
+/// The package, relative to the root.
+const PACKAGE: &str = "crates/jasper-python";
+
+/// What the extension module exports. The library defines functions of the CUDA driver: other packages of the process
+/// must not call these instead of the driver's.
+const EXPORTS: [&str; 1] = ["PyInit__native"];
+
+/// Largest size of a wheel, in bytes.
+const MAX_WHEEL: u64 = 8 << 20;
+
+/// Links with a C library old enough for this tag, whatever the machine has.
+const WHEEL_OPTIONS: [&str; 5] = ["--release", "--strip", "--zig", "--compatibility", "manylinux_2_28"];
+
+/// The linker for [`WHEEL_OPTIONS`].
+const ZIG: &str = "ziglang==0.17.1";
+
+/// Builds the wheel for users into `target/wheels`.
+///
+/// # Errors
+/// When there is no Python, the wheel does not build, or it is too large.
+pub fn wheel(workspace: &Workspace) -> Result<()> {
+    if let Some(missing) = missing(workspace) {
+        bail!(missing);
+    }
+    let environment = Environment::new(workspace)?;
+    environment.pip(&[ZIG.as_ref()])?;
+    let wheel = environment.build(&WHEEL_OPTIONS, &workspace.target.join("wheels"))?;
+    let size = fs::metadata(&wheel)?.len();
+    ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
+    println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
+    environment.install(&wheel)?;
+    environment.check_exports()
+}
+
+/// Builds the package as tests are built, installs it, and runs its tests.
+///
+/// # Errors
+/// When there is no Python, or a step fails.
+pub fn run(workspace: &Workspace) -> Result<()> {
+    check(workspace)?.map_or(Ok(()), |missing| bail!(missing))
+}
+
+/// What [`run`] does, or why it cannot be done.
+///
+/// # Errors
+/// When a step fails.
+pub fn check(workspace: &Workspace) -> Result<Option<String>> {
+    if let Some(missing) = missing(workspace) {
+        return Ok(Some(missing));
+    }
+    let environment = Environment::new(workspace)?;
+    let wheels = tempfile::tempdir_in(&workspace.target)?;
+    let wheel = environment.build(&["--profile", "dev"], wheels.path())?;
+    environment.install(&wheel)?;
+    environment.check_exports()?;
+    process::run(environment.python("pytest").args(["-q", "-p", "no:cacheprovider"]))?;
+    // Compares the stubs with the module.
+    process::run(environment.python("mypy.stubtest").arg("jasper._native"))?;
+    process::run(environment.python("mypy").args([
+        "--strict",
+        "--cache-dir",
+        "/dev/null",
+        "--package",
+        "jasper",
+    ]))?;
+    Ok(None)
+}
+
+/// What has to be installed first.
+fn missing(workspace: &Workspace) -> Option<String> {
+    let script = "import sys, ensurepip, venv; assert sys.version_info >= (3, 10)";
+    let found =
+        output(command("python3", &workspace.root).args(["-c", script]).stderr(std::process::Stdio::null()));
+    found
+        .err()
+        .map(|_| "needs Python 3.10 or later with venv, such as Debian's package python3-venv".to_owned())
+}
+
+/// A virtual environment with the packages of `requirements.txt`.
+struct Environment {
+    package: PathBuf,
+    bin: PathBuf,
+    target: PathBuf,
+}
+
+impl Environment {
+    /// Makes it anew.
+    fn new(workspace: &Workspace) -> Result<Self> {
+        let folder = workspace.target.join("python");
+        process::run(command("python3", &workspace.root).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let target = workspace.target.clone();
+        let environment = Self { package: workspace.root.join(PACKAGE), bin: folder.join("bin"), target };
+        environment.pip(&["--requirement".as_ref(), "requirements.txt".as_ref()])?;
+        Ok(environment)
+    }
+
+    /// A module of Python that runs as a program, in the folder of the package.
+    fn python(&self, module: &str) -> Command {
+        let mut python = command(self.bin.join("python"), &self.package);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(self.bin.clone()).chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(path).expect("the target folder has no colon in its path");
+        python.args(["-m", module]).env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
+        python
+    }
+
+    fn pip(&self, packages: &[&Path]) -> Result<()> {
+        let options = ["install", "--quiet", "--disable-pip-version-check"];
+        process::run(self.python("pip").args(options).args(packages))
+    }
+
+    /// Builds the wheel into `folder` and returns its path.
+    fn build(&self, options: &[&str], folder: &Path) -> Result<PathBuf> {
+        let mut maturin = self.python("maturin");
+        maturin.args(["build", "--quiet", "--target-dir"]).arg(&self.target).args(options);
+        process::run(maturin.arg("--out").arg(folder))?;
+        let wheels = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        wheels
+            .into_iter()
+            .max_by_key(|wheel| wheel.metadata().and_then(|file| file.modified()).ok())
+            .context("no wheel")
+    }
+
+    fn install(&self, wheel: &Path) -> Result<()> {
+        self.pip(&["--force-reinstall".as_ref(), "--no-deps".as_ref(), wheel])
+    }
+
+    /// Checks that the module exports what Python needs, and nothing else.
+    fn check_exports(&self) -> Result<()> {
+        let script = "import jasper._native; print(jasper._native.__file__)";
+        let module = output(command(self.bin.join("python"), &self.package).args(["-c", script]))?;
+        let symbols = output(command("nm", &self.package).args(["-D", "--defined-only", module.trim()]))?;
+        let exports: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        ensure!(exports == EXPORTS, "{} exports {exports:?}, expected {EXPORTS:?}", module.trim());
+        Ok(())
+    }
+}
