@@ -17,7 +17,7 @@ use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::tile::{Vectors, add_squares, chunks, put};
 use super::top_lists::TopLists;
-use super::{MAX_PENDING, ScanArgs, TILE, TILE_WORDS};
+use super::{MAX_PENDING, ScanArgs, TILE, TILE_WORDS, list_len};
 
 /// The shared memory of a block.
 struct SharedMemory<S: Score> {
@@ -65,13 +65,19 @@ impl<S: Score> SharedMemory<S> {
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let memory = SharedMemory::<S>::new();
     let first_query = thread::block_idx_x() * TILE;
-    let first_row = thread::block_idx_y() * args.segment_rows;
+    let segment = thread::block_idx_y();
+    let first_row = segment * args.segment_rows;
+    let first_list = segment as usize * args.queries_len as usize + first_query as usize;
     let lists = TopLists {
         pending: memory.pending,
         worst: memory.worst,
         pending_counts: memory.pending_counts,
-        args,
+        lists: args.lists.add(first_list * list_len(args.wanted) as usize),
+        wanted: args.wanted,
+        bounds: args.bounds,
+        queries: args.queries_len - first_query,
         rows_end: args.rows_len.min(first_row + args.segment_rows),
+        number_of_row_0: args.first_row,
     };
     let queries = Vectors { address: args.queries, len: args.queries_len, row_bytes: args.row_bytes };
     let rows = Vectors { address: args.rows, len: args.rows_len, row_bytes: args.row_bytes };

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::list;
 use super::product::Product as _;
 use super::score::{Score, Sum};
-use super::{MAX_PENDING, SCAN_THREADS, ScanArgs, TILE, list_len};
+use super::{MAX_PENDING, SCAN_THREADS, TILE, list_len};
 use crate::DevicePtrMut;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
@@ -26,9 +26,18 @@ pub(super) struct TopLists {
     pub(super) worst: Shared<u64>,
     /// `[TILE]`: pending entries.
     pub(super) pending_counts: Shared<u32>,
-    pub(super) args: ScanArgs,
+    /// `[queries][list_len]`
+    pub(super) lists: DevicePtrMut<u64>,
+    /// As in [`ScanArgs`](super::ScanArgs).
+    pub(super) wanted: u32,
+    /// As in [`ScanArgs`](super::ScanArgs).
+    pub(super) bounds: DevicePtrMut<u32>,
+    /// Queries of the tile: the last tile may have fewer.
+    pub(super) queries: u32,
     /// The end of the rows of the segment.
     pub(super) rows_end: u32,
+    /// The number of the first row of the launch. Unless it is 0, the lists have entries of rows before it.
+    pub(super) number_of_row_0: u32,
 }
 
 /// The last entry with this score.
@@ -54,11 +63,11 @@ impl TopLists {
             // SAFETY: the lists of the queries that there are lie one after the other; one lane writes the counts.
             unsafe {
                 // A place without a query has no list, and rejects all entries.
-                let worst = if self.number(query) >= self.args.queries_len {
+                let worst = if query >= self.queries {
                     0
                 } else {
-                    if self.args.first_row == 0 {
-                        list::clear(self.list(query), list_len(self.args.wanted));
+                    if self.number_of_row_0 == 0 {
+                        list::clear(self.list(query), list_len(self.wanted));
                     }
                     last_of(global::load_relaxed(self.bound(query).cast_const()))
                 };
@@ -70,21 +79,15 @@ impl TopLists {
         });
     }
 
-    /// The number of a query of the tile among those of the launch.
-    #[inline(always)]
-    fn number(&self, query: u32) -> u32 {
-        thread::block_idx_x() * TILE + query
-    }
-
     #[inline(always)]
     fn list(&self, query: u32) -> DevicePtrMut<u64> {
-        let list = (thread::block_idx_y() * self.args.queries_len + self.number(query)) as usize;
-        self.args.lists.add(list * list_len(self.args.wanted) as usize)
+        self.lists.add((query * list_len(self.wanted)) as usize)
     }
 
+    /// The bound of a query. Computed where it is needed: the kernels have no register left.
     #[inline(always)]
     fn bound(&self, query: u32) -> *mut u32 {
-        self.args.bounds.at(self.number(query) as usize)
+        self.bounds.at((thread::block_idx_x() * TILE + query) as usize)
     }
 
     /// Merges pending entries into the lists. Called by the whole block after a barrier; another must follow before more
@@ -102,7 +105,7 @@ impl TopLists {
                 strided(0, count, WARP_SIZE, |merged| {
                     let pending = self.pending.add(query * MAX_PENDING + merged);
                     let count = WARP_SIZE.min(count - merged);
-                    let worst = list::merge(pending, count, self.list(query), self.args.wanted);
+                    let worst = list::merge(pending, count, self.list(query), self.wanted);
                     if warp::lane_id() == 0 {
                         let bound = atomic::min(self.bound(query), (worst >> 32) as u32);
                         self.worst.add(query).store(worst.min(last_of(bound)));
@@ -147,7 +150,7 @@ impl TopLists {
                     // Most scores are rejected here.
                     if score <= bound {
                         let row = first_row + S::Product::row(first + j);
-                        let entry = u64::from(score) << 32 | u64::from(self.args.first_row + row);
+                        let entry = u64::from(score) << 32 | u64::from(self.number_of_row_0 + row);
                         if row < self.rows_end && entry < worst() {
                             // SAFETY: at most half of the places were taken when the round began, and a round offers
                             // a query at most as many entries as are left. Each place is taken once, and read after a
