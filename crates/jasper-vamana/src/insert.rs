@@ -122,10 +122,10 @@ fn store_and_link<T: Element, E: Executor<T>>(
     order.sort_unstable();
     order.dedup();
     let new_vertices = order.len();
-    let (metric, is_first) =
+    let (metric, has_no_start) =
         graph.read(|graph| (graph.host().metric(), graph.host().adjacency().start_points().is_empty()));
     let order = match order.split_first() {
-        Some((&first, others)) if is_first => {
+        Some((&first, others)) if has_no_start => {
             graph.change(|host| host.adjacency_mut().set_start_points(vec![first]))?;
             others
         }

@@ -65,6 +65,7 @@ pub struct BuildReport {
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
     /// Keys in the index.
+    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
     pub keys: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
     pub duplicates: usize,

@@ -16,11 +16,11 @@
 
 use cuda_std::prelude::*;
 
-use super::layout::batch_capacity;
+use super::layout::peers_capacity;
 use super::pair_distances::PairDistances;
 use super::robust_prune::PruneBlock;
 use super::sort::{NO_CANDIDATE, sort_padded};
-use super::update::sampled;
+use super::update::run_hash;
 use super::{DISTANCES, FindPeersArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
@@ -34,7 +34,7 @@ use crate::neighbor;
 pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();
     let limit = args.prune.max_degree;
-    let capacity = batch_capacity(args.chunk_len, limit, args.candidates_stride);
+    let capacity = peers_capacity(args.chunk_len, limit, args.candidates_stride);
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     let memory = &block.memory;
     // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
@@ -118,7 +118,7 @@ impl Rounds {
     fn run(self, number: u32) -> (u32, u32, u32) {
         let first = number * self.stride;
         let len = self.stride.min(self.len - first);
-        (first, len, sampled(number) % len)
+        (first, len, run_hash(number) % len)
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) const fn link_capacity(found: u32, of_batch: u32) -> u32 {
 
 /// Room for `chunk_len` peers beside the `max_degree` nearest so far; before that, for up to `found` candidates of a
 /// search.
-pub(super) const fn batch_capacity(chunk_len: u32, max_degree: u32, found: u32) -> u32 {
+pub(super) const fn peers_capacity(chunk_len: u32, max_degree: u32, found: u32) -> u32 {
     let peers = chunk_len + max_degree;
     if peers > found { peers.next_power_of_two() } else { found.next_power_of_two() }
 }

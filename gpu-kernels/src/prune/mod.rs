@@ -9,17 +9,16 @@
 //!     candidates <- the nearest max_candidates of them, sorted by (distance to p, slot)
 //!     row <- []
 //!     for a in [1, alpha]:                               two rounds, as in DiskANN's code
-//!         for c in candidates, unless deferred:          in the second round none is deferred
-//!             move c to row; stop once row has R entries
-//!             for each d left in candidates:
-//!                 if alpha * distance(c, d) <= distance(p, d): drop d        c occludes d
-//!                 else if distance(c, d) <= distance(p, d):    defer d       to the second round
+//!         for c in candidates that are not in row, nearest first:
+//!             if no d in row occludes c, that is a * distance(d, c) <= distance(p, c):
+//!                 append c to row; stop once row has R entries
 //! ```
 //!
 //! What differs from this pseudo-code, and why the rows stay the same:
 //!
-//! 1. *One pass over distances.* Both tests are made when `c` is kept, so that no pair is compared twice. What the
-//!    second round would drop is dropped at once: it is occluded with `alpha` whichever round `c` was kept in.
+//! 1. *One pass over distances.* When `c` is kept, it is compared with the candidates that are left, with 1 and with
+//!    `alpha`, so that no pair is compared twice. What it occludes with `alpha` is dropped at once, since neither round
+//!    would keep it; what it occludes with 1 only is *deferred* to the second round.
 //! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per
 //!    load, and offers its first candidate; the minimum over the warps is the next `c`. There is one block barrier per
 //!    kept candidate (`robust_prune`, `remaining`).
@@ -141,7 +140,8 @@ pub struct LinkArgs {
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub row_vertices: DevicePtrMut<u32>,
-    /// `[vertices_len][edges_stride]`: neighbors, nearest first, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[vertices_len][edges_stride]`: the neighbors that the first round kept, nearest first, then those of the second,
+    /// then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
     pub ordered_distances: DevicePtrMut<u32>,
@@ -211,7 +211,8 @@ pub struct PublishRowsArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector.
+    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of those
+    /// that agree.
     FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = rows::reverse_edges, |args| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{DEFERRED, Layout, batch_capacity, link_capacity, merge_capacity, repair_capacity};
+use super::layout::{DEFERRED, Layout, link_capacity, merge_capacity, peers_capacity, repair_capacity};
 use super::{FindPeersArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
 use crate::graph::DistanceEpilogue;
 use crate::row_kind::RowKind;
@@ -119,7 +119,7 @@ families! {
     };
     /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
     FindPeers(FindPeersArgs) = find_peers, 4 blocks, |args| {
-        (args.vertices_len, batch_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
+        (args.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
     Repair(RepairArgs) = repair, 3 blocks, |args| (args.rows, repair_capacity(&args.prune));

@@ -17,14 +17,14 @@ pub(super) const FIRST_ALPHA: f32 = 1.0;
 pub(super) struct OcclusionRule {
     alpha: f32,
     /// Added to distances before `alpha` scales them, which makes negated products positive.
-    origin: f32,
+    offset: f32,
 }
 
 impl OcclusionRule {
     pub(super) fn new(args: &PruneArgs) -> Self {
-        let origin =
+        let offset =
             if args.epilogue == DistanceEpilogue::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
-        Self { alpha: args.alpha, origin }
+        Self { alpha: args.alpha, offset }
     }
 
     /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The
@@ -33,7 +33,7 @@ impl OcclusionRule {
         if self.alpha == FIRST_ALPHA {
             return between <= distance;
         }
-        self.alpha * (self.origin + between) <= self.origin + distance
+        self.alpha * (self.offset + between) <= self.offset + distance
     }
 }
 

@@ -79,6 +79,6 @@ pub struct RepairArgs {
 /// A hash of the index of a run of [`FindPeersArgs::stride`] vertices; its remainder is the vertex of the run that
 /// the first round takes. `jasper_vamana::PeerSampling` uses the same hash.
 #[cfg(feature = "kernels")]
-pub(super) const fn sampled(number: u32) -> u32 {
+pub(super) const fn run_hash(number: u32) -> u32 {
     number.wrapping_mul(0x9E37_79B1) >> 16
 }

@@ -75,7 +75,8 @@ impl SortedList {
         self.width
     }
 
-    /// A lower bound on the number of expanded entries before the first unexpanded one.
+    /// The number of expanded entries before the first unexpanded one; exact right after [`Self::nearest_unexpanded`],
+    /// a lower bound otherwise.
     pub(super) fn expanded_count(&self) -> u32 {
         self.cursor
     }

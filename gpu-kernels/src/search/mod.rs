@@ -83,7 +83,7 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 /// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width` and `epilogue` |
 /// | --- | --- |
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
-/// | the search for a new vertex in a build | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
+/// | the search for a vertex to link | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
 /// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
 /// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
 /// | scan of some slots, which are the start points | `costs` |

@@ -41,7 +41,7 @@ impl<const K: usize> Frontier for Registers<K> {
                 return;
             }
             if near.count_ones() > FEW {
-                let known = self.holds_own(entry) | is_duplicate_in_warp(entry);
+                let known = self.holds_per_lane(entry) | is_duplicate_in_warp(entry);
                 self.merge(sorted(if known || entry >= self.bound { NO_ENTRY } else { entry }));
             } else {
                 self.insert_new(entry, near);
@@ -123,7 +123,7 @@ impl<const K: usize> Registers<K> {
     /// Whether `entry`, which is per lane, is in the frontier. A binary search finds the last lane whose first entry is
     /// at or before it. Only that lane can have the vertex, because an expanded copy sorts right before an unexpanded
     /// one.
-    unsafe fn holds_own(&self, entry: u64) -> bool {
+    unsafe fn holds_per_lane(&self, entry: u64) -> bool {
         let mut lane = 0;
         let mut step = WARP_SIZE / 2;
         while step > 0 {

@@ -7,7 +7,7 @@ const ENTRY: u32 = 8;
 /// Bytes of a slot.
 const SLOT: u32 = 4;
 /// Number of slots that are scored at once. There is always room for them.
-const BATCH: u32 = 32;
+const SCORED_AT_ONCE: u32 = 32;
 /// Entries that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
 pub(super) const BUFFER_LEN: u32 = 32;
 /// Warps of the largest team.
@@ -56,7 +56,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) const fn new(args: &SearchArgs, params: LayoutParams) -> Self {
         let neighbors = args.expansions * args.graph.edges_stride;
-        let neighbors = if neighbors < BATCH { BATCH } else { neighbors };
+        let neighbors = if neighbors < SCORED_AT_ONCE { SCORED_AT_ONCE } else { neighbors };
         let query = 0;
         let list = query + params.query_bytes;
         let entries = list + if params.has_list { (args.beam_width + BUFFER_LEN) * ENTRY } else { 0 };

@@ -95,10 +95,10 @@ impl<T: Element> Vectors<T> {
         self.largest_squared_norm
     }
 
-    /// Returns the origin from which pruning counts distances: 0, or for inner products the least possible negated
-    /// product. Among vectors of equal length, a product counted from there is half the squared L2 distance, so alpha
-    /// has the same meaning.
-    pub fn distance_floor(&self) -> f32 {
+    /// Returns what pruning adds to distances before it multiplies them by alpha: 0, or for inner products the largest
+    /// squared norm, so that no sum is negative. Among vectors of equal length, the sum is half the squared L2 distance,
+    /// so alpha has the same meaning.
+    pub fn alpha_offset(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }
 

@@ -18,7 +18,7 @@
 //!    each other by construction. A full row that gets one more edge costs a tenth of the distances.
 //! 5. **The second round does not repeat comparisons of the first**: each candidate stores how many kept ones it has
 //!    been compared with.
-//! 6. **Alpha applies to distances plus an origin** that makes them non-negative. A negated inner product may be below
+//! 6. **Alpha applies to distances plus an offset** that makes them non-negative. A negated inner product may be below
 //!    0, where multiplying it by alpha would strengthen the rule instead of weakening it.
 
 use jasper_core::{Element, Neighbor, Slot};
@@ -31,13 +31,13 @@ const COMPARE_CHUNK: usize = 8;
 const FIRST_ALPHA: f32 = 1.0;
 
 /// Whether a kept vertex occludes a candidate. `distance` is that of the candidate, and `between` is the distance
-/// between the two. With an alpha of 1, no origin is added, because it would round small distances away.
+/// between the two. With an alpha of 1, no offset is added, because it would round small distances away.
 fn occludes<T: Element>(vectors: &Vectors<T>, alpha: f32, between: f32, distance: f32) -> bool {
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
-    let origin = vectors.distance_floor();
-    alpha * (origin + between) <= origin + distance
+    let offset = vectors.alpha_offset();
+    alpha * (offset + between) <= offset + distance
 }
 
 /// The state of one prune, reused by its thread.

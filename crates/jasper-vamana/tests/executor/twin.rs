@@ -90,7 +90,7 @@ pub fn robust_prune<T: Element>(
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
                 let between = scorer.score_one(slot(kept.id));
-                let origin = if alpha > 1.0 { graph.vectors().distance_floor() } else { 0.0 };
+                let origin = if alpha > 1.0 { graph.vectors().alpha_offset() } else { 0.0 };
                 !are_settled && alpha * (origin + between) <= origin + candidate.distance
             };
             if kept.len() == most || kept.iter().any(leads) {

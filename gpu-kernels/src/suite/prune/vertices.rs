@@ -148,12 +148,12 @@ impl<T: Element> Vertices<T> {
                     if self.alpha == 1.0 {
                         return between > other.distance();
                     }
-                    let origin = if self.epilogue == DistanceEpilogue::NegatedDot {
+                    let offset = if self.epilogue == DistanceEpilogue::NegatedDot {
                         self.largest_squared_norm()
                     } else {
                         0.0
                     };
-                    self.alpha * (origin + between) > origin + other.distance()
+                    self.alpha * (offset + between) > offset + other.distance()
                 });
             }
         }
