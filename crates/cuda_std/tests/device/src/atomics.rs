@@ -6,8 +6,9 @@ use crate::{Answers, Args, shared_by_all};
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::{Case, LaunchConfig};
 
-/// What updates of a place of its own find, which is in no doubt: 4 of u32, then 4 of u64, in each memory.
-const WORDS: u32 = 2 * (4 + 8);
+/// What updates of a place of its own find, which is in no doubt: of u32, then of u64, 5 in global memory and 4 in shared
+/// memory.
+const WORDS: u32 = (5 + 4) + 2 * (5 + 4);
 /// Words that all threads update: 4 of u32, then 4 of u64.
 const COMMON: usize = 4 + 8;
 
@@ -17,6 +18,7 @@ macro_rules! global_updates {
         let (own, common, value) = ($own, $common, $value);
         global::store(own, value);
         $answers.put(atomic::add(own, 5));
+        $answers.put(atomic::min(own, 1 << 20));
         $answers.put(atomic::or(own, 7));
         $answers.put(atomic::and(own, 0xff_fffc));
         $answers.put(atomic::exchange(own, 9));
@@ -69,9 +71,9 @@ pub(crate) fn case(input: &[u32]) -> Case {
     let words = &input[..128];
     let longs: Vec<u64> = words.iter().map(|&word| u64::from(word) << 32 | u64::from(!word)).collect();
     let answers = words.iter().zip(&longs).flat_map(|(&word, &long)| {
-        [found_in_global, found_in_shared].into_iter().flat_map(move |found| {
-            let short = found(u64::from(word), u64::from(u32::MAX)).map(|found| found as u32);
-            short.into_iter().chain(found(long, u64::MAX).into_iter().flat_map(halves))
+        [found_in_global as fn(u64, u64) -> Vec<u64>, found_in_shared].into_iter().flat_map(move |found| {
+            let short = found(u64::from(word), u64::from(u32::MAX)).into_iter().map(|found| found as u32);
+            short.chain(found(long, u64::MAX).into_iter().flat_map(halves))
         })
     });
     let after_u32 = [
@@ -97,16 +99,18 @@ pub(crate) fn case(input: &[u32]) -> Case {
 
 /// What the updates of a place with `value` find in global memory, in as many bits as `mask` has.
 #[cfg(not(target_arch = "nvptx64"))]
-fn found_in_global(value: u64, mask: u64) -> [u64; 4] {
+fn found_in_global(value: u64, mask: u64) -> Vec<u64> {
     let sum = value.wrapping_add(5) & mask;
-    [value, sum, sum | 7, (sum | 7) & 0xff_fffc]
+    let least = sum.min(1 << 20);
+    vec![value, sum, least, least | 7, (least | 7) & 0xff_fffc]
 }
 
 /// The same in shared memory.
 #[cfg(not(target_arch = "nvptx64"))]
-fn found_in_shared(value: u64, mask: u64) -> [u64; 4] {
+fn found_in_shared(value: u64, mask: u64) -> Vec<u64> {
     let sum = value.wrapping_add(5) & mask;
-    [value, sum, sum.min(1 << 20), sum.min(1 << 20) | 7]
+    let least = sum.min(1 << 20);
+    vec![value, sum, least, least | 7]
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
