@@ -62,7 +62,7 @@ impl Options {
         Ok(Self { k, beam_width, recall, filter, distances })
     }
 
-    /// The parameters of a search of so many queries.
+    /// The search parameters for a batch of `queries` queries.
     fn params(&self, index: &AnyIndex, queries: usize) -> PyResult<SearchParams<'_>> {
         let mut params = SearchParams::new(self.k);
         if let Some(recall) = self.recall {
