@@ -92,6 +92,6 @@ pub use memory::{
 pub use mutable::{
     Exclusive, GraphAccess, MutableGraph, Shared, SharedGraph, Transaction, transaction, without_edges,
 };
-pub use plan::{SearchPlan, Strategy};
+pub use plan::{BeamSize, SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

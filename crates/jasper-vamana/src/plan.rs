@@ -18,8 +18,6 @@ pub struct SearchPlan<'a, T: Element> {
     pub params: SearchParams<'a>,
     /// How queries are executed.
     pub strategy: Strategy,
-    /// A wider beam, for the queries that the first leaves with fewer than `k` hits.
-    retry_width: Option<usize>,
     /// For a quantized search, how many of the nearest candidates get exact distances; `None` if the search uses exact
     /// distances throughout.
     pub rerank: Option<usize>,
@@ -34,26 +32,41 @@ pub struct SearchPlan<'a, T: Element> {
 /// How the queries of a call are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Beam search of this width: as requested, or wider by the share of vertices that may not be returned.
-    Beam(usize),
+    /// Beam search of this size: as requested, or larger by the share of vertices that may not be returned.
+    Beam(BeamSize),
     /// Distances to every vertex that may be returned.
     Scan,
+}
+
+/// The size of a beam search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeamSize {
+    /// Only the nearest `width` entries of the frontier are expanded: they decide how long a search takes.
+    pub width: usize,
+    /// Entries of the frontier, at least `width`. Those beyond cost little: they are among the results, or candidates
+    /// of a rerank.
+    pub frontier_len: usize,
+}
+
+impl BeamSize {
+    /// A beam of this width that is the whole frontier.
+    pub const fn new(width: usize) -> Self {
+        Self { width, frontier_len: width }
+    }
 }
 
 /// Slots sampled to estimate how many keys a filter allows.
 const FILTER_SAMPLE: usize = 1024;
 
-/// Standard deviations by which the first beam search should find more than `k` allowed vertices. All queries pay for
-/// them; if no wider beam is requested, one query in twenty was predicted to find fewer than `k`
-/// (docs/src/experiments.md#gpu-a-narrow-beam-first-and-f16-on-tensor-cores).
-const DEVIATIONS: f64 = 2.0;
-/// The same for the second search, of those queries alone: what it leaves short is scanned for, which takes longer.
-const RETRY_DEVIATIONS: f64 = 6.0;
+/// Standard deviations by which a frontier should hold more than `k` allowed vertices, whose number varies like that of
+/// successes in independent trials: then hardly a query is left with fewer than `k` and scanned for
+/// (docs/src/experiments.md#filters-a-frontier-longer-than-the-beam).
+const FRONTIER_DEVIATIONS: f64 = 6.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {
     /// Plans a search of `graph` for `queries` queries where they cost what the `cost_model` says. The beam width is at
     /// most that of the model: where tombstones, a filter or a large `k` would need a wider one, it is limited, and
-    /// missing results are found by [`Self::retry`].
+    /// missing results are found by [`Self::as_scan`].
     ///
     /// # Errors
     /// Returns [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`],
@@ -102,22 +115,15 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        let (strategy, retry_width) = choose(graph, params, allowed.as_deref(), &cost_model, &work);
+        let strategy = choose(graph, params, allowed.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
-        Ok(Self { graph, params, strategy, retry_width, rerank, allowed, cost_model, work, max_hits })
+        Ok(Self { graph, params, strategy, rerank, allowed, cost_model, work, max_hits })
     }
 
-    /// The plan for queries that this one leaves with fewer than `k` hits: a wider beam search, or a scan.
+    /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
     #[must_use]
-    pub fn retry(&self) -> Self {
-        let strategy = self.retry_width.map_or(Strategy::Scan, Strategy::Beam);
-        Self { strategy, retry_width: None, ..self.clone() }
-    }
-
-    /// The plan for queries that will not be repeated: with the wider beam, if there is one.
-    #[must_use]
-    pub fn without_retry(&self) -> Self {
-        if self.retry_width.is_some() { self.retry() } else { self.clone() }
+    pub fn as_scan(&self) -> Self {
+        Self { strategy: Strategy::Scan, ..self.clone() }
     }
 
     /// Whether a scan of `slots` slots for `queries` queries is to be one matrix product, and not a scan for each.
@@ -168,7 +174,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         row.fill(hits.filter(|hit| self.allows_key(hit.key)))
     }
 
-    /// Whether a query with `filled` hits may have more, which a wider beam or a scan would find.
+    /// Whether a query with `filled` hits may have more, which a scan would find.
     pub fn wants_more(&self, filled: usize) -> bool {
         filled < self.max_hits && !self.allows_all()
     }
@@ -178,15 +184,15 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 }
 
-/// Chooses between beam search and scan by their estimated times, and the width of a second beam search. Without a
-/// filter, it is a beam search while anything is live: tombstones only widen the beam.
+/// Chooses between beam search and scan by their estimated times. Without a filter, it is a beam search while anything
+/// is live: tombstones only widen the beam.
 fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
     allowed: Option<&AllowedSlots>,
     cost_model: &CostModel,
     work: &Workload,
-) -> (Strategy, Option<usize>) {
+) -> Strategy {
     let live = graph.keys().live() as f64;
     let (share_of_live, filter_calls) = match (allowed, params.filter) {
         (Some(allowed), _) if live > 0.0 => (allowed.slots().len() as f64 / live, 0.0),
@@ -197,26 +203,20 @@ fn choose<T: Element>(
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
     let share = share_of_live * live / vertices as f64;
     if share == 1.0 {
-        return (Strategy::Beam(params.effective_beam_width().min(vertices)), None);
+        return Strategy::Beam(BeamSize::new(params.effective_beam_width().min(vertices)));
     }
-    let width = |deviations| (enough(params, share, deviations) / share).ceil();
-    let wide = width(DEVIATIONS);
+    // Between the nearest allowed vertices there are as many others as the shares say.
+    let k = params.k as f64;
+    let width = params.effective_beam_width() as f64 + (k / share - k).ceil();
+    let deviation = (k * (1.0 - share)).sqrt();
+    let frontier_len = width.max(((k + FRONTIER_DEVIATIONS * deviation) / share).ceil());
     let scan =
         cost_model.scan(work, (live * share_of_live) as usize) + filter_calls * cost_model.filter_call_ns;
-    if share_of_live < 1.0 && scan <= cost_model.beam_search(work, wide) || !wide.is_finite() {
-        return (Strategy::Scan, None);
+    if share_of_live < 1.0 && scan <= cost_model.beam_search(work, width) || !width.is_finite() {
+        return Strategy::Scan;
     }
     let possible = |width: f64| (width as usize).min(vertices).min(cost_model.max_beam_width);
-    let (first, second) = (possible(wide), possible(width(RETRY_DEVIATIONS)));
-    (Strategy::Beam(first), Some(second).filter(|&second| second > first))
-}
-
-/// The number of allowed vertices that a search should find where a `share` of all is allowed: at least the beam width,
-/// and more than `k` by some standard deviations. Their number varies like that of successes in independent trials.
-fn enough(params: SearchParams<'_>, share: f64, deviations: f64) -> f64 {
-    let k = params.k as f64;
-    let deviation = (k * (1.0 - share)).sqrt();
-    (params.effective_beam_width() as f64).max(k + deviations * deviation)
+    Strategy::Beam(BeamSize { width: possible(width), frontier_len: possible(frontier_len) })
 }
 
 /// The share of live slots with a key that the filter allows: of all slots, or of a sample.
@@ -268,17 +268,17 @@ mod tests {
     fn tombstones_widen_the_beam_up_to_the_limit() {
         let mut graph = graph(4000);
         let params = SearchParams::new(10);
-        assert_eq!(strategy(&graph, params, 64), Strategy::Beam(64));
-        assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), Strategy::Beam(4000));
+        let whole = |width| Strategy::Beam(BeamSize::new(width));
+        assert_eq!(strategy(&graph, params, 64), whole(64));
+        assert_eq!(strategy(&graph, params.beam_width(5000), usize::MAX), whole(4000));
         (0..3000).for_each(|key| graph.keys_mut().delete(key).unwrap());
-        assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Beam(256));
-        // A beam of ten would leave half of the queries with fewer than ten: 10 + 2 * sqrt(7.5) are wanted of each
-        // four, then 10 + 6 * sqrt(7.5).
-        let plan = SearchPlan::new(&graph, params.beam_width(10), 1, up_to(usize::MAX)).unwrap();
-        let strategies = [&plan, &plan.retry(), &plan.retry().retry()].map(|plan| plan.strategy);
-        assert_eq!(strategies, [Strategy::Beam(62), Strategy::Beam(106), Strategy::Scan]);
-        assert_eq!(plan.without_retry().strategy, Strategy::Beam(106));
-        assert_eq!(strategy(&graph, params, 200), Strategy::Beam(200));
+        // There are 30 tombstones between the nearest ten. A frontier of 40 would leave half of the queries with fewer
+        // than ten: 10 + 6 * sqrt(7.5) are wanted of each four.
+        let long = |width| Strategy::Beam(BeamSize { width, frontier_len: 106 });
+        assert_eq!(strategy(&graph, params.beam_width(10), usize::MAX), long(40));
+        assert_eq!(strategy(&graph, params, usize::MAX), long(94));
+        assert_eq!(strategy(&graph, params.beam_width(90), usize::MAX), whole(120));
+        assert_eq!(strategy(&graph, params.beam_width(90), 100), whole(100));
         (3000..4000).for_each(|key| graph.keys_mut().delete(key).unwrap());
         assert_eq!(strategy(&graph, params, usize::MAX), Strategy::Scan);
     }
@@ -286,9 +286,16 @@ mod tests {
     #[test]
     fn a_default_beam_width_is_limited_to_the_largest_possible() {
         let graph = graph(2000);
-        assert_eq!(strategy(&graph, SearchParams::new(1000), usize::MAX), Strategy::Beam(2000));
+        assert_eq!(
+            strategy(&graph, SearchParams::new(1000), usize::MAX),
+            Strategy::Beam(BeamSize::new(2000))
+        );
         for k in [513, 1000, 1024] {
-            assert_eq!(strategy(&graph, SearchParams::new(k), 1024), Strategy::Beam(1024), "{k}");
+            assert_eq!(
+                strategy(&graph, SearchParams::new(k), 1024),
+                Strategy::Beam(BeamSize::new(1024)),
+                "{k}"
+            );
         }
         for params in [SearchParams::new(1025), SearchParams::new(1000).beam_width(1025)] {
             assert!(matches!(
@@ -320,12 +327,12 @@ mod tests {
         let keys: KeyFilter = (0..4000).step_by(4).collect();
         let params = SearchParams::new(10).beam_width(10).filter(&keys);
         let plan = |queries, cost_model| SearchPlan::new(&graph, params, queries, cost_model).unwrap();
-        // A beam of 62 computes 2,381 distances, a scan 1,000 of half the cost.
+        // A beam of 40 computes 1,536 distances, a scan 1,000 of half the cost.
         assert_eq!(plan(1, CostModel::CPU).strategy, Strategy::Scan);
         let slow_scan = CostModel { scan_distance: CostModel::CPU.beam_distance, ..CostModel::CPU };
         assert_eq!(plan(1, slow_scan).strategy, Strategy::Scan);
         let slower = CostModel { scan_ns: 1e9, ..slow_scan };
-        assert_eq!(plan(1, slower).strategy, Strategy::Beam(62));
+        assert!(matches!(plan(1, slower).strategy, Strategy::Beam(_)));
         // Its fixed cost is shared by a batch.
         assert_eq!(plan(1_000_000, slower).strategy, Strategy::Scan);
         let product = ProductCost {

@@ -174,7 +174,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             distances_before: slots_len,
             ..pass.scan_candidates(candidates.input(), wanted)
         };
-        let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.beam_width, warps);
+        let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.frontier_len, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
         // are the caller's promise.
         unsafe {

@@ -1,15 +1,15 @@
-//! The frontier of wide beams: a sorted list in shared memory, and a buffer of entries that are merged into it
+//! The frontier of more than 128 entries: a sorted list in shared memory, and a buffer of entries that are merged into it
 //! together.
 //!
 //! An entry that is below the last entry of the list, and not in it, goes into the buffer. A full buffer is sorted and
 //! merged, so that the entries of the list move once for many new ones. The next vertex to expand is the nearest
 //! unexpanded entry of list and buffer, so the order is that of a plain list:
 //!
-//! - An entry that the list drops or never takes has `width` nearer entries from then on, because the entries of the
-//!   list only get nearer.
-//! - A vertex may be expanded only if it is among the `width` nearest. All entries before the nearest unexpanded one
-//!   are expanded: some of those that the list has before its first unexpanded entry, and some of those in the buffer.
-//!   If these could be `width` or more, the buffer is merged first.
+//! - An entry that the list drops or never takes has `frontier_len` nearer entries from then on, because the entries of
+//!   the list only get nearer.
+//! - A vertex may be expanded only if it is among the `beam_width` nearest. All entries before the nearest unexpanded
+//!   one are expanded: some of those that the list has before its first unexpanded entry, and some of those in the
+//!   buffer. If these could be `beam_width` or more, the buffer is merged first.
 //! - A vertex may be in the buffer more than once. Expanding it marks all copies in the buffer. If a copy that comes
 //!   later is the nearest entry, a marked copy is found, and the vertex is not expanded again. A merge keeps one copy,
 //!   the expanded one, which sorts first. No vertex is in both list and buffer, because the buffer is empty whenever
@@ -27,7 +27,7 @@ use crate::neighbor::UNEXPANDED;
 /// One entry per lane, so that one sort takes them all.
 const _: () = assert!(BUFFER_LEN == WARP_SIZE);
 
-/// A frontier of any width.
+/// A frontier of any length.
 pub(super) struct BufferedList {
     list: SortedList,
     /// `[BUFFER_LEN]`: the buffer, whose first `buffered` entries are in use.
@@ -40,10 +40,10 @@ pub(super) struct BufferedList {
 impl Frontier for BufferedList {
     const IN_SHARED_MEMORY: bool = true;
 
-    unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
+    unsafe fn new(len: u32, beam_width: u32, memory: Shared<u64>) -> Self {
         // SAFETY: the caller's promise.
-        let list = unsafe { SortedList::new(width, memory) };
-        Self { list, buffer: memory.add(width), buffered: 0, expanded_count: 0 }
+        let list = unsafe { SortedList::new(len, beam_width, memory) };
+        Self { list, buffer: memory.add(len), buffered: 0, expanded_count: 0 }
     }
 
     unsafe fn offer(&mut self, entry: u64) {
@@ -75,8 +75,7 @@ impl Frontier for BufferedList {
                 let entry = self.buffered_entry();
                 let nearest_buffered = warp_min(if entry & UNEXPANDED != 0 { entry } else { NO_ENTRY });
                 let nearest = listed.min(nearest_buffered);
-                let is_certain = self.list.expanded_count() + self.expanded_count < self.list.width()
-                    && nearest != NO_ENTRY;
+                let is_certain = self.list.has_room_in_beam(self.expanded_count) && nearest != NO_ENTRY;
                 if self.buffered > 0 && !is_certain {
                     self.merge();
                     continue;

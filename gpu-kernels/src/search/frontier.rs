@@ -13,17 +13,19 @@ pub(super) fn is_same_vertex(a: u64, b: u64) -> bool {
     (a ^ b) >> 1 == 0
 }
 
-/// The nearest `width` of all entries offered, in rising order and distinct. One warp owns it: all its lanes make every
-/// call, with equal arguments unless an argument is per lane.
+/// The nearest of all entries offered, in rising order and distinct. The nearest of these are the beam: only they are
+/// expanded. One warp owns a frontier: all its lanes make every call, with equal arguments unless an argument is per
+/// lane.
 pub(super) trait Frontier: Sized {
     /// Whether the entries are in shared memory, not in registers.
     const IN_SHARED_MEMORY: bool;
 
-    /// An empty frontier of `width` entries, in shared memory of the size planned.
+    /// An empty frontier of `len` entries, of which the nearest `beam_width` are the beam, in shared memory of the size
+    /// planned.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together, and no other warp uses the memory.
-    unsafe fn new(width: u32, memory: Shared<u64>) -> Self;
+    unsafe fn new(len: u32, beam_width: u32, memory: Shared<u64>) -> Self;
 
     /// Inserts one entry per lane; [`NO_ENTRY`] stands for none. Entries already present, and duplicates among the
     /// lanes, are dropped.
@@ -32,7 +34,7 @@ pub(super) trait Frontier: Sized {
     /// All 32 lanes of the warp call this together.
     unsafe fn offer(&mut self, entry: u64);
 
-    /// Marks the nearest unexpanded entry as expanded and returns it; [`NO_ENTRY`] if there is none.
+    /// Marks the nearest unexpanded entry of the beam as expanded and returns it; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.

@@ -10,11 +10,12 @@ use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 use crate::neighbor::UNEXPANDED;
 
-/// A frontier of any width, owned by one warp.
+/// A frontier of any length, owned by one warp.
 pub(super) struct SortedList {
-    /// `[width]`: entries, the first `len` of them.
+    /// `[capacity]`: entries, the first `len` of them.
     entries: Shared<u64>,
-    width: u32,
+    capacity: u32,
+    beam_width: u32,
     len: u32,
     /// All entries before it are expanded.
     cursor: u32,
@@ -24,8 +25,8 @@ pub(super) struct SortedList {
 impl Frontier for SortedList {
     const IN_SHARED_MEMORY: bool = true;
 
-    unsafe fn new(width: u32, memory: Shared<u64>) -> Self {
-        Self { entries: memory, width, len: 0, cursor: 0, bound: NO_ENTRY }
+    unsafe fn new(capacity: u32, beam_width: u32, memory: Shared<u64>) -> Self {
+        Self { entries: memory, capacity, beam_width, len: 0, cursor: 0, bound: NO_ENTRY }
     }
 
     /// Inserts each new entry at its rank in the list plus its rank among the new entries.
@@ -70,15 +71,10 @@ impl SortedList {
         self.bound
     }
 
-    /// The maximum number of entries.
-    pub(super) fn width(&self) -> u32 {
-        self.width
-    }
-
-    /// The number of expanded entries before the first unexpanded one; exact right after [`Self::nearest_unexpanded`],
-    /// a lower bound otherwise.
-    pub(super) fn expanded_count(&self) -> u32 {
-        self.cursor
+    /// Whether the entry that [`Self::nearest_unexpanded`] has just returned is in the beam even if `others` more
+    /// entries come before it.
+    pub(super) fn has_room_in_beam(&self, others: u32) -> bool {
+        self.cursor + others < self.beam_width
     }
 
     /// The number of entries of the list below the entry of this lane, expanded or not.
@@ -108,13 +104,13 @@ impl SortedList {
         unsafe { is_same_vertex(self.entry(self.rank(entry)), entry) }
     }
 
-    /// The nearest entry that is not expanded; [`NO_ENTRY`] if there is none.
+    /// The nearest entry of the beam that is not expanded; [`NO_ENTRY`] if there is none.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
     pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
         let mut group = self.cursor / WARP_SIZE * WARP_SIZE;
-        while group < self.len {
+        while group < self.beam_len() {
             // SAFETY: the warp is converged here.
             unsafe {
                 let (entry, lanes) = self.unexpanded_in(group);
@@ -126,7 +122,7 @@ impl SortedList {
             }
             group += WARP_SIZE;
         }
-        self.cursor = self.len;
+        self.cursor = self.beam_len();
         NO_ENTRY
     }
 
@@ -146,7 +142,7 @@ impl SortedList {
         }
     }
 
-    /// Copies the nearest unexpanded entries to `count` places, at most 32; [`NO_ENTRY`] after the last. All lanes see
+    /// Copies the nearest unexpanded entries of the beam to `count` places, at most 32; [`NO_ENTRY`] after the last. All lanes see
     /// them.
     ///
     /// # Safety
@@ -156,7 +152,7 @@ impl SortedList {
         unsafe {
             let mut found = 0;
             let mut group = self.cursor / WARP_SIZE * WARP_SIZE;
-            while found < count && group < self.len {
+            while found < count && group < self.beam_len() {
                 let (entry, lanes) = self.unexpanded_in(group);
                 let place = found + rank_in(lanes);
                 if lanes >> warp::lane_id() & 1 != 0 && place < count {
@@ -173,7 +169,13 @@ impl SortedList {
         }
     }
 
-    /// The entry of this lane among the 32 from `group` on, and the lanes whose entries are not expanded.
+    /// The number of entries of the beam.
+    fn beam_len(&self) -> u32 {
+        self.len.min(self.beam_width)
+    }
+
+    /// The entry of this lane among the 32 from `group` on, and the lanes whose entries are in the beam and not
+    /// expanded.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
@@ -183,11 +185,11 @@ impl SortedList {
         // are visible after the sync.
         unsafe {
             let entry = self.entry(place);
-            (entry, warp::ballot(entry & UNEXPANDED != 0))
+            (entry, warp::ballot(entry & UNEXPANDED != 0 && place < self.beam_width))
         }
     }
 
-    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the width are dropped. Starting from
+    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. Starting from
     /// the end, 32 at a time, the entries that come after a new one move up.
     ///
     /// # Safety
@@ -195,11 +197,11 @@ impl SortedList {
     /// the entry in the union of the list and the new entries.
     pub(super) unsafe fn insert_ranked(&mut self, entry: u64, is_new: bool, place: u32) {
         let lane = warp::lane_id();
-        // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the width.
+        // SAFETY: the warp is converged, since conditions are the same in all lanes; places are below the capacity.
         // Entries come from at most 32 places before, which are written after a sync.
         unsafe {
             let lanes = warp::ballot(is_new);
-            let len = self.width.min(self.len + lanes.count_ones());
+            let len = self.capacity.min(self.len + lanes.count_ones());
             let stays = is_new && place < len;
 
             // New places before the end of the group.
@@ -227,7 +229,7 @@ impl SortedList {
             let nearest = warp::reduce_min(if stays { place } else { len });
             self.cursor = self.cursor.min(nearest);
             self.len = len;
-            let last = self.width - 1;
+            let last = self.capacity - 1;
             let end = self.entry(last / WARP_SIZE * WARP_SIZE + lane);
             self.bound = warp::shuffle(end, last % WARP_SIZE);
         }

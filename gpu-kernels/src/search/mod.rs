@@ -50,7 +50,7 @@ pub use quantized::QuantizedSearchArgs;
 use crate::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
-/// The widest beam.
+/// The widest beam, and the longest frontier.
 pub const MAX_BEAM_WIDTH: u32 = 1024;
 
 /// A result in device memory; [`NO_HIT`] where there are fewer. Kernels store its 16 bytes at once.
@@ -80,7 +80,7 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 /// Arguments of every search kernel. One kernel serves several uses, each of which leaves the fields of others null, 0
 /// or 1:
 ///
-/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width` and `epilogue` |
+/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `epilogue` |
 /// | --- | --- |
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
 /// | the search for a vertex to link | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
@@ -116,10 +116,12 @@ pub struct SearchArgs {
     pub expanded: DevicePtrMut<u64>,
     /// Number of queries.
     pub queries_len: u32,
-    /// Results per query, at most the beam width; 0 if only candidates are wanted.
+    /// Results per query, at most `frontier_len`; 0 if only candidates are wanted.
     pub k: u32,
-    /// Entries of the frontier, 1 to [`MAX_BEAM_WIDTH`].
+    /// The nearest entries of the frontier, which are expanded: 1 to `frontier_len`.
     pub beam_width: u32,
+    /// Entries of the frontier, up to [`MAX_BEAM_WIDTH`]. Those beyond the beam may be results or candidates.
+    pub frontier_len: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
     /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a team
@@ -133,7 +135,7 @@ pub struct SearchArgs {
     /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
     /// part of each query is a search of its own and counts in `queries_len`.
     pub start_point_parts: u32,
-    /// Candidates per query, at most the beam width.
+    /// Candidates per query, at most `frontier_len`.
     pub rerank_len: u32,
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
     pub distances_before: u32,

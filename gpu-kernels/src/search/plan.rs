@@ -37,20 +37,20 @@ pub struct Search {
 }
 
 impl Search {
-    /// The kernel for rows of `row_bytes` with the smallest frontier for `beam_width`. `warps` is the number of warps
+    /// The kernel for rows of `row_bytes` and frontiers of `frontier_len` entries. `warps` is the number of warps
     /// per query: a team of 8 to 16, or 1; 2 to 7 mean 1.
     ///
     /// # Panics
-    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    /// Panics if the frontier is longer than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_rows(
         element: ElementKind,
         op: DistanceOpKind,
         row_bytes: u32,
-        beam_width: u32,
+        frontier_len: u32,
         warps: u32,
     ) -> Self {
         let rows = RowKind::new(element, op, row_bytes);
-        Self { rows, variant: Variant::for_beam(beam_width, warps, MAX_ROW_TEAM) }
+        Self { rows, variant: Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM) }
     }
 
     /// Every kernel of the family, for rows of `row_bytes`.
@@ -126,12 +126,12 @@ pub struct QuantizedSearch {
 }
 
 impl QuantizedSearch {
-    /// The kernel for codes of this shape, queries of `level_bytes`, and beams of `beam_width`. `warps` is the number
-    /// of warps per query: below 8 it means 1, and from 8 on a team of 8.
+    /// The kernel for codes of this shape, queries of `level_bytes`, and frontiers of `frontier_len` entries. `warps` is
+    /// the number of warps per query: below 8 it means 1, and from 8 on a team of 8.
     ///
     /// # Panics
-    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
-    pub fn for_codes(shape: &CodeShape, level_bytes: u32, beam_width: u32, warps: u32) -> Self {
+    /// Panics if the frontier is longer than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
+    pub fn for_codes(shape: &CodeShape, level_bytes: u32, frontier_len: u32, warps: u32) -> Self {
         let lanes = if shape.row_bytes() <= FOUR_LANES_BYTES { 4 } else { 8 };
         let fits = |mode: ReadMode| match mode {
             ReadMode::LanePerRow(_) => mode.takes(shape, level_bytes),
@@ -139,7 +139,7 @@ impl QuantizedSearch {
         };
         let (mode, name) =
             *READ_MODES.iter().find(|(mode, _)| fits(*mode)).expect("tiles of 4 and 8 lanes exist");
-        Self { mode, name, variant: Variant::for_beam(beam_width, warps, MAX_CODE_TEAM) }
+        Self { mode, name, variant: Variant::for_frontier(frontier_len, warps, MAX_CODE_TEAM) }
     }
 
     /// Every kernel of the family.

@@ -22,15 +22,16 @@ const FEW: u32 = 6;
 /// A frontier of up to 32 `K` entries.
 pub(super) struct Registers<const K: usize> {
     pub(super) entries: [u64; K],
-    width: u32,
+    len: u32,
+    beam_width: u32,
     bound: u64,
 }
 
 impl<const K: usize> Frontier for Registers<K> {
     const IN_SHARED_MEMORY: bool = false;
 
-    unsafe fn new(width: u32, _: Shared<u64>) -> Self {
-        Self { entries: [NO_ENTRY; K], width, bound: NO_ENTRY }
+    unsafe fn new(len: u32, beam_width: u32, _: Shared<u64>) -> Self {
+        Self { entries: [NO_ENTRY; K], len, beam_width, bound: NO_ENTRY }
     }
 
     unsafe fn offer(&mut self, entry: u64) {
@@ -46,7 +47,7 @@ impl<const K: usize> Frontier for Registers<K> {
             } else {
                 self.insert_new(entry, near);
             }
-            self.bound = self.at(self.width - 1);
+            self.bound = self.at(self.len - 1);
         }
     }
 
@@ -84,7 +85,7 @@ impl<const K: usize> Frontier for Registers<K> {
                 entry = other;
             }
         }
-        if index < self.width { entry } else { NO_ENTRY }
+        if index < self.len { entry } else { NO_ENTRY }
     }
 }
 
@@ -94,9 +95,9 @@ impl<const K: usize> Registers<K> {
         warp::lane_id() * K as u32 + r as u32
     }
 
-    /// Whether register `r` of this lane holds an unexpanded entry.
+    /// Whether register `r` of this lane holds an unexpanded entry of the beam.
     fn is_unexpanded(&self, r: usize) -> bool {
-        self.entries[r] & UNEXPANDED != 0 && Self::place(r) < self.width
+        self.entries[r] & UNEXPANDED != 0 && Self::place(r) < self.beam_width
     }
 
     /// Entry `i`, the same in all lanes. Registers are selected by masks, because a chain of selects becomes an array

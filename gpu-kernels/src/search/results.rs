@@ -43,7 +43,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
     // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
     // are below the number of slots.
     unsafe {
-        while first < args.beam_width && (found < args.k || first < args.rerank_len) {
+        while first < args.frontier_len && (found < args.k || first < args.rerank_len) {
             let entry = frontier.entry(first + lane);
             let is_candidate = first + lane < args.rerank_len;
             if is_candidate {

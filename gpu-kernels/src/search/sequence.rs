@@ -10,7 +10,7 @@ use crate::{DevicePtr, DevicePtrMut, Stream};
 /// The rerank of a quantized search.
 #[derive(Debug)]
 pub struct Rerank<'a, S> {
-    /// Candidates per query, at most the beam width. With 0 there is no rerank, and results have estimated distances.
+    /// Candidates per query, at most the length of the frontier. With 0 there is no rerank, and results have estimated distances.
     pub len: u32,
     /// `[queries][len]`: the candidates.
     pub slots: DevicePtrMut<u32>,
@@ -52,7 +52,7 @@ pub unsafe fn quantized_search<S: Stream>(
     warps: u32,
 ) -> Result<(), S::Error> {
     let QuantizedSearchArgs { search, codes } = args;
-    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.beam_width, warps);
+    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.frontier_len, warps);
     if rerank.len == 0 {
         // SAFETY: the caller's promise.
         return unsafe { stream.launch(&kernel, args) };
@@ -69,8 +69,8 @@ pub unsafe fn quantized_search<S: Stream>(
         expanded: DevicePtrMut::null(),
         ..search.scan_candidates(rerank.slots.cast_const(), rerank.len)
     };
-    let SearchArgs { epilogue, beam_width, .. } = second;
-    let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), beam_width, warps);
+    let SearchArgs { epilogue, frontier_len, .. } = second;
+    let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), frontier_len, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -121,6 +121,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
         queries_len: search.queries_len * parts,
         k: 0,
         beam_width: search.k,
+        frontier_len: search.k,
         start_point_parts: parts,
         start_points_stride,
         ..search
@@ -142,10 +143,12 @@ pub unsafe fn scan_in_parts<S: Stream>(
 impl SearchArgs {
     /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
     pub(crate) fn scan_candidates(self, candidates: DevicePtr<u32>, len: u32) -> Self {
+        // Where all may be results, no more than these are wanted.
+        let frontier_len = if self.allowed.is_null() { self.k } else { self.k.max(len) };
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
-            // Where all may be results, no more than these are wanted.
-            beam_width: if self.allowed.is_null() { self.k } else { self.k.max(len) },
+            beam_width: frontier_len,
+            frontier_len,
             max_hops: 0,
             visited_capacity: 0,
             start_points_stride: len,

@@ -30,7 +30,7 @@ pub(super) struct LayoutParams {
 pub(super) struct Layout {
     /// The query, as the scorer stores it.
     pub(super) query: u32,
-    /// The entries of the list: `beam_width`, then [`BUFFER_LEN`].
+    /// The entries of the list: `frontier_len`, then [`BUFFER_LEN`].
     pub(super) list: u32,
     /// Teams: `[expansions][edges_stride]` entries of neighbors.
     pub(super) entries: u32,
@@ -59,7 +59,7 @@ impl Layout {
         let neighbors = if neighbors < SCORED_AT_ONCE { SCORED_AT_ONCE } else { neighbors };
         let query = 0;
         let list = query + params.query_bytes;
-        let entries = list + if params.has_list { (args.beam_width + BUFFER_LEN) * ENTRY } else { 0 };
+        let entries = list + if params.has_list { (args.frontier_len + BUFFER_LEN) * ENTRY } else { 0 };
         let near = entries + if params.is_team { neighbors * ENTRY } else { 0 };
         let requests = near + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
         let wanted = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };

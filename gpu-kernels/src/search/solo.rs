@@ -5,7 +5,7 @@
 //! loop:
 //!     drop vertices that the visited cache knows            (push_unvisited)
 //!     compute their distances, offer them to the frontier   (score)
-//!     vertex = nearest unexpanded vertex of the frontier    (expand)
+//!     vertex = nearest unexpanded vertex of the beam        (expand)
 //!     if there is none, or max_hops vertices are expanded: stop
 //!     mark it expanded; unvisited = its neighbors
 //! write the k nearest                                       (results)
@@ -59,7 +59,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
         let lane = warp::lane_id();
         let scorer = S::new(&kernel_args, query, part(layout.query), lane, WARP_SIZE);
         let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, lane, WARP_SIZE);
-        let mut frontier = F::new(args.beam_width, part(layout.list).cast());
+        let mut frontier = F::new(args.frontier_len, args.beam_width, part(layout.list).cast());
         warp::sync_warp();
 
         let mut unvisited = UnvisitedBuffer { slots: part(layout.slots).cast(), count: 0, visited };

@@ -1,4 +1,5 @@
-//! Compares every frontier with the definition: the nearest of all entries offered, each expanded once.
+//! Compares every frontier with the definition: the nearest of all entries offered, each expanded at most once, while it is in
+//! the beam.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -32,7 +33,7 @@ type Answers = Vec<u64>;
 struct Model(BTreeMap<u64, bool>);
 
 impl Model {
-    fn results(&mut self, steps: &[Step], width: u32) -> Answers {
+    fn results(&mut self, steps: &[Step], len: u32, beam_width: u32) -> Answers {
         let mut results = Answers::new();
         for step in steps {
             match step {
@@ -42,7 +43,7 @@ impl Model {
                     }
                 }
                 Step::Pick => {
-                    let mut nearest = self.0.iter_mut().take(width as usize).filter(|entry| !*entry.1);
+                    let mut nearest = self.0.iter_mut().take(beam_width as usize).filter(|entry| !*entry.1);
                     results.push(nearest.next().map_or(NO_ENTRY, |(entry, visited)| {
                         *visited = true;
                         *entry
@@ -51,20 +52,20 @@ impl Model {
             }
         }
         let entries = self.0.iter().map(|(entry, visited)| entry & !u64::from(*visited));
-        results.extend(entries.take(width as usize));
+        results.extend(entries.take(len as usize));
         results
     }
 }
 
 /// The entries that `F` expanded, and its entries at the end.
-fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
+fn results<F: Frontier>(steps: &[Step], len: u32, beam_width: u32, seed: u64) -> Answers {
     let results = Mutex::new(Answers::new());
     let answer = |entry| results.lock().unwrap().push(entry);
     // SAFETY: one warp with memory of its own, which is converged, since conditions are the same in all lanes.
     let run = || unsafe {
         let lane = warp::lane_id();
         let memory = shared::dynamic_shared_mem::<u64>();
-        let mut frontier = F::new(width, memory);
+        let mut frontier = F::new(len, beam_width, memory);
         for step in steps {
             match step {
                 Step::Offer(entries) => frontier.offer(entries[lane as usize]),
@@ -77,7 +78,7 @@ fn results<F: Frontier>(steps: &[Step], width: u32, seed: u64) -> Answers {
             }
         }
         frontier.flush();
-        for place in 0..width {
+        for place in 0..len {
             let entry = frontier.entry(place);
             if lane == 0 && entry != NO_ENTRY {
                 answer(entry);
@@ -113,15 +114,18 @@ fn steps(rng: &mut impl Rng, len: usize, vertices: u32, fill: u32) -> Vec<Step> 
     all
 }
 
-fn agrees<F: Frontier>(widths: &[u32]) {
-    for (seed, &width) in widths.iter().enumerate() {
-        for (vertices, fill) in [(width / 2 + 1, 2), (width + width / 3 + 40, 1), (width * 4 + 40, 8)] {
-            let seed = seed as u64;
+fn agrees<F: Frontier>(lengths: &[u32]) {
+    let beams = |&len: &u32| [len, len / 3 + 1].map(|beam_width| (len, beam_width));
+    for ((len, beam_width), seed) in lengths.iter().flat_map(beams).zip(0..) {
+        for (vertices, fill) in [(len / 2 + 1, 2), (len + len / 3 + 40, 1), (len * 4 + 40, 8)] {
             let mut rng = synthetic::rng(seed);
             let steps = steps(&mut rng, 60, vertices, fill);
-            let expected = Model::default().results(&steps, width);
-            let found = results::<F>(&steps, width, seed);
-            assert_eq!(found, expected, "width {width}, {vertices} vertices, one entry in {fill}");
+            let expected = Model::default().results(&steps, len, beam_width);
+            let found = results::<F>(&steps, len, beam_width, seed);
+            assert_eq!(
+                found, expected,
+                "beam {beam_width} of {len}, {vertices} vertices, one entry in {fill}"
+            );
         }
     }
 }
@@ -135,7 +139,7 @@ fn registers_hold_the_nearest_of_all() {
 
 #[test]
 fn shared_memory_holds_the_nearest_of_all() {
-    let widths = [1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024];
-    agrees::<BufferedList>(&widths);
-    agrees::<SortedList>(&widths);
+    let lengths = [1, 2, 31, 32, 33, 65, 129, 200, 500, 777, 1023, 1024];
+    agrees::<BufferedList>(&lengths);
+    agrees::<SortedList>(&lengths);
 }

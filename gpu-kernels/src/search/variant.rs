@@ -29,14 +29,17 @@ impl Variant {
     /// The searches by one warp, in ascending order of their widest beam.
     const SOLO: [Self; 4] = [Self::OneRegister, Self::TwoRegisters, Self::FourRegisters, Self::SharedMemory];
 
-    /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the narrowest frontier that
-    /// holds `beam_width` entries.
+    /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the shortest frontier that
+    /// holds `frontier_len` entries.
     ///
     /// # Panics
-    /// Panics if the beam is wider than [`MAX_BEAM_WIDTH`].
-    pub(super) fn for_beam(beam_width: u32, warps: u32, max_team: u32) -> Self {
-        assert!(beam_width <= MAX_BEAM_WIDTH, "beam_width ({beam_width}) must be at most {MAX_BEAM_WIDTH}");
-        let fits = |solo: &Self| warps < MIN_TEAM_WARPS && beam_width <= solo.max_beam_width();
+    /// Panics if the frontier is longer than [`MAX_BEAM_WIDTH`].
+    pub(super) fn for_frontier(frontier_len: u32, warps: u32, max_team: u32) -> Self {
+        assert!(
+            frontier_len <= MAX_BEAM_WIDTH,
+            "frontier_len ({frontier_len}) must be at most {MAX_BEAM_WIDTH}"
+        );
+        let fits = |solo: &Self| warps < MIN_TEAM_WARPS && frontier_len <= solo.max_frontier_len();
         Self::SOLO.into_iter().find(fits).unwrap_or(Self::Team(warps.min(max_team)))
     }
 
@@ -45,8 +48,8 @@ impl Variant {
         Self::SOLO.into_iter().chain([Self::Team(max_team)])
     }
 
-    /// The widest beam of this variant.
-    pub(crate) const fn max_beam_width(self) -> u32 {
+    /// The longest frontier of this variant.
+    pub(crate) const fn max_frontier_len(self) -> u32 {
         match self {
             Self::OneRegister => WARP_SIZE,
             Self::TwoRegisters => 2 * WARP_SIZE,
@@ -84,9 +87,10 @@ impl Variant {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");
         };
-        check("beam_width", args.beam_width, 1, self.max_beam_width());
-        check("k", args.k, 0, args.beam_width);
-        check("rerank_len", args.rerank_len, 0, args.beam_width);
+        check("frontier_len", args.frontier_len, 1, self.max_frontier_len());
+        check("beam_width", args.beam_width, 1, args.frontier_len);
+        check("k", args.k, 0, args.frontier_len);
+        check("rerank_len", args.rerank_len, 0, args.frontier_len);
         check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
         let (stride, visited_capacity) = (args.graph.edges_stride, args.visited_capacity);
         assert!(

@@ -37,6 +37,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         queries_len: 1,
         k: 1,
         beam_width: 1,
+        frontier_len: 1,
         max_hops: 0,
         expansions: 1,
         visited_capacity: 0,

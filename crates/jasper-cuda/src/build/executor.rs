@@ -19,7 +19,9 @@ use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
-use jasper_vamana::{ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Reached, SearchCost};
+use jasper_vamana::{
+    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Reached, SearchCost,
+};
 
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
 use crate::search::launch::{search_args, search_kernel};
@@ -201,10 +203,10 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device();
         graph.check_vertices(chunk);
         let input = graph.linking_input();
-        let (stream, beam_width) = (&self.stream, self.params.build_beam_width() as u32);
+        let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
         let candidates_stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
-        let kernel = search_kernel(&input, beam_width, launch);
+        let kernel = search_kernel(&input, beam.frontier_len as u32, launch);
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut expanded = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
@@ -217,7 +219,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             expanded: expanded.output(),
             queries_len: new_vertices.len() as u32,
             max_hops: candidates_stride,
-            ..search_args(&input, beam_width, launch)
+            ..search_args(&input, beam, launch)
         };
         let mut duplicate_of = stream.allocate(new_vertices.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;

@@ -8,7 +8,7 @@
 //!     check the queries, write them to the context's pinned memory, quantize them
 //!     launch the search in the context's stream
 //! wait for the chunks in flight, take in their results
-//! queries left with fewer than k results by a filter or tombstones: the same again with a wider beam, then a scan
+//! queries left with fewer than k results by a filter or tombstones: the same again as a scan
 //! ```
 
 use std::cell::OnceCell;
@@ -106,7 +106,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
             if tasks.is_empty() {
                 return Ok(report);
             }
-            plan = plan.retry();
+            plan = plan.as_scan();
         }
     }
 

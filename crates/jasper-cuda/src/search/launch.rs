@@ -23,7 +23,7 @@ use gpu_kernels::search::{
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
-use jasper_vamana::{LaunchParams, SearchError, SearchPlan, Strategy};
+use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
 use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
 use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
@@ -43,7 +43,7 @@ pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
     graph: &'a DeviceGraph<T, S>,
     k: u32,
-    beam_width: u32,
+    beam: BeamSize,
     launch: LaunchParams,
     strategy: LaunchStrategy<'a>,
     /// How many candidates of a quantized search get exact distances; `None` for exact distances throughout.
@@ -132,20 +132,20 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         queries: usize,
     ) -> Result<Self, SearchError> {
         plan.params.launch.map_or(Ok(()), check_launch)?;
-        let Strategy::Beam(width) = plan.strategy else {
+        let Strategy::Beam(beam) = plan.strategy else {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
-        let rerank = plan.rerank.map(|rerank| rerank.min(width) as u32);
+        let rerank = plan.rerank.map(|rerank| rerank.min(beam.frontier_len) as u32);
         let row_bytes = graph.row_bytes();
         let launch = plan.params.launch.unwrap_or_else(|| match rerank {
-            Some(_) => default_quantized_launch(queries, multiprocessors, row_bytes, width),
+            Some(_) => default_quantized_launch(queries, multiprocessors, row_bytes, beam.width),
             None => default_launch(queries, multiprocessors, row_bytes),
         });
         let strategy = LaunchStrategy::Beam { allowed: plan.params.filter.is_some().then(allowed) };
         let k = plan.params.k;
-        // In a small graph the plan's frontier may be narrower than k.
-        let (k, beam_width) = (k as u32, width.max(k) as u32);
-        Ok(Self { graph, k, beam_width, launch, strategy, rerank })
+        // In a small graph the plan's frontier may be shorter than k.
+        let beam = BeamSize { frontier_len: beam.frontier_len.max(k), ..beam };
+        Ok(Self { graph, k: k as u32, beam, launch, strategy, rerank })
     }
 
     /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
@@ -174,7 +174,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 parts => LaunchStrategy::ScanInParts { slots, parts },
             }
         };
-        Self { graph, k, beam_width: k, launch, strategy, rerank }
+        Self { graph, k, beam: BeamSize::new(plan.params.k), launch, strategy, rerank }
     }
 
     /// The codes of a quantized search.
@@ -315,7 +315,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             queries_len: queries as u32,
             k: self.k,
             max_hops,
-            ..search_args(&self.graph.input(), self.beam_width, self.launch)
+            ..search_args(&self.graph.input(), self.beam, self.launch)
         };
         let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
@@ -327,9 +327,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                     LaunchStrategy::ScanInParts { parts, .. } => {
                         scan_in_parts(stream, args, parts, pointers.rerank_slots, T::KIND, warps)
                     }
-                    LaunchStrategy::Beam { .. } | LaunchStrategy::ScanPerQuery { .. } => {
-                        stream.launch(&search_kernel(&self.graph.input(), self.beam_width, self.launch), args)
-                    }
+                    LaunchStrategy::Beam { .. } | LaunchStrategy::ScanPerQuery { .. } => stream
+                        .launch(&search_kernel(&self.graph.input(), args.frontier_len, self.launch), args),
                 };
             };
             let rerank = Rerank {
@@ -350,13 +349,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-pub(crate) fn search_kernel(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> Search {
+pub(crate) fn search_kernel(graph: &GraphInput, frontier_len: u32, launch: LaunchParams) -> Search {
     let (op, row_bytes) = (graph.epilogue.op(), graph.args.shape.row_bytes());
-    Search::for_rows(graph.element, op, row_bytes, beam_width, launch.warps)
+    Search::for_rows(graph.element, op, row_bytes, frontier_len, launch.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchParams) -> SearchArgs {
+pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchParams) -> SearchArgs {
     SearchArgs {
         graph: graph.args,
         queries: DevicePtr::null(),
@@ -369,7 +368,8 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
         expanded: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
-        beam_width,
+        beam_width: beam.width as u32,
+        frontier_len: beam.frontier_len as u32,
         max_hops: u32::MAX,
         expansions: launch.expansions,
         visited_capacity: launch.visited_capacity,
@@ -381,26 +381,30 @@ pub(crate) fn search_args(graph: &GraphInput, beam_width: u32, launch: LaunchPar
     }
 }
 
-/// Checks that searches with frontiers of `beam_width` entries fit into `available` bytes of shared memory per block,
+/// Checks that searches with frontiers of `frontier_len` entries fit into `available` bytes of shared memory per block,
 /// whatever the size of the batch.
 ///
 /// # Errors
 /// Returns [`ErrorKind::RowTooLong`].
 pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     graph: &DeviceGraph<T, S>,
-    beam_width: usize,
+    frontier_len: usize,
     available: u32,
 ) -> Result<(), ErrorKind> {
-    let (beam_width, input) = (beam_width as u32, graph.linking_input());
+    let input = graph.linking_input();
     let shared = |launch: LaunchParams| {
-        let search = search_args(&input, beam_width, launch);
+        let search = search_args(&input, BeamSize::new(frontier_len), launch);
         let quantized = graph.codes.as_ref().map_or(0, |codes| {
             let codes = codes.args(DevicePtr::null(), DevicePtr::null());
-            let kernel =
-                QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, beam_width, launch.warps);
+            let kernel = QuantizedSearch::for_codes(
+                &codes.shape,
+                codes.level_bytes,
+                search.frontier_len,
+                launch.warps,
+            );
             kernel.launch_config(&QuantizedSearchArgs { search, codes }).shared
         });
-        search_kernel(&input, beam_width, launch).launch_config(&search).shared.max(quantized)
+        search_kernel(&input, search.frontier_len, launch).launch_config(&search).shared.max(quantized)
     };
     let row_bytes = input.args.shape.row_bytes();
     let needed =

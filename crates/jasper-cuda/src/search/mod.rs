@@ -175,7 +175,7 @@ impl<T: Element> DeviceSearcher<T> {
         stream.check_owner(arrays.queries);
         stream.check_owner(arrays.results);
         stream.check_owner(arrays.costs);
-        let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?.without_retry();
+        let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
         // synchronizes the device.
         unsafe { device_batch::launch(&plan, graph.copy, self.cpu.pool(), stream, arrays, SCRATCH_BYTES) }

@@ -1,9 +1,9 @@
 //! Beam search: GreedySearch of DiskANN (Algorithm 1 there, Algorithm 2 of the Jasper paper).
 //!
 //! ```text
-//! frontier = start points, each with its distance to the query      at most beam_width entries, nearest first
-//! while the frontier has an unexpanded entry, and fewer than max_hops were expanded:
-//!     v = nearest unexpanded entry; mark it as expanded
+//! frontier = start points, each with its distance to the query      at most frontier_len entries, nearest first
+//! while the nearest beam_width entries have an unexpanded one, and fewer than max_hops were expanded:
+//!     v = the nearest of these; mark it as expanded
 //!     unvisited = neighbors(v) whose distance this search has not computed yet
 //!     drop those of unvisited that a lower bound puts beyond the last entry     f32 sketches only
 //!     insert the others into the frontier by distance
@@ -25,7 +25,7 @@ use jasper_graph::{Graph, Score};
 
 use super::frontier::Frontier;
 use super::visited::VisitedCache;
-use crate::SearchCost;
+use crate::{BeamSize, SearchCost};
 
 /// Searches that a thread interleaves. Two searches hide half of the memory latency; the data of more than four does
 /// not fit the L1 cache.
@@ -46,17 +46,17 @@ pub(crate) struct Beam {
 }
 
 impl Beam {
-    /// Runs one search per scorer, each in its own beam, from the start points until every entry of the frontier is
+    /// Runs one search per scorer, each in its own beam, from the start points until every entry of the beam is
     /// expanded, or `max_hops` are. The searches do not affect each other; only their steps alternate.
     pub(crate) fn search<T: Element>(
         beams: &mut [Self],
         scorers: &[impl Score],
         graph: &Graph<T>,
-        beam_width: usize,
+        size: BeamSize,
         max_hops: usize,
     ) {
         for (beam, scorer) in beams.iter_mut().zip(scorers) {
-            beam.begin(graph, scorer, beam_width);
+            beam.begin(graph, scorer, size);
         }
         let mut active: [usize; SEARCHES_PER_THREAD] = std::array::from_fn(|i| i);
         let mut count = beams.len().min(scorers.len());
@@ -80,9 +80,9 @@ impl Beam {
         self.frontier.entries()
     }
 
-    fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score, beam_width: usize) {
-        self.frontier.reset(beam_width);
-        self.visited.reset(beam_width);
+    fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score, size: BeamSize) {
+        self.frontier.reset(size);
+        self.visited.reset(size.width);
         self.expanded.clear();
         self.cost = SearchCost::default();
         self.collect_unvisited(graph.adjacency().start_points(), scorer);

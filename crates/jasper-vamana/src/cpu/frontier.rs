@@ -2,7 +2,10 @@
 
 use jasper_core::Neighbor;
 
-/// The frontier: at most `beam_width` neighbors, ascending and distinct, with a cursor before which all are expanded.
+use crate::BeamSize;
+
+/// The frontier: at most `capacity` neighbors, ascending and distinct, with a cursor before which all are expanded. Only
+/// the nearest `beam_width` are expanded; the others are kept as results.
 ///
 /// The farthest entry only gets nearer, so a vertex that was dropped cannot return: visiting a vertex twice costs a
 /// distance and does not change the frontier.
@@ -10,15 +13,17 @@ use jasper_core::Neighbor;
 pub(crate) struct Frontier {
     entries: Vec<Neighbor>,
     beam_width: usize,
+    capacity: usize,
     /// All entries before it are expanded.
     cursor: usize,
 }
 
 impl Frontier {
-    pub(crate) fn reset(&mut self, beam_width: usize) {
+    pub(crate) fn reset(&mut self, size: BeamSize) {
         self.entries.clear();
-        self.entries.reserve(beam_width);
-        self.beam_width = beam_width;
+        self.entries.reserve(size.frontier_len);
+        self.beam_width = size.width;
+        self.capacity = size.frontier_len;
         self.cursor = 0;
     }
 
@@ -29,14 +34,14 @@ impl Frontier {
     /// The distance beyond which no entry is added; infinity while the frontier is not full.
     #[inline]
     pub(crate) fn farthest(&self) -> f32 {
-        let full = self.entries.len() == self.beam_width;
-        if full { self.entries[self.beam_width - 1].distance() } else { f32::INFINITY }
+        let full = self.entries.len() == self.capacity;
+        if full { self.entries[self.capacity - 1].distance() } else { f32::INFINITY }
     }
 
-    /// The nearest unexpanded entry.
+    /// The nearest unexpanded entry of the beam.
     #[inline]
     pub(crate) fn next(&self) -> Option<Neighbor> {
-        self.entries.get(self.cursor).copied()
+        if self.cursor < self.beam_width { self.entries.get(self.cursor).copied() } else { None }
     }
 
     /// Returns [`Self::next`] and marks it as expanded.
@@ -51,10 +56,10 @@ impl Frontier {
         Some(entry)
     }
 
-    /// Adds an unexpanded entry, if it is among the nearest `beam_width` and not in the frontier already.
+    /// Adds an unexpanded entry, if it is among the nearest `capacity` and not in the frontier already.
     #[inline]
     pub(crate) fn insert(&mut self, entry: Neighbor) {
-        if self.entries.len() == self.beam_width && entry >= self.entries[self.beam_width - 1] {
+        if self.entries.len() == self.capacity && entry >= self.entries[self.capacity - 1] {
             return;
         }
         let at = self.entries.partition_point(|other| *other < entry);
@@ -62,7 +67,7 @@ impl Frontier {
         if self.entries.get(at) == Some(&entry) || at > 0 && self.entries[at - 1].is_same(entry) {
             return;
         }
-        if self.entries.len() == self.beam_width {
+        if self.entries.len() == self.capacity {
             self.entries.pop();
         }
         self.entries.insert(at, entry);
@@ -77,14 +82,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with the definition: the nearest `width` of all entries offered, each expanded at most once.
+        /// Compares with the definition: the nearest of all entries offered, each expanded at most once, while it is one
+        /// of the nearest `width`.
         #[test]
         fn holds_the_nearest_of_all(
             steps in proptest::collection::vec((0_u8..6, 0_u32..40, any::<bool>()), 0..200),
             width in 1_usize..12,
+            beyond in 0_usize..6,
         ) {
             let (mut frontier, mut offered, mut expanded) = (Frontier::default(), Vec::new(), Vec::new());
-            frontier.reset(width);
+            frontier.reset(BeamSize { width, frontier_len: width + beyond });
             for (_, id, expand) in steps {
                 // The distance follows from the id, as it does in a search; many ids tie.
                 let entry = Neighbor::new((id / 4) as f32, Slot::new(id));
@@ -96,10 +103,11 @@ mod tests {
                     prop_assert!(!expanded.contains(&entry));
                     expanded.push(entry);
                 }
-                let expected: Vec<_> = offered.iter().take(width)
+                let expected: Vec<_> = offered.iter().take(width + beyond)
                     .map(|entry| if expanded.contains(entry) { entry.expanded() } else { *entry }).collect();
                 prop_assert_eq!(frontier.entries(), &expected[..]);
-                prop_assert_eq!(frontier.next(), expected.iter().copied().find(|entry| entry.is_unexpanded()));
+                let beam = &expected[..expected.len().min(width)];
+                prop_assert_eq!(frontier.next(), beam.iter().copied().find(|entry| entry.is_unexpanded()));
             }
         }
     }

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
-use crate::{ChunkEdges, Executor, PeerSampling, SearchCost};
+use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, SearchCost};
 use beam::{Beam, SEARCHES_PER_THREAD};
 use locality::order_by_nearness;
 use prune::{Prune, pruned_prefixes};
@@ -345,7 +345,8 @@ impl Scratch {
     ) {
         let scorers: Vec<_> = vertices.iter().map(|&vertex| vectors.slot_scorer(vertex).sketched()).collect();
         let params = graph.params();
-        Beam::search(&mut self.beams, &scorers, graph, params.build_beam_width(), params.max_hops());
+        let size = BeamSize::new(params.build_beam_width());
+        Beam::search(&mut self.beams, &scorers, graph, size, params.max_hops());
         for (beam, &vertex) in self.beams.iter().zip(vertices) {
             candidates.cost += beam.cost;
             self.candidates.clear();

@@ -128,11 +128,11 @@ impl Scratch {
                 None => scorers.map(Scorer::sketched).collect(),
             };
             match (plan.strategy, &estimators) {
-                (Strategy::Beam(width), Some(estimators)) => {
-                    Beam::search(&mut self.beams, &estimators[range], graph, width, usize::MAX);
+                (Strategy::Beam(size), Some(estimators)) => {
+                    Beam::search(&mut self.beams, &estimators[range], graph, size, usize::MAX);
                 }
-                (Strategy::Beam(width), None) => {
-                    Beam::search(&mut self.beams, &scorers, graph, width, usize::MAX);
+                (Strategy::Beam(size), None) => {
+                    Beam::search(&mut self.beams, &scorers, graph, size, usize::MAX);
                 }
                 (Strategy::Scan, _) => {}
             }
@@ -150,7 +150,7 @@ impl Scratch {
         queries.sort_by_key(|query| !wants_more(query));
         let short = queries.partition_point(wants_more);
         if short > 0 {
-            report += self.search_task(&plan.retry(), &mut queries[..short])?;
+            report += self.search_task(&plan.as_scan(), &mut queries[..short])?;
         }
         Ok(report)
     }

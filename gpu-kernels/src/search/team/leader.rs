@@ -57,7 +57,7 @@ impl Leader {
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, mailboxes: Mailboxes) -> Self {
         let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
         // SAFETY: the caller's promise.
-        let list = unsafe { SortedList::new(args.beam_width, part(layout.list).cast()) };
+        let list = unsafe { SortedList::new(args.frontier_len, args.beam_width, part(layout.list).cast()) };
         Self {
             mailboxes,
             list,

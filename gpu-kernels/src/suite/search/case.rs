@@ -25,6 +25,7 @@ pub(super) struct SearchCase {
     pub(super) allowed: Option<BitSet>,
     pub(super) k: u32,
     pub(super) beam_width: u32,
+    pub(super) frontier_len: u32,
     /// Unless it is [`TO_THE_END`], visited vertices are logged.
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
@@ -55,24 +56,21 @@ pub(super) fn earlier(place: usize) -> DeviceHit {
 }
 
 impl SearchCase {
-    /// Random parameters for a kernel of at most `max_beam_width` and a graph of `slots`.
-    pub(super) fn random(
-        rng: &mut impl Rng,
-        max_beam_width: u32,
-        epilogue: DistanceEpilogue,
-        slots: usize,
-    ) -> Self {
-        let width = 1..=max_beam_width.min(70);
+    /// Random parameters for a kernel of frontiers of at most `max_len` entries and a graph of `slots`.
+    pub(super) fn random(rng: &mut impl Rng, max_len: u32, epilogue: DistanceEpilogue, slots: usize) -> Self {
+        let len = 1..=max_len.min(70);
         // If rounding affects which vertices are near, the search must find all of them.
-        let beam_width =
-            if epilogue == DistanceEpilogue::HalfSquaredL2 { *width.end() } else { rng.random_range(width) };
+        let frontier_len =
+            if epilogue == DistanceEpilogue::HalfSquaredL2 { *len.end() } else { rng.random_range(len) };
+        let is_whole = epilogue == DistanceEpilogue::HalfSquaredL2 || rng.random();
+        let beam_width = if is_whole { frontier_len } else { rng.random_range(1..=frontier_len) };
         let mut slot = || Slot::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..2).map(|_| slot()).collect();
         let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
         // A bound that some searches reach, and one that none does.
         let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
-        let rerank_len = if rng.random() { 0 } else { rng.random_range(1..=beam_width) };
+        let rerank_len = if rng.random() { 0 } else { rng.random_range(1..=frontier_len) };
         let start_points = (rng.random_range(0..4) == 0).then(|| {
             let len = rng.random_range(1..40);
             let mut of_query = || {
@@ -87,8 +85,9 @@ impl SearchCase {
             queries,
             names_rows: rng.random(),
             allowed,
-            k: rng.random_range(1..=beam_width),
+            k: rng.random_range(1..=frontier_len),
             beam_width,
+            frontier_len,
             max_hops: if epilogue == DistanceEpilogue::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             visited_capacity: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
@@ -162,6 +161,7 @@ impl SearchCase {
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,
+            frontier_len: self.frontier_len,
             max_hops: self.max_hops,
             expansions: self.expansions,
             visited_capacity: self.visited_capacity,

@@ -35,7 +35,8 @@ pub(super) fn agrees<T: Element>(
             context: &context,
         };
         let expected = of.agrees(&output, graph);
-        let is_plain = case.start_points.is_none() && case.rerank_len == 0;
+        let is_plain =
+            case.start_points.is_none() && case.rerank_len == 0 && case.beam_width == case.frontier_len;
         if (of.expansions(), case.max_hops) == (1, TO_THE_END) && is_plain {
             is_of_the_cpu(cpu, graph, query, &expected, case, &context);
         }

@@ -90,13 +90,13 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     ) {
         let mut rng = synthetic::rng(seed);
         let max_slots = if epilogue == DistanceEpilogue::HalfSquaredL2 {
-            kernel.variant.max_beam_width().min(60)
+            kernel.variant.max_frontier_len().min(60)
         } else {
             60
         };
         let slots = rng.random_range(1..=max_slots as usize);
         let graph = graph::<T>(&mut rng, kernel, epilogue, slots);
-        let case = SearchCase::random(&mut rng, kernel.variant.max_beam_width(), epilogue, graph.slots());
+        let case = SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), epilogue, graph.slots());
         agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
@@ -115,12 +115,19 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
 pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
-    for (beam_width, warps) in [(129, 1), (200, 8), (333, 1), (MAX_BEAM_WIDTH, 1)] {
-        let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, beam_width, warps);
-        let graph = graph::<u8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, beam_width as usize + 50);
+    for (frontier_len, beam_width, warps) in [
+        (129, 129, 1),
+        (200, 200, 8),
+        (200, 33, 8),
+        (333, 333, 1),
+        (333, 20, 1),
+        (MAX_BEAM_WIDTH, MAX_BEAM_WIDTH, 1),
+    ] {
+        let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, frontier_len, warps);
+        let graph = graph::<u8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, frontier_len as usize + 50);
         let random = SearchCase::random(
             &mut rng,
-            kernel.variant.max_beam_width(),
+            kernel.variant.max_frontier_len(),
             DistanceEpilogue::SquaredL2,
             graph.slots(),
         );
@@ -129,7 +136,8 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         let case = SearchCase {
             start_points,
             beam_width,
-            k: beam_width,
+            frontier_len,
+            k: frontier_len,
             max_hops: TO_THE_END,
             queries,
             rerank_len: 0,
@@ -153,7 +161,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
         let case = SearchCase {
             queries: queries.collect(),
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceEpilogue::SquaredL2, 12)
+            ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceEpilogue::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &case);
         for query in &case.queries[..12] {
@@ -174,8 +182,12 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
         let mut graph = graph::<f16>(&mut rng, kernel, DistanceEpilogue::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let case =
-            SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceEpilogue::NegatedDot, 130);
+        let case = SearchCase::random(
+            &mut rng,
+            kernel.variant.max_frontier_len(),
+            DistanceEpilogue::NegatedDot,
+            130,
+        );
         agrees(
             stream,
             &cpu,
@@ -193,12 +205,12 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
 pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
-    for (beam_width, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
-        let kernel = Search::for_rows(ElementKind::F32, DistanceOpKind::SquaredL2, 16, beam_width, warps);
+    for (frontier_len, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
+        let kernel = Search::for_rows(ElementKind::F32, DistanceOpKind::SquaredL2, 16, frontier_len, warps);
         let mut graph = graph::<f32>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 9);
         let case = SearchCase {
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.variant.max_beam_width(), DistanceEpilogue::SquaredL2, 9)
+            ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceEpilogue::SquaredL2, 9)
         };
         agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
         agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });

@@ -118,7 +118,7 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
         for kernel in QuantizedSearch::all().filter(|kernel| kernel.takes(&shape, level_bytes)) {
             let case = SearchCase::random(
                 &mut rng,
-                kernel.variant.max_beam_width(),
+                kernel.variant.max_frontier_len(),
                 DistanceEpilogue::SquaredL2,
                 slots,
             );
@@ -134,22 +134,29 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
 pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     let cpu = CpuExecutor::new(1).unwrap();
-    for (code, beam_width, warps) in [
-        (Quantization::Mixed { sectors: 1 }, 200, 1),
-        (Quantization::Mixed { sectors: 2 }, 300, 8),
-        (Quantization::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 1),
+    for (code, frontier_len, beam_width, warps) in [
+        (Quantization::Mixed { sectors: 1 }, 200, 200, 1),
+        (Quantization::Mixed { sectors: 2 }, 300, 300, 8),
+        (Quantization::Rabitq { bits: 4 }, MAX_BEAM_WIDTH, 150, 1),
     ] {
-        let coded = Coded::random(&mut rng, &cpu, code, beam_width as usize + 50);
-        let kernel = QuantizedSearch::for_codes(&coded.shape(), coded.level_bytes(), beam_width, warps);
+        let coded = Coded::random(&mut rng, &cpu, code, frontier_len as usize + 50);
+        let kernel = QuantizedSearch::for_codes(&coded.shape(), coded.level_bytes(), frontier_len, warps);
         let random = SearchCase::random(
             &mut rng,
-            kernel.variant.max_beam_width(),
+            kernel.variant.max_frontier_len(),
             DistanceEpilogue::SquaredL2,
             coded.graph.slots(),
         );
         let queries = random.queries[..1].to_vec();
-        let case =
-            SearchCase { beam_width, k: 10, max_hops: TO_THE_END, queries, start_points: None, ..random };
+        let case = SearchCase {
+            beam_width,
+            frontier_len,
+            k: 10,
+            max_hops: TO_THE_END,
+            queries,
+            start_points: None,
+            ..random
+        };
         coded.agrees(stream, kernel, &case);
     }
 }

@@ -35,12 +35,12 @@ pub(super) fn search<T: Element>(
         for id in next.drain(..) {
             known.entry(Neighbor::new(score(id), id)).or_default();
         }
-        let nearest = known.iter().take(case.beam_width as usize);
-        let unvisited = nearest.clone().filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);
+        let beam = known.iter().take(case.beam_width as usize);
+        let unvisited = beam.filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);
         let picked: Vec<_> =
             unvisited.take(expansions.min(case.max_hops - expanded.len() as u32) as usize).collect();
         if picked.is_empty() {
-            let nearest = nearest.map(|(vertex, _)| *vertex).collect();
+            let nearest = known.keys().take(case.frontier_len as usize).copied().collect();
             return ReferenceSearch { nearest, expanded, distinct: known.len() as u32, met };
         }
         for vertex in picked {

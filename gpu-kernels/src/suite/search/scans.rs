@@ -72,6 +72,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         allowed: None,
         k,
         beam_width: k,
+        frontier_len: k,
         max_hops: 0,
         expansions: 2,
         visited_capacity: 0,

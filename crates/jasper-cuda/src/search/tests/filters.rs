@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jasper_graph::AllowedSlots;
-use jasper_vamana::{ProductCost, Strategy};
+use jasper_vamana::{BeamSize, ProductCost, Strategy};
 
 use super::*;
 use crate::search::params::cost_model;
@@ -223,7 +223,7 @@ fn strategies_of_a_large_device_depend_on_the_batch() {
     let most = KeyFilter::from_iter(0..2900);
     let params = SearchParams::new(1).beam_width(1).filter(&most);
     let plan = SearchPlan::new(&graph, params, 1, device).unwrap();
-    assert_eq!(plan.strategy, Strategy::Beam(2));
+    assert_eq!(plan.strategy, Strategy::Beam(BeamSize { width: 2, frontier_len: 3 }));
     // Rows that come over PCIe are gathered once for all queries.
     let host = cost_model(132, MemorySpace::Host);
     let params = SearchParams::new(10).filter(&filter);
