@@ -187,6 +187,14 @@ pub enum ReadCause {
         /// The problem.
         problem: &'static str,
     },
+    /// A key of a numpy array is negative.
+    #[error("key {row} of the array is {key}; keys are not negative")]
+    NegativeKey {
+        /// Position in the array.
+        row: usize,
+        /// The value.
+        key: i64,
+    },
     /// The file is not a valid runbook.
     #[error(transparent)]
     Runbook(#[from] RunbookError),

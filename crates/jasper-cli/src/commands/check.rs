@@ -10,6 +10,7 @@ use jasper::report::CodeReport;
 use serde_json::{Value, json};
 
 use crate::files::open_index;
+use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 
@@ -24,6 +25,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new().read([&self.index])
+    }
+
     /// Verifies the file, and fails if anything is wrong.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let file = check_file(&self.index, &mut terminal.progress())?;

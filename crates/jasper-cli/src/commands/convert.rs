@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::error::Usage;
 use crate::format::Format;
+use crate::outputs::{Content, Files};
 use crate::terminal::Terminal;
 use crate::units;
 
@@ -58,12 +59,24 @@ pub struct Args {
 const VALUES_AT_ONCE: usize = 1 << 20;
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let (_, to) = self.formats();
+        let files =
+            Files::new().read([&self.input]).read(&self.base).write([&self.output], Content::Format(to));
+        let files = files.write(&self.keys, Content::Keys);
+        // DiskANN reads the vectors from a file of their own.
+        let vectors = (to == Format::Diskann).then(|| {
+            let mut path = self.output.clone().into_os_string();
+            path.push(".data");
+            PathBuf::from(path)
+        });
+        files.write(&vectors, Content::Format(to))
+    }
+
     /// Converts.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let (from, to) = (
-            self.from.unwrap_or(Format::from_path(&self.input)),
-            self.to.unwrap_or(Format::from_path(&self.output)),
-        );
+        let (from, to) = self.formats();
         let (rows, rounded) = match (from, to) {
             (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, terminal)?,
             (Format::Truth, Format::Truth) => {
@@ -89,6 +102,12 @@ impl Args {
             text += &format!("; {} values were rounded", units::count(rounded));
         }
         terminal.report(&json, text)
+    }
+
+    /// The formats of input and output.
+    fn formats(&self) -> (Format, Format) {
+        let format = |given: Option<Format>, path| given.unwrap_or_else(|| Format::from_path(path));
+        (format(self.from, &self.input), format(self.to, &self.output))
     }
 
     /// Returns the number of vectors, and of values that were rounded.

@@ -7,6 +7,7 @@ use jasper::AnyIndex;
 use jasper_data::read_keys;
 use serde_json::json;
 
+use crate::outputs::Files;
 use crate::terminal::Terminal;
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
@@ -29,6 +30,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        self.update.files().read([&self.keys])
+    }
+
     /// Deletes or restores, and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (keys, undo) = (read_keys(&self.keys)?, self.undo);

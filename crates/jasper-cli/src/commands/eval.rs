@@ -10,6 +10,7 @@ use jasper::{Device, SearchParams};
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::curve::{self, Point};
 use crate::files::{read_queries, read_truth};
+use crate::outputs::{Content, Files};
 use crate::plot::{Plot, recall_chart, roofline};
 use crate::terminal::Terminal;
 use crate::tuned::params;
@@ -57,6 +58,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let inputs = Files::new().read([&self.index, &self.queries, &self.truth]);
+        inputs.write(&self.plot, Content::Svg).write(&self.roofline, Content::Svg)
+    }
+
     /// Measures and shows.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;

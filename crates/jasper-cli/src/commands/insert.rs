@@ -7,6 +7,7 @@ use jasper_data::read_keys;
 use serde_json::json;
 
 use crate::files::open_vectors;
+use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
@@ -31,6 +32,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        self.update.files().read([&self.base]).read(&self.keys)
+    }
+
     /// Inserts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let keys = self.keys.map(read_keys).transpose()?;

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
 use crate::files::read_queries;
+use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;
@@ -60,6 +61,12 @@ struct QueryResults<'a> {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let inputs = Files::new().read([&self.index, &self.queries]).read(&self.filter);
+        inputs.write(&self.output, Content::TRUTH)
+    }
+
     /// Searches and writes.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;

@@ -254,7 +254,7 @@ fn what_cannot_be_mapped_is_loaded() {
 #[test]
 fn lines_that_are_no_keys_are_named() {
     let error = |text: &str| keys_from_bytes("k.txt", text.as_bytes()).unwrap_err().to_string();
-    assert!(error("1\n\n2").contains("line 2: the line is empty"));
+    assert!(error("1\n\n2 3").contains("line 3: there is more than a key"));
     assert!(error("1\n2 3\n").contains("line 2: there is more than a key"));
     assert!(error("-1").contains("line 1: a byte is no digit"));
     assert!(error("1\n18446744073709551616").contains("line 2: the number is too large"));
@@ -264,9 +264,15 @@ fn lines_that_are_no_keys_are_named() {
     let text: String = (0..30_000).map(|key| format!("{}\n", key * 1_000_003_u64)).collect();
     let keys = keys_from_bytes("k.txt", text.as_bytes()).unwrap();
     assert!(keys.len() == 30_000 && keys.iter().zip(0..).all(|(&key, i)| key == i * 1_000_003_u64));
-    let signed = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]);
-    let error = keys_from_bytes("k.npy", &signed).unwrap_err().to_string();
-    assert!(error.contains("`<i8` is unsupported; save the array with .astype as one of <u8"), "{error}");
+    assert_eq!(keys_from_bytes("k.txt", "\u{feff}1\n\n \r\n2\n\n".as_bytes()).unwrap(), [1, 2]);
+    let array = |descr: &str, key: i64| {
+        let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,), }}");
+        keys_from_bytes("pipe", &npy(&header, &key.to_le_bytes())).map_err(|error| error.to_string())
+    };
+    assert_eq!([array("<i8", 7), array("<u8", -1)], [Ok(vec![7]), Ok(vec![u64::MAX])]);
+    assert!(array("<i8", -7).unwrap_err().contains("pipe: key 0 of the array is -7; keys are not negative"));
+    let error = array("<i4", 7).unwrap_err();
+    assert!(error.contains("`<i4` is unsupported; save the array with .astype as one of <u8"), "{error}");
 }
 
 #[test]

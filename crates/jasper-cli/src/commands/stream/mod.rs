@@ -13,6 +13,7 @@ use jasper_data::{Runbook, VectorFile};
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::curve;
 use crate::files::open_queries;
+use crate::outputs::{Content, Files};
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
@@ -69,6 +70,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let inputs = Files::new().read([&self.runbook, &self.base, &self.queries]);
+        inputs.write(&self.output, Content::INDEX).write(&self.plot, Content::Svg)
+    }
+
     /// Plays the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
