@@ -196,12 +196,10 @@ impl Updated {
 
 impl std::fmt::Display for Updated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        use crate::units::{count, saved, seconds};
-        let (vectors, deleted, took) = (count(self.vectors), count(self.deleted), seconds(self.seconds));
-        writeln!(
-            f,
-            "now      {vectors} vectors, and {deleted} deleted ones that can be restored; took {took}"
-        )?;
+        use crate::units::{counted, saved, seconds};
+        let (vectors, took) = (counted(self.vectors, "vector"), seconds(self.seconds));
+        let deleted = counted(self.deleted, "deleted key");
+        writeln!(f, "now      {vectors}, and {deleted} that can be restored; took {took}")?;
         write!(f, "saved    {}, {}", self.output, saved(self.saved))
     }
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::quantize::quantize;
 use crate::args::{GraphArgs, QuantizationChoice, threads};
+use crate::files::name_input;
 use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, merge, timed};
 use crate::{interrupt, process, units};
@@ -113,7 +114,8 @@ impl Args {
         };
         let start = Instant::now();
         let built = builder.build_any_with_report((&vectors).into(), &mut progress);
-        let (index, report) = built.map_err(|error| stopped(error.into()))?;
+        let named = |error| name_input(error, &self.base, self.keys.as_deref());
+        let (index, report) = built.map_err(|error| stopped(named(error.into())))?;
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
             .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));

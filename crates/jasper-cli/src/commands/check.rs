@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use jasper::OpenOptions;
+use jasper::error::FileFault;
 use jasper::file::check_file;
 use jasper::report::CodeReport;
 use serde_json::{Value, json};
@@ -32,7 +33,14 @@ impl Args {
 
     /// Verifies the file, and fails if anything is wrong.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let file = check_file(&self.index, &mut terminal.progress())?;
+        let file = check_file(&self.index, &mut terminal.progress()).or_else(|error| {
+            let is_unread = matches!(error.cause(), FileFault::Io(_) | FileFault::Cancelled(_));
+            if terminal.json && !is_unread {
+                let fault = error.cause().to_string();
+                terminal.object(&json!({ "sound": false, "fault": fault, "sections": [], "graph": null }))?;
+            }
+            Err(anyhow::Error::from(error))
+        })?;
         let mut text = String::new();
         for part in &file.sections {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };

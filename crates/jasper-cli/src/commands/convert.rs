@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use jasper::file::IndexInfo;
 use jasper::graph::Graph;
 use jasper::graph::interop::{diskann, hnswlib, parlay};
@@ -18,7 +18,8 @@ use crate::units;
 
 /// Convert vector files, ground-truth files and graphs
 ///
-/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded and clamped to the new type.
+/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded, and for integers clamped, to
+/// the new type; those that it cannot hold, such as NaN in u8 and 70000 in f16, are refused.
 /// Ground truth: between ibin and ivecs.
 /// Graphs: from an index to diskann and hnswlib; from diskann and parlayann, with the vectors they were built from, to
 /// an index.
@@ -173,9 +174,18 @@ fn copy_rows<T: Element>(
         } else {
             wide.resize(values.len(), 0.0_f32);
             rows.read_rows_as(start..end, &mut wide)?;
-            for (value, &wide) in values.iter_mut().zip(&wide) {
+            for (i, (value, &wide)) in values.iter_mut().zip(&wide).enumerate() {
                 *value = T::from_f32(wide);
-                rounded += usize::from(value.to_f32() != wide);
+                let stored = value.to_f32();
+                ensure!(
+                    stored.is_nan() == wide.is_nan() && stored.is_finite() == wide.is_finite(),
+                    "{}: row {} holds {wide} at coordinate {}, which {} cannot hold; change the value, or write to fbin",
+                    rows.path().display(),
+                    start + i / dimension,
+                    i % dimension,
+                    T::KIND
+                );
+                rounded += usize::from(stored.to_bits() != wide.to_bits() && !wide.is_nan());
             }
         }
         writer.push(MatrixView::new(values, dimension)?)?;

@@ -239,6 +239,15 @@ fn a_damaged_index_is_found_out() {
     assert_eq!(damaged.len(), 1);
     assert_eq!(damaged[0]["name"], "vectors");
     assert!(String::from_utf8(check.stderr).unwrap().contains("is damaged"));
+
+    let mut bytes = sandbox.read("vectors.jasper");
+    bytes[40] ^= 1;
+    sandbox.write("vectors.jasper", bytes);
+    let check = sandbox.jasper(&["check", "vectors.jasper", "--json"]);
+    assert_eq!(check.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!([&report["sound"], &report["sections"]], [&serde_json::json!(false), &serde_json::json!([])]);
+    assert!(report["fault"].as_str().unwrap().contains("damaged header"), "{report}");
 }
 
 /// What is said of `cuda:0` where it cannot be found: nothing, if it can.

@@ -153,7 +153,7 @@ fn what_is_asked_for_wrongly_is_an_error() {
     assert!(cause(reversed).contains("rows 2..0"));
     assert!(cause(file.read_rows(0..2, &mut [0_i8; 4])).contains("holds u8 values, not i8"));
     let unknown = VectorFile::from_bytes("rows.bin", &bytes).unwrap_err();
-    assert!(unknown.to_string().contains("state one of fvecs"), "{unknown}");
+    assert!(unknown.to_string().contains("rename it to end in one of fvecs"), "{unknown}");
     assert!(matches!(VectorFile::open("no/such/file.fbin").unwrap_err().cause(), ReadCause::Io(_)));
 }
 

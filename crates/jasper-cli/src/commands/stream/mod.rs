@@ -12,6 +12,7 @@ use jasper_data::{Runbook, VectorFile};
 
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::curve;
+use crate::error::Usage;
 use crate::files::open_queries;
 use crate::outputs::{Content, Files};
 use crate::plot::{Plot, stream_chart};
@@ -82,6 +83,11 @@ impl Args {
         SearchParams::new(self.k).beam_width(self.beam_width).check()?;
         let runbook = Runbook::read(&self.runbook, self.dataset.as_deref())?;
         let base = VectorFile::open(&self.base)?;
+        let (k, rows) = (self.k, base.len());
+        ensure!(
+            k <= rows,
+            Usage(format!("k ({k}) must be at most {rows}, the number of vectors in the base; lower -k"))
+        );
         with_element!(base.element(), T => self.play::<T>(&runbook, &base, terminal))
     }
 
