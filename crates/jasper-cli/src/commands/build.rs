@@ -122,12 +122,11 @@ impl Args {
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| index.with_progress(&mut progress).save(&self.output));
         let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
-        if self.checkpoint.is_some() {
-            if let Err(error) = remove_checkpoint(&checkpoint) {
-                let path = checkpoint.display();
-                terminal
-                    .note(format_args!("{path}: the checkpoint is obsolete and cannot be removed: {error}"));
-            }
+        if self.checkpoint.is_some()
+            && let Err(error) = remove_checkpoint(&checkpoint)
+        {
+            let path = checkpoint.display();
+            terminal.note(format_args!("{path}: the checkpoint is obsolete and cannot be removed: {error}"));
         }
 
         let (metric, rate) = (self.graph.metric, report.keys as f64 / seconds);

@@ -157,12 +157,12 @@ fn vectors_that_cannot_be_stored() {
         &[
             (
                 "build --base nan.fbin --metric l2 --output x",
-                &["row 3 holds a value that is not finite (NaN) at coordinate 2"],
+                &["nan.fbin: row 3 holds a value that is not finite (NaN) at coordinate 2"],
             ),
             ("build --base inf.fbin --metric ip --output x", &["row 3", "(inf)"]),
-            ("build --base zero.fbin --metric cosine --output x", &["row 3 is a zero vector"]),
-            ("insert vectors.jasper --base nan.fbin", &["row 3", "(NaN)"]),
-            ("search vectors.jasper --queries nan.fbin", &["query: row 3", "(NaN)"]),
+            ("build --base zero.fbin --metric cosine --output x", &["zero.fbin: row 3 is a zero vector"]),
+            ("insert vectors.jasper --base nan.fbin", &["nan.fbin: row 3", "(NaN)"]),
+            ("search vectors.jasper --queries nan.fbin", &["nan.fbin: query: row 3", "(NaN)"]),
             (
                 "groundtruth --base nan.fbin --queries query.fbin --metric l2 -k 5 --output x.ibin",
                 &["row 3", "NaN"],
@@ -191,12 +191,15 @@ fn keys_that_are_not_there() {
             ("delete vectors.jasper --keys words.txt", &["words.txt: line 2: a byte is no digit"]),
             ("delete vectors.jasper --keys large.txt", &["line 2: the number is too large"]),
             ("delete vectors.jasper --keys negative.txt", &["line 1"]),
-            ("delete vectors.jasper --keys unknown.txt", &["key 400 is not in the index"]),
-            ("delete vectors.jasper --keys twice.txt", &["key 1 is given twice"]),
+            ("delete vectors.jasper --keys unknown.txt", &["unknown.txt: key 400 is not in the index"]),
+            ("delete vectors.jasper --keys twice.txt", &["twice.txt: key 1 is given twice"]),
             ("delete vectors.jasper --keys some.txt --undo", &["key 1 is not deleted"]),
             ("search vectors.jasper --queries query.fbin --filter words.txt", &["words.txt: line 2"]),
-            ("build --base query.fbin --metric l2 --keys some.txt --output x", &["2 keys for 20 vectors"]),
-            ("insert vectors.jasper --base query.fbin --keys some.txt", &["2 keys for 20 vectors"]),
+            (
+                "build --base query.fbin --metric l2 --keys some.txt --output x",
+                &["some.txt: 2 keys for 20 vectors"],
+            ),
+            ("insert vectors.jasper --base query.fbin --keys some.txt", &["some.txt: 2 keys for 20 vectors"]),
         ],
     );
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "some.txt"]);
