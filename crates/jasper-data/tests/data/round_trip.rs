@@ -164,14 +164,14 @@ fn headers_are_not_believed() {
         [&rows.to_le_bytes()[..], &dimension.to_le_bytes(), &vec![0; body]].concat()
     };
     let error = |bytes: &[u8]| VectorFile::from_bytes("rows.fbin", bytes).unwrap_err().to_string();
-    assert!(error(&bin(1000, 2, 16)).contains("header says 1000 rows, file holds 2 and 0 bytes"));
-    assert!(error(&bin(1, 2, 16)).contains("header says 1 rows, file holds 2 and 0 bytes"));
-    assert!(error(&bin(2, 2, 15)).contains("header says 2 rows, file holds 1 and 7 bytes"));
+    assert!(error(&bin(1000, 2, 16)).contains("header says 1000 rows, file holds 2 rows and 0 bytes"));
+    assert!(error(&bin(1, 2, 16)).contains("header says 1 rows, file holds 2 rows and 0 bytes"));
+    assert!(error(&bin(2, 2, 15)).contains("header says 2 rows, file holds 1 rows and 7 bytes"));
     assert!(
         error(&bin(u32::MAX, u32::MAX, 16)).contains("dimension (4294967295) must be between 1 and 32768")
     );
     assert!(
-        error(&bin(u32::MAX, 32768, 16)).contains("header says 4294967295 rows, file holds 0 and 16 bytes")
+        error(&bin(u32::MAX, 32768, 16)).contains("header says 4294967295 rows, file holds 0 rows and 16 bytes")
     );
     assert!(error(&bin(1, 0, 0)).contains("dimension (0)"));
     assert!(error(&[1, 2, 3]).contains("header takes 8 bytes, file has 3"));
