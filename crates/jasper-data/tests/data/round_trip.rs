@@ -171,7 +171,8 @@ fn headers_are_not_believed() {
         error(&bin(u32::MAX, u32::MAX, 16)).contains("dimension (4294967295) must be between 1 and 32768")
     );
     assert!(
-        error(&bin(u32::MAX, 32768, 16)).contains("header says 4294967295 rows, file holds 0 rows and 16 bytes")
+        error(&bin(u32::MAX, 32768, 16))
+            .contains("header says 4294967295 rows, file holds 0 rows and 16 bytes")
     );
     assert!(error(&bin(1, 0, 0)).contains("dimension (0)"));
     assert!(error(&[1, 2, 3]).contains("header takes 8 bytes, file has 3"));
