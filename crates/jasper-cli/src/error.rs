@@ -1,11 +1,14 @@
 //! Error messages and exit codes.
 
 use std::error::Error;
-use std::io;
+use std::io::Write;
 use std::process::ExitCode;
 
-use jasper::error::TuneError;
-use jasper::{BuildError, SearchError};
+use jasper::error::{FileFault, TuneError};
+use jasper::{BuildError, FileError, SearchError};
+
+use crate::interrupt;
+use crate::terminal::output_error;
 
 /// The command line is invalid, whatever the files contain.
 #[derive(Debug, thiserror::Error)]
@@ -16,14 +19,38 @@ pub struct Usage(pub String);
 const INVALID_INPUT: u8 = 1;
 /// Invalid usage; clap uses the same code.
 const INVALID_USAGE: u8 = 2;
+/// The output files are complete, but not the report, or a power cut could undo them.
+const INCOMPLETE: u8 = 3;
 
-/// Writes the error to standard error and returns its exit code.
-pub fn report(error: &anyhow::Error) -> ExitCode {
-    if is_closed_pipe(error) {
-        return ExitCode::SUCCESS;
+/// Writes the error of a command to standard error, and returns the exit code.
+pub fn report(result: anyhow::Result<()>) -> ExitCode {
+    let (code, message) = match (result, output_error()) {
+        (Err(error), _) => (exit_code(&error), describe(&error)),
+        (Ok(()), Some(error)) => {
+            (INCOMPLETE, format!("standard output cannot be written: {error}; output files are complete"))
+        }
+        (Ok(()), None) => return ExitCode::SUCCESS,
+    };
+    // Nothing can be done about standard error.
+    let _ = writeln!(std::io::stderr(), "error: {message}");
+    ExitCode::from(code)
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    let is_written = |error: &(dyn Error + 'static)| {
+        error
+            .downcast_ref::<FileError>()
+            .is_some_and(|error| matches!(error.cause(), FileFault::NotSynced(_)))
+    };
+    if error.chain().any(is_written) {
+        INCOMPLETE
+    } else if interrupt::is_set() {
+        interrupt::EXIT_CODE
+    } else if error.chain().any(is_usage) {
+        INVALID_USAGE
+    } else {
+        INVALID_INPUT
     }
-    eprintln!("error: {}", describe(error));
-    ExitCode::from(if error.chain().any(is_usage) { INVALID_USAGE } else { INVALID_INPUT })
 }
 
 /// The error and its causes on one line. A cause that is part of the message before it is omitted.
@@ -54,14 +81,6 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         )
 }
 
-/// The reader of our output has closed it, as in `jasper search ... | head`.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .root_cause()
-        .downcast_ref()
-        .is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +90,14 @@ mod tests {
         let error =
             anyhow::anyhow!("disk full").context("a.jasper: cannot write: disk full").context("not saved");
         assert_eq!(describe(&error), "not saved: a.jasper: cannot write: disk full");
+    }
+
+    #[test]
+    fn a_file_that_is_written_is_not_unchanged() {
+        let fault = || FileFault::NotSynced(std::io::ErrorKind::Other.into());
+        let error = anyhow::Error::from(FileError::new("x.jasper".as_ref(), fault())).context("saving");
+        assert_eq!(exit_code(&error), INCOMPLETE);
+        assert_eq!(exit_code(&anyhow::anyhow!("no such file")), INVALID_INPUT);
     }
 
     #[test]

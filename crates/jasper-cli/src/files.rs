@@ -3,10 +3,35 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::{AnyIndex, AnyRows, ElementKind, OpenOptions};
+use jasper::error::VectorError;
+use jasper::{AnyIndex, AnyRows, BuildError, ElementKind, OpenOptions, SearchError, UpdateError};
 use jasper_data::{GroundTruth, VectorFile};
 
 use crate::terminal::Terminal;
+
+/// Adds the name of the file that an error is about: that of the keys, or that of the vectors.
+pub fn name_input(error: anyhow::Error, vectors: &Path, keys: Option<&Path>) -> anyhow::Error {
+    let update = match error.downcast_ref() {
+        Some(BuildError::Input(error)) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    let path = match (update, error.downcast_ref()) {
+        (Some(UpdateError::Key(_) | UpdateError::RepeatedKey(_) | UpdateError::KeyCount { .. }), _) => keys,
+        (Some(UpdateError::Vector(error)), _) | (_, Some(SearchError::Vector(error))) => {
+            // Others are about the index.
+            matches!(
+                error,
+                VectorError::Matrix(_) | VectorError::ZeroVector { .. } | VectorError::TooLong { .. }
+            )
+            .then_some(vectors)
+        }
+        _ => None,
+    };
+    match path {
+        Some(path) => error.context(path.display().to_string()),
+        None => error,
+    }
+}
 
 /// Opens an index file.
 pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<AnyIndex> {

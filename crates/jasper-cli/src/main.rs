@@ -4,8 +4,9 @@
 //! | --- | --- |
 //! | `commands` | the commands, one file each |
 //! | `args` | options that several commands share: device, graph, distances, quantization, vector storage |
-//! | `update` | opening, updating and saving an index |
+//! | `update` | locking, opening, updating and saving an index |
 //! | `files` | vector and ground-truth files that match an index |
+//! | `outputs` | checks of output files before the work begins |
 //! | `format` | file formats of `convert` |
 //! | `curve` | measuring recall and queries per second |
 //! | `profile` | the cost of queries, as a table |
@@ -25,6 +26,7 @@ mod error;
 mod files;
 mod format;
 mod interrupt;
+mod outputs;
 mod plot;
 mod process;
 mod profile;
@@ -39,8 +41,6 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let cli = commands::Cli::parse();
-    match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error::report(&error),
-    }
+    interrupt::install();
+    error::report(cli.run())
 }

@@ -1,8 +1,9 @@
 //! Output: reports on standard output, as text or JSON; everything else on standard error.
 
 use std::fmt::{self, Display};
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use crate::units;
 
 /// Output options.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Terminal {
     /// Print one JSON object per line on standard output, instead of text
     #[arg(long, global = true, display_order = 100)]
@@ -21,6 +22,15 @@ pub struct Terminal {
     /// Print no progress and no notes
     #[arg(long, short, global = true, display_order = 101)]
     quiet: bool,
+}
+
+/// The first error of standard output.
+static OUTPUT_ERROR: OnceLock<io::Error> = OnceLock::new();
+
+/// The first error of standard output. It does not end a command, whose other outputs are written nevertheless. A
+/// reader that closes a pipe, as in `jasper search ... | head`, has read what it wanted: this is no error.
+pub fn output_error() -> Option<&'static io::Error> {
+    OUTPUT_ERROR.get()
 }
 
 /// Work that takes less time than this shows no progress.
@@ -37,9 +47,15 @@ impl Terminal {
         self.text(serde_json::to_string(object)?)
     }
 
-    /// Writes a line of text, with or without `--json`.
+    /// Writes a line of text, with or without `--json`. See [`output_error`].
     pub fn text(self, line: impl Display) -> Result<()> {
-        Ok(writeln!(std::io::stdout().lock(), "{line}")?)
+        match writeln!(io::stdout().lock(), "{line}") {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                let _ = OUTPUT_ERROR.set(error);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Writes a line of text, unless with `--json`.
@@ -48,8 +64,11 @@ impl Terminal {
     }
 
     /// Writes a note to standard error, unless with `--quiet`.
-    pub fn note(self, line: impl Display) -> Result<()> {
-        if self.quiet { Ok(()) } else { Ok(writeln!(std::io::stderr().lock(), "note: {line}")?) }
+    pub fn note(self, line: impl Display) {
+        if !self.quiet {
+            // Nothing can be done about standard error.
+            let _ = writeln!(io::stderr().lock(), "note: {line}");
+        }
     }
 
     /// A progress callback that shows one bar per stage, if standard error is a terminal.

@@ -10,6 +10,12 @@ pub fn count(number: usize) -> String {
     }
 }
 
+/// A count and what is counted: `1 key`, `1,234 keys`.
+pub fn counted(number: usize, name: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {name}{plural}", count(number))
+}
+
 /// Bytes in the largest decimal unit that leaves a number of at least 1: `41.9 MB`.
 pub fn bytes(bytes: u64) -> String {
     let mut size = bytes as f64;
@@ -70,6 +76,7 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
+        assert_eq!([0, 1, 1000].map(|number| counted(number, "key")), ["0 keys", "1 key", "1,000 keys"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(
             [12, 41_900_000, 999_600, 999_400, 5_000_000_000_000].map(bytes),

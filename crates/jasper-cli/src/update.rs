@@ -1,14 +1,19 @@
-//! The common part of commands that update an index: open it, update it, save it.
+//! The common part of commands that update an index: lock it, open it, update it, save it.
 
-use std::path::PathBuf;
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use jasper::file::SaveStats;
 use jasper::{AnyIndex, Device, OpenOptions};
+use jasper_data::FileLock;
 use serde::Serialize;
 
 use crate::args::{VectorStorageArgs, threads};
 use crate::files::open_index;
+use crate::outputs::{Files, is_same_file};
 use crate::process;
 use crate::terminal::{Terminal, merge, timed};
 
@@ -20,7 +25,7 @@ pub struct OutputArgs {
     /// Write the updated index to this file and leave the index file unchanged
     #[arg(long, value_name = "INDEX", display_order = 90)]
     output: Option<PathBuf>,
-    /// CPU threads [default: one per CPU]
+    /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads, display_order = 91)]
     threads: Option<usize>,
 }
@@ -60,10 +65,77 @@ pub struct Updated {
     #[serde(flatten)]
     saved: SaveStats,
     peak_bytes: Option<u64>,
+    output: String,
+}
+
+/// An index file that one command at a time reads, changes and saves.
+pub struct Target {
     output: PathBuf,
+    /// Held if the index file is changed, with what the file was when the lock was taken.
+    lock: Option<(FileLock, Metadata)>,
+}
+
+/// Time between attempts to take a lock.
+const POLL: Duration = Duration::from_millis(20);
+
+impl Target {
+    /// Prepares to read `index`, which is to be saved to `output`, or where it is. In that case waits until no other
+    /// command changes it.
+    pub fn lock(index: &Path, output: Option<PathBuf>, terminal: Terminal) -> Result<Self> {
+        let output = match output {
+            Some(output) if !is_same_file(index, &output) => return Ok(Self { output, lock: None }),
+            output => output.unwrap_or_else(|| index.to_owned()),
+        };
+        let name = || output.display().to_string();
+        let mut is_noted = false;
+        let lock = loop {
+            if let Some(lock) = FileLock::try_acquire(&output).with_context(name)? {
+                break lock;
+            }
+            if !is_noted {
+                terminal.note(format_args!("{}: waiting for another command that changes it", name()));
+                is_noted = true;
+            }
+            sleep(POLL);
+        };
+        let found = fs::metadata(&output).with_context(name)?;
+        Ok(Self { output, lock: Some((lock, found)) })
+    }
+
+    /// Saves the index, unless a program that does not take the lock has changed the file.
+    pub fn save(&self, index: &AnyIndex, terminal: Terminal) -> Result<SaveStats> {
+        if let Some((_lock, found)) = &self.lock {
+            let is_unchanged = fs::metadata(&self.output).is_ok_and(|now| version(&now) == version(found));
+            ensure!(
+                is_unchanged,
+                "{}: was changed by another program meanwhile, and is left as it is now; run the command again",
+                self.output.display()
+            );
+        }
+        Ok(index.with_progress(&mut terminal.progress()).save(&self.output)?)
+    }
+
+    /// The file that the index is saved to.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+}
+
+/// What changes with every change of a file.
+fn version(data: &Metadata) -> impl PartialEq {
+    #[cfg(unix)]
+    let identity = (std::os::unix::fs::MetadataExt::dev(data), std::os::unix::fs::MetadataExt::ino(data));
+    #[cfg(not(unix))]
+    let identity = ();
+    (identity, data.len(), data.modified().ok())
 }
 
 impl UpdateArgs {
+    /// The index and where it is saved.
+    pub fn files(&self) -> Files {
+        self.output.files()
+    }
+
     /// Opens the index, calls `update` on it, and saves it; if `update` fails, the file stays unchanged.
     pub fn update<R>(
         self,
@@ -73,13 +145,13 @@ impl UpdateArgs {
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
         device.check()?;
-        let output = output.unwrap_or_else(|| index.clone());
+        let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
         let index = open_index(&index, options.device(device, vectors.options()), terminal)?;
         let (result, seconds) = timed(|| update(&index));
         let result = result?;
         let index = index.to_host()?;
-        let (saved, save_seconds) = timed(|| index.with_progress(&mut terminal.progress()).save(&output));
+        let (saved, save_seconds) = timed(|| target.save(&index, terminal));
         let updated = Updated {
             vectors: index.len(),
             deleted: index.stats().deleted_keys,
@@ -87,13 +159,18 @@ impl UpdateArgs {
             save_seconds,
             saved: saved?,
             peak_bytes: process::peak_bytes(),
-            output,
+            output: target.output().display().to_string(),
         };
         Ok((result, updated))
     }
 }
 
 impl OutputArgs {
+    /// The index and where it is saved.
+    pub fn files(&self) -> Files {
+        Files::update(&self.index, &self.output)
+    }
+
     /// Updates as [`UpdateArgs::update`] does, on the CPU.
     pub fn update<R>(
         self,
@@ -119,12 +196,42 @@ impl Updated {
 
 impl std::fmt::Display for Updated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        use crate::units::{count, saved, seconds};
-        let (vectors, deleted, took) = (count(self.vectors), count(self.deleted), seconds(self.seconds));
-        writeln!(
-            f,
-            "now      {vectors} vectors, and {deleted} deleted ones that can be restored; took {took}"
-        )?;
-        write!(f, "saved    {}, {}", self.output.display(), saved(self.saved))
+        use crate::units::{counted, saved, seconds};
+        let (vectors, took) = (counted(self.vectors, "vector"), seconds(self.seconds));
+        let deleted = counted(self.deleted, "deleted key");
+        writeln!(f, "now      {vectors}, and {deleted} that can be restored; took {took}")?;
+        write!(f, "saved    {}, {}", self.output, saved(self.saved))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper::{IndexBuilder, MatrixView, Metric};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_program_changed_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jasper");
+        let built =
+            IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
+        built.save(&path).unwrap();
+        let terminal = Terminal::default();
+        let change = || {
+            let target = Target::lock(&path, None, terminal).unwrap();
+            let index = open_index(&path, OpenOptions::new(), terminal).unwrap();
+            (target, index)
+        };
+        let (target, index) = change();
+        built.insert_one(&[5, 6], 7).unwrap();
+        built.save(&path).unwrap();
+        let theirs = fs::read(&path).unwrap();
+        let error = target.save(&index, terminal).unwrap_err().to_string();
+        assert!(error.contains("x.jasper: was changed by another program"), "{error}");
+        assert!(fs::read(&path).unwrap() == theirs);
+        drop(target);
+        let (target, index) = change();
+        target.save(&index, terminal).unwrap();
     }
 }

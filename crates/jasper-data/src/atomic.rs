@@ -1,7 +1,6 @@
 //! Files that are replaced as a whole or not at all.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
@@ -9,14 +8,18 @@ use std::thread::{self, JoinHandle};
 
 use tempfile::NamedTempFile;
 
+use crate::temporary::{Registration, create_temporary, follow_link, remove_stale};
+
 /// A buffered writer that replaces a file atomically.
 ///
 /// Bytes go to a temporary file in the same folder. [`Self::commit`] syncs it and renames it over the target; dropping
 /// it before that removes it and leaves the target untouched. A reader sees either the old or the new content, never a
-/// part, even after a crash.
+/// part, even after a crash. The temporary file of a process that was killed is removed when the next file is written to
+/// the folder; [`remove_temporary_files`](crate::remove_temporary_files) is for processes that end in another way.
 ///
-/// A symbolic link is followed: the file it points to is replaced, the link stays. The new file has the permissions of
-/// the one it replaces, or those of any new file of the process.
+/// A symbolic link is followed: the file it points to is replaced, the link stays. The new file has the permissions,
+/// the group and, if the process may set it, the owner of the one it replaces; or those of any new file of the process.
+/// A read-only file is not replaced, and nothing but files is.
 ///
 /// ```
 /// use std::io::Write;
@@ -32,6 +35,7 @@ use tempfile::NamedTempFile;
 /// ```
 #[derive(Debug)]
 pub struct AtomicFile {
+    registration: Registration,
     writer: BufWriter<NamedTempFile>,
     target: PathBuf,
     /// Bytes written since the last call of the flusher.
@@ -87,38 +91,28 @@ impl From<CommitError> for io::Error {
 }
 
 impl AtomicFile {
-    /// Starts writing a replacement for `path`, under a temporary name of its own.
+    /// Starts writing a replacement for `path`.
     ///
     /// # Errors
-    /// Returns the operating system's error. The folder must exist and be writable.
+    /// Returns the operating system's error, or an error of its kinds: the folder must exist and be writable, and what
+    /// is at `path` must be a file that may be written to.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".jasper-").suffix(".tmp");
-        Self::new(follow_link(path.as_ref()), builder)
-    }
-
-    /// Starts writing as [`create`](Self::create) does, under the temporary name `.NAME.tmp`. A file that a killed
-    /// process left there is overwritten, so a file that is written repeatedly leaves at most one temporary file. Only
-    /// one process may write `path` at a time.
-    ///
-    /// # Errors
-    /// Returns the errors of [`create`](Self::create).
-    pub fn create_with_fixed_name(path: impl AsRef<Path>) -> io::Result<Self> {
         let target = follow_link(path.as_ref());
-        let temporary = fixed_name(&target);
-        // If it cannot be removed, creating it below fails and says why.
-        let _ = fs::remove_file(&temporary);
+        let old = match fs::metadata(&target) {
+            Ok(data) => Some(replaceable(data, &target)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
         let mut builder = tempfile::Builder::new();
-        builder.prefix(temporary.file_name().unwrap_or_default()).rand_bytes(0);
-        Self::new(target, builder)
-    }
-
-    fn new(target: PathBuf, mut builder: tempfile::Builder<'_, '_>) -> io::Result<Self> {
         // By default a temporary file is readable by its owner alone.
         #[cfg(unix)]
-        builder.permissions(permissions(&target));
-        let writer = BufWriter::with_capacity(1 << 18, builder.tempfile_in(folder(&target))?);
-        Ok(Self { writer, target, unsynced: 0, flusher: None })
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let (registration, file) = create_temporary(folder(&target), builder)?;
+        if let Some(old) = old {
+            inherit(&old, file.as_file())?;
+        }
+        let writer = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { registration, writer, target, unsynced: 0, flusher: None })
     }
 
     /// Flushes and syncs the file, renames it over the target, and syncs the folder.
@@ -126,55 +120,73 @@ impl AtomicFile {
     /// # Errors
     /// Returns [`CommitError`], which says whether the target was replaced.
     pub fn commit(self) -> Result<(), CommitError> {
+        let Self { registration, writer, target, flusher, .. } = self;
         let rename = || {
-            let file = self.writer.into_inner()?;
-            self.flusher.map_or(Ok(()), Flusher::finish)?;
+            let file = writer.into_inner()?;
+            flusher.map_or(Ok(()), Flusher::finish)?;
             file.as_file().sync_all()?;
-            file.persist(&self.target)?;
+            file.persist(&target)?;
             Ok(())
         };
         rename().map_err(CommitError::Write)?;
-        sync_folder(folder(&self.target)).map_err(CommitError::SyncFolder)
+        drop(registration);
+        sync_folder(folder(&target)).map_err(CommitError::SyncFolder)
     }
 
-    /// Removes `path`, and the temporary file that a killed process left from
-    /// [`create_with_fixed_name`](Self::create_with_fixed_name). It is not an error if a file does not exist.
+    /// Removes the file `path`, and the temporary files that killed processes left beside it. It is not an error if
+    /// there is no such file.
     ///
     /// # Errors
     /// Returns the operating system's error.
     pub fn remove(path: impl AsRef<Path>) -> io::Result<()> {
-        for file in [path.as_ref().to_owned(), fixed_name(path.as_ref())] {
-            match fs::remove_file(file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+        remove_stale(folder(path.as_ref()));
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
-        Ok(())
     }
-}
-
-/// The file that `path` means: renaming over a link would replace the link.
-fn follow_link(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// `.NAME.tmp` beside `path`.
-fn fixed_name(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".tmp");
-    path.with_file_name(name)
 }
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The permissions of the file that is replaced, or those of a new file under the process's mask.
+/// Returns the metadata of what is at `target` if it may be replaced.
+fn replaceable(old: Metadata, target: &Path) -> io::Result<Metadata> {
+    let refused = |kind, reason| Err(io::Error::new(kind, reason));
+    if old.is_dir() {
+        return refused(io::ErrorKind::IsADirectory, "is a directory");
+    }
+    if !old.is_file() {
+        return refused(io::ErrorKind::InvalidInput, "is a pipe or a device; write to a file");
+    }
+    // Some users, such as root, may open a read-only file.
+    if old.permissions().readonly() {
+        return refused(io::ErrorKind::PermissionDenied, "is read-only");
+    }
+    OpenOptions::new().write(true).open(target)?;
+    Ok(old)
+}
+
+/// Gives a new file the owner, group and permissions of the old one. The owner, and a group that the user is not in,
+/// stay as they are if the system does not allow setting them.
 #[cfg(unix)]
-fn permissions(target: &Path) -> fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(target).map_or_else(|_| fs::Permissions::from_mode(0o666), |old| old.permissions())
+fn inherit(old: &Metadata, new: &File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let data = new.metadata()?;
+    if old.gid() != data.gid() {
+        let _ = fchown(new, None, Some(old.gid()));
+    }
+    if old.uid() != data.uid() {
+        let _ = fchown(new, Some(old.uid()), None);
+    }
+    // Last, because a change of the owner clears some permissions.
+    new.set_permissions(old.permissions())
+}
+
+#[cfg(not(unix))]
+fn inherit(_: &Metadata, _: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Makes a rename durable: the name is an entry of the folder, which is synced on its own.
@@ -268,8 +280,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("taken");
         fs::create_dir(&path).unwrap();
-        AtomicFile::create(&path).unwrap().commit().unwrap_err();
+        let error = AtomicFile::create(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_keeps_its_owner_and_permissions() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "").unwrap();
+        // Only some users, such as root, may give files away.
+        let is_given = chown(&path, Some(12_345), Some(12_345)).is_ok();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        AtomicFile::create(&path).unwrap().commit().unwrap();
+        let data = path.metadata().unwrap();
+        assert_eq!(data.mode() & 0o7777, 0o640);
+        assert!(!is_given || (data.uid(), data.gid()) == (12_345, 12_345));
+
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o440)).unwrap();
+        let error = AtomicFile::create(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[cfg(unix)]

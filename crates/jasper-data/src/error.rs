@@ -65,7 +65,7 @@ pub enum ReadCause {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The file name has no known extension.
-    #[error("the name does not end in a known format; state one of {known}")]
+    #[error("the name does not end in a known format; rename it to end in one of {known}")]
     UnknownFormat {
         /// Known extensions.
         known: &'static str,
@@ -83,8 +83,8 @@ pub enum ReadCause {
     Dimension(i64),
     /// The number of rows in the header does not match the length of the file.
     #[error(
-        "header says {claimed} rows, file holds {held} and {rest} bytes; fetch the file again, state its format, or \
-         read the first rows only (max_rows)"
+        "header says {claimed} rows, file holds {held} rows and {rest} bytes of another; fetch it again, or correct its \
+         name, which says the format"
     )]
     Rows {
         /// Rows according to the header.
@@ -96,8 +96,8 @@ pub enum ReadCause {
     },
     /// The last record is truncated.
     #[error(
-        "file holds {held} records of {record} bytes and {rest} bytes of another; fetch it again, or read the first \
-         rows only (max_rows)"
+        "file holds {held} records of {record} bytes and {rest} bytes of another; fetch it again, or correct its name, \
+         which says the format"
     )]
     CutRecord {
         /// Bytes per record.
@@ -118,7 +118,7 @@ pub enum ReadCause {
         expected: usize,
     },
     /// The number of rows does not fit a usize.
-    #[error("{0} rows are more than this machine can address; read the first rows only (max_rows)")]
+    #[error("{0} rows are more than this machine can address; split the file")]
     TooManyRows(u64),
     /// The file holds another element than requested.
     #[error("holds {held} values, not {requested}; read them as {held}, or convert while reading")]
@@ -151,7 +151,7 @@ pub enum ReadCause {
         elements: usize,
     },
     /// There is not enough memory.
-    #[error("no memory for {bytes} bytes of rows; map the file, or read a few rows at a time")]
+    #[error("no memory for {bytes} bytes of rows; split the file, or use a machine with more memory")]
     Memory {
         /// Bytes needed.
         bytes: u64,
@@ -186,6 +186,14 @@ pub enum ReadCause {
         line: u64,
         /// The problem.
         problem: &'static str,
+    },
+    /// A key of a numpy array is negative.
+    #[error("key {row} of the array is {key}; keys are not negative")]
+    NegativeKey {
+        /// Position in the array.
+        row: usize,
+        /// The value.
+        key: i64,
     },
     /// The file is not a valid runbook.
     #[error(transparent)]

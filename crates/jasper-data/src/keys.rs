@@ -1,7 +1,7 @@
 //! Key files: the u64 key of each row of a vector file.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use jasper_core::Key;
@@ -11,7 +11,8 @@ use crate::error::{NpyError, ReadCause, ReadError, WriteError};
 use crate::npy;
 use crate::read_at::{ReadAt, read_values};
 
-/// Reads the key file `path`: text with one unsigned decimal per line, or a one-dimensional `npy` array of `<u8`.
+/// Reads the key file `path`: text with one unsigned decimal per line, or a one-dimensional `npy` array of `<u8`, or of
+/// `<i8` without negative values. Empty lines and a byte-order mark are ignored. A pipe is read to its end.
 ///
 /// # Errors
 /// Returns [`ReadError`] if a line is not a key, an array has another type or shape, or on an I/O error.
@@ -30,8 +31,18 @@ use crate::read_at::{ReadAt, read_values};
 /// ```
 pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
-    read(&file, path)
+    let open = || -> io::Result<(File, Option<Vec<u8>>)> {
+        let mut file = File::open(path)?;
+        let mut piped = (!file.metadata()?.is_file()).then(Vec::new);
+        if let Some(bytes) = &mut piped {
+            file.read_to_end(bytes)?;
+        }
+        Ok((file, piped))
+    };
+    match open().map_err(|error| ReadError::new(path, error))? {
+        (_, Some(bytes)) => keys_from_bytes(path, &bytes),
+        (file, None) => read(&file, path),
+    }
 }
 
 /// Reads `bytes` as the content of a key file named `name`.
@@ -66,15 +77,23 @@ fn is_npy(path: &Path) -> bool {
 }
 
 fn read(source: &impl ReadAt, name: &Path) -> Result<Vec<Key>, ReadError> {
-    let read = if is_npy(name) { read_npy(source) } else { read_text(source) };
+    // The name of a pipe says nothing.
+    let mut start = [0; npy::MAGIC.len()];
+    let is_npy = is_npy(name) || source.read_exact_at(&mut start, 0).is_ok() && start == *npy::MAGIC;
+    let read = if is_npy { read_npy(source) } else { read_text(source) };
     read.map_err(|cause| ReadError::new(name, cause))
 }
 
 fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     let size = source.size()?;
     let npy::Header { descr, shape, first } = npy::Header::read(source, size)?;
-    if descr != "<u8" {
-        return Err(NpyError::Type { found: descr, known: "<u8 (numpy.uint64) for keys" }.into());
+    let is_signed = descr == "<i8";
+    if !is_signed && descr != "<u8" {
+        return Err(NpyError::Type {
+            found: descr,
+            known: "<u8 or <i8 (numpy.uint64, numpy.int64) for keys",
+        }
+        .into());
     }
     let &[claimed] = &shape[..] else {
         return Err(NpyError::Shape { found: shape.len(), expected: "keys take one" }.into());
@@ -83,22 +102,25 @@ fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     if claimed != held || rest != 0 {
         return Err(ReadCause::Rows { claimed, held, rest });
     }
-    read_values(source, first, held)
+    let keys: Vec<Key> = read_values(source, first, held)?;
+    match keys.iter().position(|&key| is_signed && key.cast_signed() < 0) {
+        Some(row) => Err(ReadCause::NegativeKey { row, key: keys[row].cast_signed() }),
+        None => Ok(keys),
+    }
 }
 
 fn read_text(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     let bytes: Vec<u8> = read_values(source, 0, source.size()?)?;
-    let mut keys = Vec::new();
-    let mut lines = bytes.split(|&byte| byte == b'\n').zip(1..).peekable();
-    while let Some((text, line)) = lines.next() {
-        // The last line may lack its line feed.
-        if lines.peek().is_none() && text.trim_ascii().is_empty() {
-            break;
-        }
-        keys.push(parse_key(text).map_err(|problem| ReadCause::Key { line, problem })?);
-    }
-    Ok(keys)
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+    let lines = text.split(|&byte| byte == b'\n').zip(1..);
+    let keys = lines
+        .filter(|(line, _)| !line.trim_ascii().is_empty())
+        .map(|(text, line)| parse_key(text).map_err(|problem| ReadCause::Key { line, problem }));
+    keys.collect()
 }
+
+/// What some editors begin a text in UTF-8 with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Parses a line that holds one key between blanks.
 fn parse_key(line: &[u8]) -> Result<Key, &'static str> {

@@ -6,7 +6,7 @@
 use crate::error::{NpyError, ReadCause};
 use crate::read_at::ReadAt;
 
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
+pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Size of magic, version and length in version 1.
 const PREFIX: usize = 10;
 /// Size of the headers that we write: room for any shape, and a multiple of 64 as numpy requires.

@@ -1,7 +1,8 @@
 //! Positioned reads from files and memory.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 
 use bytemuck::Pod;
 
@@ -20,6 +21,24 @@ pub trait ReadAt: Sync {
     /// # Errors
     /// Returns an I/O error, which is [`io::ErrorKind::UnexpectedEof`] if the source ends first.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+/// Opens the file `path`, to be read at any offset. A pipe or a device is refused, before it is opened: it has no length
+/// and no offsets, and opening a pipe waits for a writer.
+///
+/// # Errors
+/// Returns the operating system's error, or one of its kinds.
+pub fn open_file(path: impl AsRef<Path>) -> io::Result<File> {
+    let kind = fs::metadata(&path)?;
+    if kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+    }
+    if !kind.is_file() {
+        let reason =
+            "is a pipe or a device, which cannot be read out of order; save its content to a file first";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    File::open(path)
 }
 
 impl ReadAt for File {

@@ -1,6 +1,5 @@
 //! Ground truth: the true neighbors of a set of queries.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use jasper_core::recall::Truth;
 
 use crate::atomic::AtomicFile;
 use crate::error::{ReadCause, ReadError, WriteError};
-use crate::read_at::{ReadAt, read_values, read_words};
+use crate::read_at::{ReadAt, open_file, read_values, read_words};
 use crate::write::WriteCause;
 
 /// The `k` true neighbors of each query of a set, nearest first.
@@ -141,7 +140,7 @@ impl GroundTruth {
     /// Returns [`ReadError`] if the extension is unknown or the length of the file is wrong, or on an I/O error.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref();
-        let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
+        let file = open_file(path).map_err(|error| ReadError::new(path, error))?;
         Self::read_from(&file, path)
     }
 

@@ -11,7 +11,7 @@ use jasper_core::{Element, ElementKind, VectorSource, f16};
 use crate::error::{ReadCause, ReadError};
 use crate::format::VectorFormat;
 use crate::layout::{RowLayout, Stored};
-use crate::read_at::ReadAt;
+use crate::read_at::{ReadAt, open_file};
 
 /// Options for opening a vector file of an unknown extension, or only its first rows.
 ///
@@ -56,7 +56,7 @@ impl VectorFileOptions {
     /// Returns [`ReadError`] if the file cannot be opened, or its header and length disagree.
     pub fn open(self, path: impl AsRef<Path>) -> Result<VectorFile, ReadError> {
         let path = path.as_ref();
-        let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
+        let file = open_file(path).map_err(|error| ReadError::new(path, error))?;
         self.from_source(file, path)
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jasper_core::{Element, MatrixView, Metric};
 
+use crate::factors::UNIT_ROWS;
 use crate::{
     MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, SECTOR_BYTES, TrainError,
 };
@@ -98,6 +99,21 @@ impl Quantization {
         };
         // The center is added.
         (dimension + floats) * size_of::<f32>()
+    }
+}
+
+impl Quantization {
+    /// Maximum memory in bytes that [`Self::train`] takes for `rows` vectors of `dimension` coordinates, without these
+    /// and without the quantizer.
+    ///
+    /// # Panics
+    /// Panics if the size is [invalid](Self::check).
+    pub fn training_bytes(self, rows: usize, dimension: usize) -> usize {
+        self.check().expect("a valid size");
+        match self {
+            Self::Rabitq { .. } => rows.min(UNIT_ROWS) * dimension * size_of::<f32>(),
+            Self::Mixed { sectors } => Mixed::training_bytes(rows, dimension, sectors),
+        }
     }
 }
 

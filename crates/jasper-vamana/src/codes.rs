@@ -145,6 +145,13 @@ fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
     slots.into_iter().map(Slot::new).filter(|&slot| graph.keys().is_live(slot))
 }
 
+/// Maximum memory of [`encode`] in bytes, for `rows` vectors of `dimension` coordinates, before there are codes: the
+/// vectors of the sample, and what training takes.
+pub fn training_bytes<T: Element>(quantization: Quantization, rows: usize, dimension: usize) -> usize {
+    let sample = rows.min(TRAINING_VECTORS);
+    sample * dimension * size_of::<T>() + quantization.training_bytes(sample, dimension)
+}
+
 /// Trains a quantizer of this kind on a sample of the vectors of `graph`.
 fn train<T: Element>(
     executor: &CpuExecutor,

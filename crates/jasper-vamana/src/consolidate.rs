@@ -53,8 +53,15 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     graph: &mut impl GraphAccess<E::Graph>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, UpdateError> {
-    let freed = graph.read(|graph| graph.host().keys().tombstones());
+    let counts = |graph: &Graph<T>| (graph.keys().tombstones(), graph.keys().deleted_keys().len());
+    let (freed, deleted) = graph.read(|graph| counts(graph.host()));
     if freed == 0 {
+        // Deleted keys whose vertices other keys share are forgotten, as all others are below.
+        if deleted > 0 {
+            transaction(graph, |graph| -> Result<_, UpdateError> {
+                Ok(graph.change(Graph::release_tombstones)?)
+            })?;
+        }
         return Ok(ConsolidateReport::default());
     }
     graph.read(|graph| graph.host().require_vectors())?;

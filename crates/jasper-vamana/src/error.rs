@@ -36,7 +36,7 @@ pub enum UpdateError {
     #[error(transparent)]
     Quantize(#[from] TrainError),
     /// The operation needs codes, and there are none.
-    #[error("the index has no codes; make some with `Index::quantize`")]
+    #[error("the index has no codes; quantize it first (`Index::quantize`, `jasper quantize`)")]
     NoCodes,
     /// The progress callback cancelled the operation.
     #[error(transparent)]

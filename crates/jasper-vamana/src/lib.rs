@@ -72,7 +72,7 @@ mod top_k;
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
-pub use codes::{CodeReport, code_report, encode, quantize};
+pub use codes::{CodeReport, code_report, encode, quantize, training_bytes};
 pub use compact::{CompactReport, compact, moves};
 pub use connectivity::{Reached, unreachable};
 pub use consolidate::{ConsolidateReport, consolidate};
@@ -86,7 +86,7 @@ pub use insert::{InsertReport, OnConflict, insert};
 pub use jasper_core::LaunchParams;
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{
-    BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SKETCHES,
+    BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SCRATCH, SKETCHES,
     free_host_memory,
 };
 pub use mutable::{

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use jasper_core::{Cancelled, Element, Progress, ProgressFn, Stage, no_progress, padded_len};
+use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, no_progress, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, SECTOR_BYTES};
 use jasper_vamana::{Distances, SearchReport};
@@ -57,6 +57,11 @@ pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Rabitq { bits: 2 },
     Quantization::Rabitq { bits: 4 },
 ];
+/// Memory that a trial takes besides training and codes: its queries and their searches, measured as the difference
+/// between the peaks of builds with and without one, ...
+pub(crate) const TRIAL_BYTES: u64 = 10 << 20;
+/// ... and for each vector, what samples them.
+pub(crate) const TRIAL_ROW_BYTES: u64 = (2 * size_of::<Slot>() + size_of::<(Slot, Key)>()) as u64;
 /// Hits per query.
 pub(crate) const K: usize = 10;
 /// Sampled queries.

@@ -13,10 +13,11 @@ use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, PlanError, PoolError,
-    SKETCHES, ScalarQuantizer, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
+    SCRATCH, SKETCHES, ScalarQuantizer, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
+    training_bytes,
 };
 
-use crate::auto_quantize::CANDIDATES;
+use crate::auto_quantize::{CANDIDATES, TRIAL_BYTES, TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
 use crate::error::TuneError;
@@ -466,7 +467,18 @@ impl<'a> IndexBuilder<'a> {
         let largest = |bytes: fn(Quantization, usize) -> usize| {
             candidates.iter().map(|&candidate| bytes(candidate, spec.dimension) as u64).max().unwrap_or(0)
         };
-        let plan = plan.part(MemorySpace::Host, "codes", spec.rows as u64 * largest(Quantization::bytes));
+        let codes = spec.rows as u64 * largest(Quantization::bytes);
+        let training =
+            |&candidate: &Quantization| training_bytes::<T>(candidate, spec.rows, spec.dimension) as u64;
+        let training = candidates.iter().map(training).max().unwrap_or(0);
+        // Training comes after linking and before there are codes.
+        let plan = plan.at_least(MemorySpace::Host, SCRATCH, training.saturating_sub(codes));
+        let trial = match self.quantize {
+            Some(QuantizeStep::Auto) => TRIAL_BYTES + spec.rows as u64 * TRIAL_ROW_BYTES,
+            _ => 0,
+        };
+        let plan = plan.part(MemorySpace::Host, "trial", trial);
+        let plan = plan.part(MemorySpace::Host, "codes", codes);
         Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }
 }

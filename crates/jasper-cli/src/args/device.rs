@@ -13,7 +13,7 @@ use crate::terminal::Terminal;
 /// Where to search.
 #[derive(Debug, clap::Args)]
 pub struct DeviceArgs {
-    /// CPU threads [default: one per CPU]
+    /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Where to search: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the index, or the CPU
@@ -51,7 +51,7 @@ impl DeviceArgs {
             Some(MemorySpace::Host) if is_exact => terminal.note(
                 "this search is limited by PCIe bandwidth: exact distances, and vectors in host memory; quantize the index \
                  with `jasper quantize`, or store its vectors on the GPU with `--vector-storage device`",
-            )?,
+            ),
             _ => {}
         }
         Ok(index)

@@ -10,10 +10,13 @@ pub use distances::DistanceArgs;
 pub use graph::GraphArgs;
 pub use quantization::QuantizationChoice;
 
-/// Parses a number of threads.
+use crate::process;
+
+/// Parses a number of threads, and limits it to one per CPU: more would not be faster, and thousands never end.
 pub fn threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1; leave it out for one per CPU".to_owned()),
-        threads => threads.map_err(|error| error.to_string()),
+        Ok(threads) => Ok(threads.min(process::threads(None))),
+        Err(error) => Err(error.to_string()),
     }
 }

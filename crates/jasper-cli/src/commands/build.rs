@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use jasper::MemorySpace;
 use jasper::file::remove_checkpoint;
 use jasper::memory::MemoryPlan;
@@ -15,9 +15,10 @@ use serde_json::json;
 
 use super::quantize::quantize;
 use crate::args::{GraphArgs, QuantizationChoice, threads};
-use crate::interrupt::Interrupt;
+use crate::files::name_input;
+use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, merge, timed};
-use crate::{process, units};
+use crate::{interrupt, process, units};
 
 /// Build an index from a vector file
 ///
@@ -34,7 +35,7 @@ pub struct Args {
     /// Largest batch as a share of the vertices linked before it; 0.1 makes builds on a GPU faster
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     max_batch_share: f32,
-    /// CPU threads [default: one per CPU]
+    /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Where to build: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the build, or the CPU.
@@ -63,6 +64,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let outputs = if self.plan { None } else { Some(&self.output) };
+        Files::new().read([&self.base]).read(&self.keys).write(outputs, Content::INDEX)
+    }
+
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;
@@ -83,23 +90,15 @@ impl Args {
         if self.plan {
             return report_plan(&estimate, terminal);
         }
-        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
-        ensure!(
-            folder.is_none_or(|folder| folder.is_dir()),
-            "{}: the directory does not exist; create it first",
-            self.output.display()
-        );
         let mut checkpoint = self.output.clone().into_os_string();
         checkpoint.push(".checkpoint");
         let checkpoint = PathBuf::from(checkpoint);
-        let mut interrupt = None;
         if let Some(every) = self.checkpoint {
             builder = builder.checkpoint(&checkpoint, Duration::from_secs(every));
-            interrupt = Some(Interrupt::watch()?);
+            interrupt::poll()?;
         }
-        let is_interrupted = || interrupt.as_ref().is_some_and(Interrupt::is_set);
         let stopped = |error: anyhow::Error| {
-            if is_interrupted() && checkpoint.is_file() {
+            if interrupt::is_set() && checkpoint.is_file() {
                 error.context(format!("the same command resumes from {}", checkpoint.display()))
             } else {
                 error
@@ -111,21 +110,23 @@ impl Args {
             if progress.stage == Stage::Linking {
                 resumed.get_or_insert(progress.done);
             }
-            if is_interrupted() { ControlFlow::Break(()) } else { show(progress) }
+            if interrupt::is_set() { ControlFlow::Break(()) } else { show(progress) }
         };
         let start = Instant::now();
         let built = builder.build_any_with_report((&vectors).into(), &mut progress);
-        let (index, report) = built.map_err(|error| stopped(error.into()))?;
+        let named = |error| name_input(error, &self.base, self.keys.as_deref());
+        let (index, report) = built.map_err(|error| stopped(named(error.into())))?;
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
             .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| index.with_progress(&mut progress).save(&self.output));
         let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
-        if self.checkpoint.is_some() {
-            remove_checkpoint(&checkpoint).with_context(|| {
-                format!("{}: cannot remove the obsolete checkpoint", checkpoint.display())
-            })?;
+        if self.checkpoint.is_some()
+            && let Err(error) = remove_checkpoint(&checkpoint)
+        {
+            let path = checkpoint.display();
+            terminal.note(format_args!("{path}: the checkpoint is obsolete and cannot be removed: {error}"));
         }
 
         let (metric, rate) = (self.graph.metric, report.keys as f64 / seconds);

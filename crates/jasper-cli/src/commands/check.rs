@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use jasper::OpenOptions;
+use jasper::error::FileFault;
 use jasper::file::check_file;
 use jasper::report::CodeReport;
 use serde_json::{Value, json};
 
 use crate::files::open_index;
+use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 
@@ -24,9 +26,21 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new().read([&self.index])
+    }
+
     /// Verifies the file, and fails if anything is wrong.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let file = check_file(&self.index, &mut terminal.progress())?;
+        let file = check_file(&self.index, &mut terminal.progress()).or_else(|error| {
+            let is_unread = matches!(error.cause(), FileFault::Io(_) | FileFault::Cancelled(_));
+            if terminal.json && !is_unread {
+                let fault = error.cause().to_string();
+                terminal.object(&json!({ "sound": false, "fault": fault, "sections": [], "graph": null }))?;
+            }
+            Err(anyhow::Error::from(error))
+        })?;
         let mut text = String::new();
         for part in &file.sections {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::outputs::Files;
 use crate::terminal::Terminal;
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
@@ -20,6 +21,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        self.update.files()
+    }
+
     /// Consolidates and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (report, updated) = self.update.update(self.linking, terminal, |index| {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use jasper::file::IndexInfo;
 use jasper::graph::Graph;
 use jasper::graph::interop::{diskann, hnswlib, parlay};
@@ -12,12 +12,14 @@ use serde_json::json;
 
 use crate::error::Usage;
 use crate::format::Format;
+use crate::outputs::{Content, Files};
 use crate::terminal::Terminal;
 use crate::units;
 
 /// Convert vector files, ground-truth files and graphs
 ///
-/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded and clamped to the new type.
+/// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded, and for integers clamped, to
+/// the new type; those that it cannot hold, such as NaN in u8 and 70000 in f16, are refused.
 /// Ground truth: between ibin and ivecs.
 /// Graphs: from an index to diskann and hnswlib; from diskann and parlayann, with the vectors they were built from, to
 /// an index.
@@ -58,12 +60,24 @@ pub struct Args {
 const VALUES_AT_ONCE: usize = 1 << 20;
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let (_, to) = self.formats();
+        let files =
+            Files::new().read([&self.input]).read(&self.base).write([&self.output], Content::Format(to));
+        let files = files.write(&self.keys, Content::Keys);
+        // DiskANN reads the vectors from a file of their own.
+        let vectors = (to == Format::Diskann).then(|| {
+            let mut path = self.output.clone().into_os_string();
+            path.push(".data");
+            PathBuf::from(path)
+        });
+        files.write(&vectors, Content::Format(to))
+    }
+
     /// Converts.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let (from, to) = (
-            self.from.unwrap_or(Format::from_path(&self.input)),
-            self.to.unwrap_or(Format::from_path(&self.output)),
-        );
+        let (from, to) = self.formats();
         let (rows, rounded) = match (from, to) {
             (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, terminal)?,
             (Format::Truth, Format::Truth) => {
@@ -89,6 +103,12 @@ impl Args {
             text += &format!("; {} values were rounded", units::count(rounded));
         }
         terminal.report(&json, text)
+    }
+
+    /// The formats of input and output.
+    fn formats(&self) -> (Format, Format) {
+        let format = |given: Option<Format>, path| given.unwrap_or_else(|| Format::from_path(path));
+        (format(self.from, &self.input), format(self.to, &self.output))
     }
 
     /// Returns the number of vectors, and of values that were rounded.
@@ -154,9 +174,18 @@ fn copy_rows<T: Element>(
         } else {
             wide.resize(values.len(), 0.0_f32);
             rows.read_rows_as(start..end, &mut wide)?;
-            for (value, &wide) in values.iter_mut().zip(&wide) {
+            for (i, (value, &wide)) in values.iter_mut().zip(&wide).enumerate() {
                 *value = T::from_f32(wide);
-                rounded += usize::from(value.to_f32() != wide);
+                let stored = value.to_f32();
+                ensure!(
+                    stored.is_nan() == wide.is_nan() && stored.is_finite() == wide.is_finite(),
+                    "{}: row {} holds {wide} at coordinate {}, which {} cannot hold; change the value, or write to fbin",
+                    rows.path().display(),
+                    start + i / dimension,
+                    i % dimension,
+                    T::KIND
+                );
+                rounded += usize::from(stored.to_bits() != wide.to_bits() && !wide.is_nan());
             }
         }
         writer.push(MatrixView::new(values, dimension)?)?;

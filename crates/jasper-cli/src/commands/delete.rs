@@ -7,6 +7,8 @@ use jasper::AnyIndex;
 use jasper_data::read_keys;
 use serde_json::json;
 
+use crate::files::name_input;
+use crate::outputs::Files;
 use crate::terminal::Terminal;
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
@@ -29,14 +31,20 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        self.update.files().read([&self.keys])
+    }
+
     /// Deletes or restores, and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let (keys, undo) = (read_keys(&self.keys)?, self.undo);
+        let (keys, undo, path) = (read_keys(&self.keys)?, self.undo, self.keys);
         let change = if undo { AnyIndex::undelete } else { AnyIndex::delete };
-        let ((), updated) =
-            self.update.update(LinkingArgs::default(), terminal, |index| Ok(change(index, &keys)?))?;
+        let ((), updated) = self.update.update(LinkingArgs::default(), terminal, |index| {
+            change(index, &keys).map_err(|error| name_input(error.into(), &path, Some(&path)))
+        })?;
         let verb = if undo { "restored" } else { "deleted " };
-        let text = format!("{verb} {} keys", units::count(keys.len()));
+        let text = format!("{verb} {}", units::counted(keys.len(), "key"));
         updated.report(terminal, json!({ "keys": keys.len(), "undo": undo }), text)
     }
 }

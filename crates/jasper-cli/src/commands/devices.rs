@@ -6,6 +6,7 @@ use anyhow::Result;
 use jasper::bench::cpu_name;
 use serde_json::{Value, json};
 
+use crate::outputs::Files;
 use crate::process;
 use crate::terminal::Terminal;
 
@@ -17,6 +18,11 @@ use crate::terminal::Terminal;
 pub struct Args {}
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new()
+    }
+
     /// Lists the devices.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (name, threads) = (cpu_name(), process::threads(None));

@@ -10,6 +10,7 @@ use jasper::{Device, SearchParams};
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::curve::{self, Point};
 use crate::files::{read_queries, read_truth};
+use crate::outputs::{Content, Files};
 use crate::plot::{Plot, recall_chart, roofline};
 use crate::terminal::Terminal;
 use crate::tuned::params;
@@ -34,8 +35,8 @@ pub struct Args {
     /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Beam widths to measure; each at least k
-    #[arg(long, value_name = "L,..", value_delimiter = ',', default_values_t = [16, 32, 64, 128])]
+    /// Beam widths to measure; each at least k [default: those of 16, 32, 64 and 128 that are, else k, 2 k and 4 k]
+    #[arg(long, value_name = "L,..", value_delimiter = ',')]
     beam_widths: Vec<usize>,
     /// Use the searches that `jasper tune` found for these recalls, instead of beam widths
     #[arg(long, value_name = "R,..", value_delimiter = ',', conflicts_with = "beam_widths")]
@@ -57,12 +58,22 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let inputs = Files::new().read([&self.index, &self.queries, &self.truth]);
+        inputs.write(&self.plot, Content::Svg).write(&self.roofline, Content::Svg)
+    }
+
     /// Measures and shows.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         let (k, is_tuned) = (self.k, !self.recall.is_empty());
         SearchParams::new(k).check()?;
-        let widths = if is_tuned { &[][..] } else { &self.beam_widths };
+        let widths = match &self.beam_widths[..] {
+            [] if is_tuned => Vec::new(),
+            [] => default_beam_widths(k),
+            widths => widths.to_vec(),
+        };
         let beams: Vec<_> = widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect();
         beams.iter().try_for_each(SearchParams::check)?;
         let index = self.device.open(&self.index, self.distances, terminal)?;
@@ -125,4 +136,10 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// The beam widths to measure if none are given.
+fn default_beam_widths(k: usize) -> Vec<usize> {
+    let widths: Vec<usize> = [16, 32, 64, 128].into_iter().filter(|&width| width >= k).collect();
+    if widths.is_empty() { [1, 2, 4].map(|factor| k.saturating_mul(factor)).to_vec() } else { widths }
 }

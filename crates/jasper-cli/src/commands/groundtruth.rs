@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::args::threads;
 use crate::files::open_queries;
+use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, timed};
 use crate::units;
 
@@ -30,7 +31,7 @@ pub struct Args {
     /// Neighbors per query. Use more than the k of later measurements, so that ties are recognized
     #[arg(short, value_name = "K", default_value_t = 100)]
     k: usize,
-    /// CPU threads [default: one per CPU]
+    /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Where to compute: auto, cpu, cuda or cuda:N; auto is the first CUDA device with enough memory, or the CPU
@@ -42,6 +43,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new().read([&self.base, &self.queries]).write([&self.output], Content::TRUTH)
+    }
+
     /// Computes and writes the neighbors.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;

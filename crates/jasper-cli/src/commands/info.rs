@@ -9,6 +9,7 @@ use jasper::file::IndexInfo;
 use jasper::tune::TunedSearch;
 use serde_json::{Value, json};
 
+use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::tuned::{Tuned, table};
 use crate::units;
@@ -22,6 +23,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new().read([&self.index])
+    }
+
     /// Prints the description.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let info = IndexInfo::read(&self.index)?;

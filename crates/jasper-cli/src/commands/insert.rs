@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use jasper::UpdateError;
 use jasper_data::read_keys;
 use serde_json::json;
 
-use crate::files::open_vectors;
+use crate::files::{name_input, open_vectors};
+use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
@@ -31,19 +33,28 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        self.update.files().read([&self.base]).read(&self.keys)
+    }
+
     /// Inserts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let keys = self.keys.map(read_keys).transpose()?;
+        let keys = self.keys.as_ref().map(read_keys).transpose()?;
+        let named = |error: UpdateError| name_input(error.into(), &self.base, self.keys.as_deref());
         let ((count, first_key, report), updated) = self.update.update(self.linking, terminal, |index| {
             let file = open_vectors(&self.base, index.element(), index.dimension())?;
             let (vectors, progress) = ((&file).into(), &mut terminal.progress());
             let (first_key, report) = match &keys {
                 None => {
-                    let (first, report) = index.with_progress(progress).insert_auto(vectors)?;
+                    let (first, report) =
+                        index.with_progress(progress).insert_auto(vectors).map_err(named)?;
                     (Some(first), report)
                 }
-                Some(keys) if self.upsert => (None, index.with_progress(progress).upsert(vectors, keys)?),
-                Some(keys) => (None, index.with_progress(progress).insert(vectors, keys)?),
+                Some(keys) if self.upsert => {
+                    (None, index.with_progress(progress).upsert(vectors, keys).map_err(named)?)
+                }
+                Some(keys) => (None, index.with_progress(progress).insert(vectors, keys).map_err(named)?),
             };
             Ok((file.len(), first_key, report))
         })?;
@@ -56,7 +67,7 @@ impl Args {
         });
         let keys = first_key.map_or_else(String::new, |key| format!(", with keys from {key}"));
         let text =
-            format!("inserted {} vectors, {} per second{keys}", units::count(count), units::rate(rate));
+            format!("inserted {}, {} per second{keys}", units::counted(count, "vector"), units::rate(rate));
         updated.report(terminal, merge(json, report), text)
     }
 }

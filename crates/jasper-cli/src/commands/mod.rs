@@ -25,7 +25,8 @@ use crate::terminal::Terminal;
 
 /// Vector search on CPUs and GPUs, with updates
 ///
-/// Exit codes: 0 success, 1 invalid input (nothing has changed), 2 invalid usage. Errors go to standard error.
+/// Exit codes: 0 success, 1 invalid input (nothing has changed), 2 invalid usage, 3 output files are complete but not the
+/// report, 130 interrupted. Errors go to standard error.
 #[derive(Debug, Parser)]
 #[command(name = "jasper", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -47,7 +48,10 @@ macro_rules! commands {
             /// Runs the command.
             pub fn run(self) -> Result<()> {
                 match self.command {
-                    $(Command::$Command(args) => args.run(self.terminal),)*
+                    $(Command::$Command(args) => {
+                        args.files().check()?;
+                        args.run(self.terminal)
+                    })*
                 }
             }
         }

@@ -8,6 +8,7 @@ use jasper::{AnyIndex, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
+use crate::outputs::Files;
 use crate::terminal::Terminal;
 use crate::units;
 use crate::update::OutputArgs;
@@ -31,6 +32,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        self.output.files()
+    }
+
     /// Quantizes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let Self { output, quantization, drop_vectors } = self;

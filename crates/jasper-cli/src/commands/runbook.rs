@@ -8,6 +8,7 @@ use jasper_data::{Operation, Runbook};
 use serde_json::json;
 
 use crate::error::Usage;
+use crate::outputs::{Content, Files};
 use crate::terminal::Terminal;
 use crate::units;
 
@@ -50,6 +51,11 @@ enum Kind {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new().write([&self.output], Content::Runbook)
+    }
+
     /// Generates and writes the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let Self { rows, rounds, dataset, .. } = &self;

@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
-use crate::files::read_queries;
+use crate::files::{name_input, read_queries};
+use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;
@@ -29,7 +30,7 @@ pub struct Args {
     /// Queries: a vector file of the index's element
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Results per query
+    /// Results per query, at most one per vector of the index
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
     /// Beam width: higher recall for more time. At least k [default: 64, or 2 k if that is larger and the device
@@ -60,6 +61,12 @@ struct QueryResults<'a> {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let inputs = Files::new().read([&self.index, &self.queries]).read(&self.filter);
+        inputs.write(&self.output, Content::TRUTH)
+    }
+
     /// Searches and writes.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
@@ -75,11 +82,14 @@ impl Args {
             Some(recall) => params(&index, &self.index, Goal { k, recall }, count)?,
             None => beam_search,
         };
-        let params = params.distances(self.distances.distances());
+        // There are no more results, and their arrays would have room for all of them.
+        let k = k.min(index.len().max(1));
+        let params = params.k(k).distances(self.distances.distances());
         let params = filter.as_ref().map_or(params, |keys| params.filter(keys));
         let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
         let search = || index.search_batch_into(queries.view(), params, &mut keys, &mut distances);
         let (report, seconds) = timed(search);
+        let report = report.map_err(|error| name_input(error.into(), &self.queries, None));
         let SearchReport { cost, scanned, .. } = report?;
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };

@@ -8,9 +8,11 @@ use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::files::{read_queries, read_truth};
+use crate::outputs::Files;
 use crate::terminal::{Terminal, merge, timed};
 use crate::tuned::{Tuned, table};
 use crate::units;
+use crate::update::Target;
 
 /// Find the fastest search that reaches a recall, and store it in the index file
 ///
@@ -52,11 +54,17 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::update(&self.index, &self.output).read(&self.queries).read(&self.truth)
+    }
+
     /// Tunes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         let goal = Goal { k: self.k, recall: self.recall };
         goal.check()?;
+        let target = Target::lock(&self.index, self.output, terminal)?;
         let index = self.device.open(&self.index, DistanceArgs::default(), terminal)?;
         let given = match (&self.queries, &self.truth) {
             (Some(queries), Some(truth)) => {
@@ -72,9 +80,8 @@ impl Args {
         };
         let (report, seconds) = timed(|| index.with_progress(&mut terminal.progress()).tune(goal, queries));
         let report = report?;
-        let output = self.output.unwrap_or(self.index);
-        let saved = index.with_progress(&mut terminal.progress()).save(&output)?;
-        let (output, queries) = (output.display(), report.queries);
+        let saved = target.save(&index, terminal)?;
+        let (output, queries) = (target.output().display(), report.queries);
         let fingerprint = report.searches.first().map_or(0, |search| search.fingerprint);
         let tuned = Tuned::list(report.searches, fingerprint);
         let json = json!({

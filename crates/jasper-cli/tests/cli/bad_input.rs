@@ -2,19 +2,9 @@
 
 use std::fs;
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, all_fail};
 use jasper::MatrixView;
 use jasper_data::write_vectors;
-
-/// Runs each line of arguments; its error must hold each of the texts.
-fn all_fail(sandbox: &Sandbox, code: i32, cases: &[(&str, &[&str])]) {
-    for (line, texts) in cases {
-        let error = sandbox.fails(code, &line.split_whitespace().collect::<Vec<_>>());
-        for text in *texts {
-            assert!(error.contains(text), "`{line}` says: {error}");
-        }
-    }
-}
 
 #[test]
 fn bad_usage() {
@@ -167,12 +157,12 @@ fn vectors_that_cannot_be_stored() {
         &[
             (
                 "build --base nan.fbin --metric l2 --output x",
-                &["row 3 holds a value that is not finite (NaN) at coordinate 2"],
+                &["nan.fbin: row 3 holds a value that is not finite (NaN) at coordinate 2"],
             ),
             ("build --base inf.fbin --metric ip --output x", &["row 3", "(inf)"]),
-            ("build --base zero.fbin --metric cosine --output x", &["row 3 is a zero vector"]),
-            ("insert vectors.jasper --base nan.fbin", &["row 3", "(NaN)"]),
-            ("search vectors.jasper --queries nan.fbin", &["query: row 3", "(NaN)"]),
+            ("build --base zero.fbin --metric cosine --output x", &["zero.fbin: row 3 is a zero vector"]),
+            ("insert vectors.jasper --base nan.fbin", &["nan.fbin: row 3", "(NaN)"]),
+            ("search vectors.jasper --queries nan.fbin", &["nan.fbin: query: row 3", "(NaN)"]),
             (
                 "groundtruth --base nan.fbin --queries query.fbin --metric l2 -k 5 --output x.ibin",
                 &["row 3", "NaN"],
@@ -186,7 +176,6 @@ fn keys_that_are_not_there() {
     let sandbox = Sandbox::with_index();
     for (name, text) in [
         ("words.txt", "1\ntwo\n"),
-        ("blank.txt", "1\n\n2\n"),
         ("large.txt", "1\n18446744073709551616\n"),
         ("negative.txt", "-1\n"),
         ("unknown.txt", "1\n400\n"),
@@ -200,15 +189,17 @@ fn keys_that_are_not_there() {
         1,
         &[
             ("delete vectors.jasper --keys words.txt", &["words.txt: line 2: a byte is no digit"]),
-            ("delete vectors.jasper --keys blank.txt", &["line 2: the line is empty"]),
             ("delete vectors.jasper --keys large.txt", &["line 2: the number is too large"]),
             ("delete vectors.jasper --keys negative.txt", &["line 1"]),
-            ("delete vectors.jasper --keys unknown.txt", &["key 400 is not in the index"]),
-            ("delete vectors.jasper --keys twice.txt", &["key 1 is given twice"]),
+            ("delete vectors.jasper --keys unknown.txt", &["unknown.txt: key 400 is not in the index"]),
+            ("delete vectors.jasper --keys twice.txt", &["twice.txt: key 1 is given twice"]),
             ("delete vectors.jasper --keys some.txt --undo", &["key 1 is not deleted"]),
             ("search vectors.jasper --queries query.fbin --filter words.txt", &["words.txt: line 2"]),
-            ("build --base query.fbin --metric l2 --keys some.txt --output x", &["2 keys for 20 vectors"]),
-            ("insert vectors.jasper --base query.fbin --keys some.txt", &["2 keys for 20 vectors"]),
+            (
+                "build --base query.fbin --metric l2 --keys some.txt --output x",
+                &["some.txt: 2 keys for 20 vectors"],
+            ),
+            ("insert vectors.jasper --base query.fbin --keys some.txt", &["some.txt: 2 keys for 20 vectors"]),
         ],
     );
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "some.txt"]);
@@ -251,6 +242,15 @@ fn a_damaged_index_is_found_out() {
     assert_eq!(damaged.len(), 1);
     assert_eq!(damaged[0]["name"], "vectors");
     assert!(String::from_utf8(check.stderr).unwrap().contains("is damaged"));
+
+    let mut bytes = sandbox.read("vectors.jasper");
+    bytes[40] ^= 1;
+    sandbox.write("vectors.jasper", bytes);
+    let check = sandbox.jasper(&["check", "vectors.jasper", "--json"]);
+    assert_eq!(check.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!([&report["sound"], &report["sections"]], [&serde_json::json!(false), &serde_json::json!([])]);
+    assert!(report["fault"].as_str().unwrap().contains("damaged header"), "{report}");
 }
 
 /// What is said of `cuda:0` where it cannot be found: nothing, if it can.
@@ -277,6 +277,7 @@ fn cuda_is_refused_with_a_way_out() {
         let texts: Vec<&str> = missing.iter().map(String::as_str).collect();
         all_fail(&sandbox, 1, &[(line, &[&["device cuda:0 cannot be used"], &texts[..]].concat())]);
     };
+    sandbox.ok(&["runbook", "replace", "--rows", "400", "--output", "r.yaml"]);
     let missing = missing_for_cuda();
     if !missing.is_empty() {
         let set = "--base base.fbin --queries query.fbin --metric l2";

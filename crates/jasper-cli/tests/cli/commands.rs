@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::{DIMENSION, Sandbox};
-use jasper::{bench::recall::recall_at, f16};
-use jasper_data::{GroundTruth, VectorFile};
+use jasper::{MatrixView, bench::recall::recall_at, f16};
+use jasper_data::{GroundTruth, VectorFile, write_vectors};
 use serde_json::{Value, json};
 
 const COMMANDS: [&str; 17] = [
@@ -197,14 +197,80 @@ fn search_answers_to_a_file_or_in_json() {
 #[test]
 fn places_without_an_answer_are_marked() {
     let sandbox = Sandbox::new();
-    sandbox.vectors::<u8>("base.u8bin", 3, 0);
+    sandbox.vectors::<u8>("base.u8bin", 5, 0);
+    sandbox.write("three.txt", "0\n1\n2\n");
     sandbox.ok(&["build", "--base", "base.u8bin", "--metric", "l2", "--output", "x.jasper"]);
-    let search = ["search", "x.jasper", "--queries", "base.u8bin", "-k", "5"];
+    let search = ["search", "x.jasper", "--queries", "base.u8bin", "-k", "5", "--filter", "three.txt"];
     assert_eq!(sandbox.ok(&search)[1]["keys"].as_array().unwrap().len(), 3);
     sandbox.ok(&[&search[..], &["--output", "x.ibin"]].concat());
     let answers = GroundTruth::read(sandbox.path("x.ibin")).unwrap();
     assert_eq!(answers.truth(2).ids[3..], [u32::MAX; 2]);
     assert_eq!(answers.truth(2).ids[0], 2);
+}
+
+#[test]
+fn k_and_threads_are_bounded_by_what_there_is() {
+    let sandbox = Sandbox::with_index();
+    let search = ["search", "vectors.jasper", "--queries", "query.fbin", "-k"];
+    let all = sandbox.ok(&[&search[..], &["400"]].concat());
+    for k in ["100000000", "4294967296", "18446744073709551615"] {
+        assert_eq!(sandbox.ok(&[&search[..], &[k]].concat()), all);
+        let stream = ["stream", "r.yaml", "--base", "base.fbin", "--queries", "query.fbin", "--metric", "l2"];
+        sandbox.ok(&["runbook", "replace", "--rows", "400", "--output", "r.yaml"]);
+        let error = sandbox.fails(2, &[&stream[..], &["-k", k, "--beam-width", k]].concat());
+        assert!(error.contains("must be at most 400, the number of vectors in the base"), "{error}");
+    }
+    let report = sandbox.one(&[&search[..], &["401", "--output", "x.ibin", "--threads", "100000"]].concat());
+    assert_eq!([&report["k"], &report["queries"]], [400, 20]);
+}
+
+#[test]
+fn eval_has_default_widths_for_every_k() {
+    let sandbox = Sandbox::with_index();
+    let eval = ["eval", "vectors.jasper", "--queries", "query.fbin", "--truth", "truth.ibin", "-k"];
+    let truth = ["groundtruth", "--base", "base.fbin", "--queries", "query.fbin", "--metric", "l2"];
+    sandbox.ok(&[&truth[..], &["-k", "200", "--output", "truth.ibin"]].concat());
+    for (k, widths) in [("10", &[16, 32, 64, 128][..]), ("21", &[32, 64, 128]), ("200", &[200, 400, 800])] {
+        let lines = sandbox.ok(&[&eval[..], &[k]].concat());
+        let found: Vec<u64> = lines.iter().map(|line| line["beam_width"].as_u64().unwrap()).collect();
+        assert_eq!(found, widths);
+    }
+}
+
+#[test]
+fn deleted_keys_of_identical_vectors_do_not_pile_up() {
+    let sandbox = Sandbox::with_index();
+    sandbox.write("same.txt", (1000..1020).map(|key| format!("{key}\n")).collect::<String>());
+    let rows = vec![0.25_f32; 20 * DIMENSION];
+    write_vectors(sandbox.path("same.fbin"), MatrixView::new(&rows, DIMENSION).unwrap()).unwrap();
+    // Some of the identical vectors stay.
+    sandbox.ok(&["insert", "vectors.jasper", "--base", "same.fbin"]);
+    sandbox.ok(&["insert", "vectors.jasper", "--base", "same.fbin", "--keys", "same.txt"]);
+    sandbox.ok(&["delete", "vectors.jasper", "--keys", "same.txt"]);
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["deleted"], 20);
+    assert_eq!(sandbox.one(&["consolidate", "vectors.jasper"])["deleted"], 0);
+    let error = sandbox.fails(1, &["delete", "vectors.jasper", "--keys", "same.txt", "--undo"]);
+    assert!(error.contains("key 1000 is not in the index"), "{error}");
+    assert_eq!(sandbox.one(&["info", "vectors.jasper"])["deleted"], 0);
+}
+
+#[test]
+fn convert_refuses_values_that_the_new_type_cannot_hold() {
+    let sandbox = Sandbox::new();
+    for (name, value) in [("nan.fbin", f32::NAN), ("inf.fbin", f32::INFINITY), ("far.fbin", 70_000.0)] {
+        let mut rows = vec![1.0_f32; 3 * DIMENSION];
+        rows[DIMENSION + 2] = value;
+        write_vectors(sandbox.path(name), MatrixView::new(&rows, DIMENSION).unwrap()).unwrap();
+    }
+    for (from, to, value) in
+        [("nan.fbin", "x.u8bin", "NaN"), ("inf.fbin", "x.i8bin", "inf"), ("far.fbin", "x.f16bin", "70000")]
+    {
+        let error = sandbox.fails(1, &["convert", from, to]);
+        assert!(error.contains(&format!("{from}: row 1 holds {value} at coordinate 2, which")), "{error}");
+    }
+    // Integers are clamped, and what floats hold stays.
+    assert_eq!(sandbox.one(&["convert", "far.fbin", "x.u8bin"])["rounded"], 1);
+    assert_eq!(sandbox.one(&["convert", "nan.fbin", "x.f16bin"])["rounded"], 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod commands;
 mod common;
 mod demo;
 #[cfg(unix)]
+mod outputs;
 mod pages;
 mod quantize;
 mod stream;

@@ -153,7 +153,7 @@ fn what_is_asked_for_wrongly_is_an_error() {
     assert!(cause(reversed).contains("rows 2..0"));
     assert!(cause(file.read_rows(0..2, &mut [0_i8; 4])).contains("holds u8 values, not i8"));
     let unknown = VectorFile::from_bytes("rows.bin", &bytes).unwrap_err();
-    assert!(unknown.to_string().contains("state one of fvecs"), "{unknown}");
+    assert!(unknown.to_string().contains("rename it to end in one of fvecs"), "{unknown}");
     assert!(matches!(VectorFile::open("no/such/file.fbin").unwrap_err().cause(), ReadCause::Io(_)));
 }
 
@@ -164,14 +164,15 @@ fn headers_are_not_believed() {
         [&rows.to_le_bytes()[..], &dimension.to_le_bytes(), &vec![0; body]].concat()
     };
     let error = |bytes: &[u8]| VectorFile::from_bytes("rows.fbin", bytes).unwrap_err().to_string();
-    assert!(error(&bin(1000, 2, 16)).contains("header says 1000 rows, file holds 2 and 0 bytes"));
-    assert!(error(&bin(1, 2, 16)).contains("header says 1 rows, file holds 2 and 0 bytes"));
-    assert!(error(&bin(2, 2, 15)).contains("header says 2 rows, file holds 1 and 7 bytes"));
+    assert!(error(&bin(1000, 2, 16)).contains("header says 1000 rows, file holds 2 rows and 0 bytes"));
+    assert!(error(&bin(1, 2, 16)).contains("header says 1 rows, file holds 2 rows and 0 bytes"));
+    assert!(error(&bin(2, 2, 15)).contains("header says 2 rows, file holds 1 rows and 7 bytes"));
     assert!(
         error(&bin(u32::MAX, u32::MAX, 16)).contains("dimension (4294967295) must be between 1 and 32768")
     );
     assert!(
-        error(&bin(u32::MAX, 32768, 16)).contains("header says 4294967295 rows, file holds 0 and 16 bytes")
+        error(&bin(u32::MAX, 32768, 16))
+            .contains("header says 4294967295 rows, file holds 0 rows and 16 bytes")
     );
     assert!(error(&bin(1, 0, 0)).contains("dimension (0)"));
     assert!(error(&[1, 2, 3]).contains("header takes 8 bytes, file has 3"));
@@ -254,7 +255,7 @@ fn what_cannot_be_mapped_is_loaded() {
 #[test]
 fn lines_that_are_no_keys_are_named() {
     let error = |text: &str| keys_from_bytes("k.txt", text.as_bytes()).unwrap_err().to_string();
-    assert!(error("1\n\n2").contains("line 2: the line is empty"));
+    assert!(error("1\n\n2 3").contains("line 3: there is more than a key"));
     assert!(error("1\n2 3\n").contains("line 2: there is more than a key"));
     assert!(error("-1").contains("line 1: a byte is no digit"));
     assert!(error("1\n18446744073709551616").contains("line 2: the number is too large"));
@@ -264,9 +265,15 @@ fn lines_that_are_no_keys_are_named() {
     let text: String = (0..30_000).map(|key| format!("{}\n", key * 1_000_003_u64)).collect();
     let keys = keys_from_bytes("k.txt", text.as_bytes()).unwrap();
     assert!(keys.len() == 30_000 && keys.iter().zip(0..).all(|(&key, i)| key == i * 1_000_003_u64));
-    let signed = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]);
-    let error = keys_from_bytes("k.npy", &signed).unwrap_err().to_string();
-    assert!(error.contains("`<i8` is unsupported; save the array with .astype as one of <u8"), "{error}");
+    assert_eq!(keys_from_bytes("k.txt", "\u{feff}1\n\n \r\n2\n\n".as_bytes()).unwrap(), [1, 2]);
+    let array = |descr: &str, key: i64| {
+        let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,), }}");
+        keys_from_bytes("pipe", &npy(&header, &key.to_le_bytes())).map_err(|error| error.to_string())
+    };
+    assert_eq!([array("<i8", 7), array("<u8", -1)], [Ok(vec![7]), Ok(vec![u64::MAX])]);
+    assert!(array("<i8", -7).unwrap_err().contains("pipe: key 0 of the array is -7; keys are not negative"));
+    let error = array("<i4", 7).unwrap_err();
+    assert!(error.contains("`<i4` is unsupported; save the array with .astype as one of <u8"), "{error}");
 }
 
 #[test]

@@ -57,8 +57,10 @@ pub(super) fn save_into<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Option<SaveStats>, FileFault> {
     let Ok(mut file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(None) };
-    // Locked for as long as it is open. Another process that appends to it writes in the same place.
-    if file.try_lock().is_err() || is_shared(&file) {
+    // Locked for as long as it is open. Another process that appends to it writes in the same place. Some users, such as
+    // root, may open a read-only file.
+    let is_read_only = file.metadata()?.permissions().readonly();
+    if file.try_lock().is_err() || is_shared(&file) || is_read_only {
         return Ok(None);
     }
     append(graph, &mut file, progress)

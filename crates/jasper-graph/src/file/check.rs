@@ -1,10 +1,9 @@
 //! Checking every checksum of a file without opening it.
 
-use std::fs::File;
 use std::path::Path;
 
 use jasper_core::{ProgressFn, Stage};
-use jasper_data::ReadAt;
+use jasper_data::{ReadAt, open_file};
 
 use super::read::SectionReader;
 use super::rule::Rule;
@@ -57,7 +56,7 @@ impl FileReport {
 /// the result.
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
-    let mut check = || check_source(File::open(path)?, progress);
+    let mut check = || check_source(open_file(path)?, progress);
     check().map_err(with_path(path))
 }
 

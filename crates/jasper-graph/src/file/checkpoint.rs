@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::{Element, Slot, Stage, no_progress};
-use jasper_data::{AtomicFile, ReadAt};
+use jasper_data::{AtomicFile, ReadAt, open_file};
 
 use super::info::ParamsRecord;
 use super::read::Meter;
@@ -43,7 +43,7 @@ impl<T: Element> Graph<T> {
     /// Returns [`FileError`]. The old file is unchanged, except after [`FileFault::NotSynced`].
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<(), FileError> {
         let (path, slots) = (path.as_ref(), self.slots());
-        write_file(path, AtomicFile::create_with_fixed_name(path), |out| {
+        write_file(path, AtomicFile::create(path), |out| {
             let meter = Meter::new(Stage::Saving, slots, self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
             let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
@@ -78,7 +78,7 @@ impl CheckpointFile {
     pub fn open(path: impl AsRef<Path>) -> Result<Option<Self>, FileError> {
         let path = path.as_ref();
         let open = || {
-            let file = match File::open(path) {
+            let file = match open_file(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 file => file?,
             };
@@ -160,7 +160,8 @@ impl CheckpointFile {
         if checksum == entry.checksum { Ok(()) } else { Err(FileFault::Damaged(Section::Edges)) }
     }
 
-    /// Removes the checkpoint at `path`, if there is one, and its temporary file.
+    /// Removes the checkpoint at `path`, if there is one, and the temporary files that killed processes left
+    /// beside it.
     ///
     /// # Errors
     /// Returns an error if a file cannot be removed.

@@ -1,13 +1,12 @@
 //! The section `params`, and what the other sections must look like for it.
 
-use std::fs::File;
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::{
     BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
-use jasper_data::ReadAt;
+use jasper_data::{ReadAt, open_file};
 use jasper_quant::Quantization;
 
 use super::small_sections::{self, KeyRecord};
@@ -94,7 +93,7 @@ impl IndexInfo {
     /// Returns [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let read = || Self::from_sections(&Sections::open(File::open(path)?)?);
+        let read = || Self::from_sections(&Sections::open(open_file(path)?)?);
         read().map_err(with_path(path))
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytemuck::Pod;
 use jasper_core::{Element, ProgressFn, Stage};
-use jasper_data::ReadAt;
+use jasper_data::{ReadAt, open_file};
 
 use super::read::SectionReader;
 use super::rule::Rule;
@@ -23,7 +23,7 @@ impl<T: Element> Graph<T> {
     /// Returns [`FileError`], naming the file, the section and what is wrong with it.
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let mut open = || Self::read_from(File::open(path)?, progress);
+        let mut open = || Self::read_from(open_file(path)?, progress);
         open().map_err(with_path(path))
     }
 
@@ -43,7 +43,7 @@ impl<T: Element> Graph<T> {
     pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let map = || {
-            let file = File::open(path)?;
+            let file = open_file(path)?;
             let (sections, info) = read_header::<T, _>(&file)?;
             Self::with_tables(Some(&file), &sections, info)
         };

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytemuck::Pod;
 use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Slot, Stage, VectorSource};
+use jasper_data::open_file;
 
 use super::{ImportError, ImportFault};
 use crate::file::with_path;
@@ -111,7 +112,7 @@ pub(super) fn read_file<R>(
     read: impl FnOnce(BufReader<File>, u64) -> Result<R, ImportFault>,
 ) -> Result<R, ImportError> {
     let whole = || {
-        let file = File::open(path)?;
+        let file = open_file(path)?;
         let size = file.metadata()?.len();
         read(BufReader::with_capacity(BUFFER, file), size)
     };

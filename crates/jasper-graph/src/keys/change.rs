@@ -129,13 +129,13 @@ impl KeyMap {
         is_tombstone
     }
 
-    /// Frees all tombstones; their keys can no longer be restored.
+    /// Frees all tombstones. No deleted key can be restored any more, even if other keys keep its vertex.
     pub(crate) fn release_tombstones(&mut self) {
         self.tombstones.iter().for_each(|slot| {
             self.free.insert(slot);
         });
         self.tombstones.clear();
-        self.deleted.retain(|_, slot| !self.free.contains(slot.index()));
+        self.deleted.clear();
     }
 
     /// Moves everything from slot to slot for each pair (from, to), and leaves no slot free.

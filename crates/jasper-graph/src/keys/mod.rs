@@ -27,8 +27,8 @@ use locations::KeyLocations;
 /// A slot is *live* (it has a key and is returned by searches), a *tombstone* (traversed, never returned: a deleted
 /// vertex, or a new one whose batch is not finished), or *free* (no edge leads to it, and an insert may use it).
 ///
-/// Identical vectors share one vertex with several keys. A deleted key can be restored until its vertex is
-/// consolidated.
+/// Identical vectors share one vertex with several keys. A deleted key can be restored until the graph is consolidated,
+/// whether or not its vertex has other keys.
 #[derive(Debug)]
 pub struct KeyMap {
     /// First live key of each slot; meaningless where the slot has none.

@@ -253,7 +253,7 @@ impl Both {
         for &slot in &dead {
             self.model.slots[slot] = None;
         }
-        self.model.deleted.retain(|_, slot| !dead.contains(slot));
+        self.model.deleted.clear();
         self.model.start = self.model.start.filter(|start| !dead.contains(start));
         self.graph
             .adjacency_mut()

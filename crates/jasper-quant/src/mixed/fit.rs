@@ -56,6 +56,11 @@ struct Row {
     reconstruction: Reconstruction,
 }
 
+/// Bytes of a [`Row`] with this many coordinates, twice without them: rows are collected by each thread first.
+pub(super) fn row_bytes(coded: usize) -> usize {
+    coded * size_of::<f32>() + 2 * size_of::<Row>()
+}
+
 /// Fits the coefficients of `mixed` to the residuals `queries` and `rows` (both `n x dimension`), on the current thread
 /// pool.
 pub(super) fn fit(mixed: &Mixed, queries: &[f32], rows: &[f32]) -> Correction {

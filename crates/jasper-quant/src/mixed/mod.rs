@@ -77,6 +77,11 @@ pub struct Mixed {
     correction: Correction,
 }
 
+/// Components of a code whose words all hold components of one bit.
+fn max_components(sectors: u32) -> usize {
+    (sectors as usize * SECTOR_WORDS - FACTORS / 2) * 32
+}
+
 impl Mixed {
     fn new(space: Space, directions: Projection, steps: Vec<f32>, layout: Layout) -> Self {
         let steps = Steps::new(&layout.bits(), steps);
@@ -86,8 +91,13 @@ impl Mixed {
 
     /// Maximum floats of directions and steps: those of a code whose words all hold components of one bit.
     pub(crate) fn max_floats(dimension: usize, sectors: u32) -> usize {
-        let coded = (sectors as usize * SECTOR_WORDS - FACTORS / 2) * 32;
+        let coded = max_components(sectors);
         coded.min(dimension).next_multiple_of(PANEL) * dimension + FLOATS_PER_STEP * coded
+    }
+
+    /// Maximum components of a vector's code.
+    fn max_coded(dimension: usize, sectors: u32) -> usize {
+        max_components(sectors).min(dimension.next_multiple_of(32))
     }
 
     /// The grid point of `levels`, for a residual of length 1.

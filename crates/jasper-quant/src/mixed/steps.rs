@@ -12,6 +12,11 @@ const ROWS: usize = 4096;
 /// wider step that clips less is better.
 const MULTIPLES: [f32; 11] = [0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0];
 
+/// Memory of [`best_steps`] in bytes, for a sample of `rows`.
+pub(super) fn bytes(rows: usize, dimension: usize, coded: usize) -> usize {
+    rows.min(ROWS) * (dimension + coded) * size_of::<f32>()
+}
+
 /// Returns for each dimension the step with the least squared error on a sample of residuals normalized to length 1,
 /// given the bits of the dimension; 0 for dimensions without a direction. Runs on the current thread pool.
 pub(super) fn best_steps(

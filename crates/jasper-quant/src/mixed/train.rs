@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::allocation::allocate;
 use super::steps::best_steps;
-use super::{FACTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca};
+use super::{FACTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca, steps};
 use crate::projection::Projection;
 use crate::quantizer::Codec;
 use crate::space::{Space, dot};
@@ -50,6 +50,19 @@ impl Mixed {
         let held_out = FIT_QUERIES.min(taken / 10);
         let (sample, queries) = sample.split_at((taken - held_out) * dimension);
         Ok(pool.install(|| Self::learn(space, sample, queries, params)))
+    }
+
+    /// Memory of training on `rows` vectors, without these: their residuals, and the larger of what the components and
+    /// the fit take.
+    pub(crate) fn training_bytes(rows: usize, dimension: usize, sectors: u32) -> usize {
+        let sample = rows.min(SAMPLE_ROWS);
+        let residuals = sample * dimension * size_of::<f32>();
+        // The covariance, the basis, their products and the eigenvectors.
+        let components = 6 * dimension * dimension * size_of::<f64>();
+        let coded = Self::max_coded(dimension, sectors);
+        // The allocator of the thread that compares steps keeps its memory, while others allocate that of the fit.
+        let fit = sample * fit::row_bytes(coded) + steps::bytes(sample, dimension, coded);
+        residuals + components.max(fit)
     }
 
     /// Trains on residuals of the sample and of held-out queries, on the current pool.

@@ -38,6 +38,8 @@ pub struct BuildSpec {
     pub params: BuildParams,
 }
 
+/// Name of the part of a plan that one step uses after the other: finding identical vectors, linking, quantizing.
+pub const SCRATCH: &str = "scratch";
 /// Name of the optional part of a plan. Without it, a build is slower, and the graph is the same.
 pub const SKETCHES: &str = "sketches";
 /// Memory that a build may use in addition to vectors and graph, as a share of these.
@@ -66,7 +68,7 @@ impl BuildSpec {
     /// | vectors | padded to 16 bytes each, and their squared norms where the metric needs them |
     /// | graph | adjacency at full degree |
     /// | keys | 8 bytes per vector |
-    /// | scratch | the larger of the table that finds identical vectors and the largest batch; temporary |
+    /// | scratch | the larger of the table that finds identical vectors, the largest batch and, if vectors are to be quantized, the training; temporary |
     /// | sketches | lower bounds of distances for the searches of the build; temporary |
     /// | process | code, threads and stacks, and the rounding to huge pages |
     pub fn plan_on_host<T: Element>(&self) -> MemoryPlan {
@@ -127,7 +129,7 @@ impl BuildSpec {
             ("vectors", vectors),
             ("graph", self.rows * edges),
             ("keys", self.rows * size_of::<Key>()),
-            ("scratch", linking.max(ingesting)),
+            (SCRATCH, linking.max(ingesting)),
             ("process", PROCESS_BYTES),
         ];
         let plan = MemoryPlan::new("a build")

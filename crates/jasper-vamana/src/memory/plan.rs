@@ -125,6 +125,17 @@ impl MemoryPlan {
         self
     }
 
+    /// Makes the allocation of this name at least as large, for steps that use the same memory one after the other.
+    #[must_use]
+    pub fn at_least(mut self, space: MemorySpace, name: &'static str, bytes: u64) -> Self {
+        let part = self.parts.iter_mut().find(|part| part.space == space && part.name == name);
+        match part {
+            Some(part) => part.bytes = part.bytes.max(bytes),
+            None => self.parts.push(Part { space, name, bytes }),
+        }
+        self
+    }
+
     /// Removes the allocations of this name.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {

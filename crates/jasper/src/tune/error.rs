@@ -18,7 +18,7 @@ pub enum TuneError {
     /// There are too few queries.
     #[error(
         "there are {0} queries to tune with, and 2 are needed; a sample is at most a thirty-second of the vectors, so give \
-         queries of your own"
+         queries and their true neighbors (`TuneQueries::Given`, `--queries` and `--truth`)"
     )]
     Queries(usize),
     /// The true neighbors are those of other queries.
@@ -54,7 +54,7 @@ pub enum TuneError {
     },
     /// No quantization reaches the recall.
     #[error(
-        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one with `Index::quantize`, or \
+        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one (`Index::quantize`, `--quantization`), or \
          keep exact distances"
     )]
     NoQuantization {

@@ -168,14 +168,14 @@ fn a_damaged_checkpoint_is_refused_and_its_section_named() {
 }
 
 #[test]
-fn what_a_kill_left_of_a_checkpoint_is_overwritten_and_removed() {
+fn what_a_kill_left_of_a_checkpoint_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
-    fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
+    fs::write(folder.path().join(".jasper-abc123.tmp"), "half").unwrap();
     let rows = rows::<f32>(4);
     stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    fs::write(folder.path().join(".checkpoint.tmp"), "half").unwrap();
+    fs::write(folder.path().join(".jasper-abc123.tmp"), "half").unwrap();
     remove_checkpoint(&path).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     remove_checkpoint(&path).unwrap();

@@ -201,15 +201,10 @@ impl<T: Element> Subject<T> {
         let hidden = self.index.stats().tombstones;
         assert_eq!(self.index.consolidate().unwrap().freed, hidden);
         assert_eq!(self.index.stats().tombstones, 0);
-        // What can still be restored is what shares its vertex with a live key.
-        let restorable: BTreeSet<Key> = deleted_keys(&self.index);
-        for key in &restorable {
-            let row = self.model.deleted.get(key).expect("only deleted keys can be restored");
-            let shared = self.model.live.values().any(|other| self.are_same(row, other));
-            assert!(shared, "key {key} has a vertex of its own");
-        }
+        // Nothing can be restored, not even keys of vectors that other keys share.
+        assert_eq!(deleted_keys(&self.index), BTreeSet::new());
         self.model.replaced.clear();
-        self.model.deleted.retain(|key, _| restorable.contains(key));
+        self.model.deleted.clear();
     }
 
     /// Compares the results of all queries with the model.

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::args::{on_threads, threads};
 use crate::curve::{self, Point};
+use crate::outputs::{Content, Files};
 use crate::plot::{Plot, recall_chart};
 use crate::terminal::{Terminal, merge, timed};
 use crate::units;
@@ -29,7 +30,7 @@ use state::{K, State};
 pub struct Args {
     /// English phrases to search for; several single words form one phrase
     phrases: Vec<String>,
-    /// CPU threads [default: one per CPU]
+    /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// File for the plot of recall against queries per second [default: jasper-demo.svg here, or in the directory for
@@ -49,6 +50,11 @@ const BEAM_WIDTHS: [usize; 5] = [10, 16, 32, 64, 128];
 const BEAM_WIDTH: usize = 64;
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        Files::new().write(&self.plot, Content::Svg)
+    }
+
     /// Runs the demonstration.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let dictionary = Dictionary::read()?;

@@ -12,7 +12,9 @@ use jasper_data::{Runbook, VectorFile};
 
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::curve;
+use crate::error::Usage;
 use crate::files::open_queries;
+use crate::outputs::{Content, Files};
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
@@ -69,12 +71,23 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files of the command.
+    pub fn files(&self) -> Files {
+        let inputs = Files::new().read([&self.runbook, &self.base, &self.queries]);
+        inputs.write(&self.output, Content::INDEX).write(&self.plot, Content::Svg)
+    }
+
     /// Plays the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.device.check()?;
         SearchParams::new(self.k).beam_width(self.beam_width).check()?;
         let runbook = Runbook::read(&self.runbook, self.dataset.as_deref())?;
         let base = VectorFile::open(&self.base)?;
+        let (k, rows) = (self.k, base.len());
+        ensure!(
+            k <= rows,
+            Usage(format!("k ({k}) must be at most {rows}, the number of vectors in the base; lower -k"))
+        );
         with_element!(base.element(), T => self.play::<T>(&runbook, &base, terminal))
     }
 

@@ -102,6 +102,16 @@ impl Sandbox {
     }
 }
 
+/// Runs each line of arguments; its error must hold each of the texts.
+pub fn all_fail(sandbox: &Sandbox, code: i32, cases: &[(&str, &[&str])]) {
+    for (line, texts) in cases {
+        let error = sandbox.fails(code, &line.split_whitespace().collect::<Vec<_>>());
+        for text in *texts {
+            assert!(error.contains(text), "`{line}` says: {error}");
+        }
+    }
+}
+
 /// Whether there is a CUDA device. If there is none, prints that `what` is skipped, or fails where a device is
 /// required.
 #[cfg(feature = "cuda")]

@@ -1,0 +1,164 @@
+//! The files of a command, checked before its work begins.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use jasper_data::{AtomicFile, GroundTruth, VectorFileOptions, VectorFormat};
+
+use crate::format::Format;
+
+/// The files that a command reads and writes.
+#[derive(Default)]
+pub struct Files {
+    inputs: Vec<PathBuf>,
+    outputs: Vec<(PathBuf, Content)>,
+}
+
+/// What a command writes to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// What `convert` writes.
+    Format(Format),
+    /// A number per line, or a numpy array.
+    Keys,
+    /// A runbook.
+    Runbook,
+    /// A plot.
+    Svg,
+}
+
+impl Content {
+    /// An index file.
+    pub const INDEX: Self = Self::Format(Format::Index);
+    /// A file of true neighbors.
+    pub const TRUTH: Self = Self::Format(Format::Truth);
+}
+
+impl Files {
+    /// No files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds files that are read.
+    pub fn read<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        self.inputs.extend(paths.into_iter().cloned());
+        self
+    }
+
+    /// Adds files that are written.
+    pub fn write<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>, kind: Content) -> Self {
+        self.outputs.extend(paths.into_iter().map(|path| (path.clone(), kind)));
+        self
+    }
+
+    /// An index that is changed, or whose changed copy is written to `output`.
+    pub fn update(index: &PathBuf, output: &Option<PathBuf>) -> Self {
+        let output = output.as_ref().unwrap_or(index);
+        let inputs = if is_same_file(index, output) { None } else { Some(index) };
+        Self::new().read(inputs).write([output], Content::INDEX)
+    }
+
+    /// Checks that inputs exist, and that outputs can be written and replace nothing but older outputs of their kind.
+    pub fn check(&self) -> Result<()> {
+        for path in &self.inputs {
+            fs::metadata(path).with_context(|| path.display().to_string())?;
+        }
+        for (i, (path, kind)) in self.outputs.iter().enumerate() {
+            let name = path.display();
+            if let Some(input) = self.inputs.iter().find(|input| is_same_file(input, path)) {
+                bail!("{name}: is also read by this command, as {}; write to another file", input.display());
+            }
+            if self.outputs[..i].iter().any(|(other, _)| is_same_file(other, path)) {
+                bail!("{name}: is named for two outputs of this command; name two files");
+            }
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            ensure!(folder.is_none_or(Path::is_dir), "{name}: the directory does not exist; create it first");
+            // Found before the work and not after it. Nothing is left of a file that is not committed.
+            AtomicFile::create(path).map_err(|error| {
+                let reason = anyhow!(error);
+                reason.context(format!("{name}: cannot be written; what was there before is untouched"))
+            })?;
+            ensure!(
+                kind.may_replace(path).with_context(|| name.to_string())?,
+                "{name}: exists and is not {kind}; remove it first, or write to another file"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Content {
+    /// Whether the file at `path`, if there is one, is empty or of this kind. The name counts where the content does
+    /// not tell.
+    fn may_replace(self, path: &Path) -> io::Result<bool> {
+        let mut start = Vec::new();
+        match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            file => file?.take(4096).read_to_end(&mut start)?,
+        };
+        let (is_index, is_svg) = (start.starts_with(b"JASPER"), start.starts_with(b"<svg"));
+        let is_text = !start.contains(&0) && !is_svg;
+        // Formats without a mark: the name is that of another format only if the file is of that.
+        let by_name = Format::from_path(path);
+        Ok(start.is_empty()
+            || match self {
+                Self::Format(Format::Index) => is_index,
+                Self::Format(Format::Vectors(format)) => holds_vectors(path, format),
+                Self::Format(Format::Truth) => GroundTruth::read(path).is_ok(),
+                Self::Format(_) => !is_index && !is_svg && by_name == Format::Index,
+                Self::Keys if start.starts_with(b"\x93NUMPY") => true,
+                Self::Keys | Self::Runbook => is_text && by_name == Format::Index,
+                Self::Svg => is_svg,
+            })
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format(Format::Vectors(format)) => write!(f, "a file of {format} vectors"),
+            Self::Format(Format::Truth) => f.write_str("a file of true neighbors"),
+            Self::Format(Format::Index) => f.write_str("an index"),
+            Self::Format(format) => write!(f, "a {format} graph"),
+            Self::Keys => f.write_str("a file of keys"),
+            Self::Runbook => f.write_str("a runbook"),
+            Self::Svg => f.write_str("a plot"),
+        }
+    }
+}
+
+fn holds_vectors(path: &Path, format: VectorFormat) -> bool {
+    VectorFileOptions::new().format(format).open(path).is_ok()
+}
+
+/// Whether both paths lead to one file, through links or by two names, or would if it were there.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    match (identity(a), identity(b)) {
+        (Some(a), Some(b)) => a == b,
+        (None, None) => location(a) == location(b),
+        _ => false,
+    }
+}
+
+/// What tells a file from all others, if it exists.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|data| (data.dev(), data.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
+/// The absolute path of a file that need not exist.
+fn location(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.join(path.file_name().unwrap_or_default())
+}
