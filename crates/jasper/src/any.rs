@@ -17,6 +17,7 @@ use jasper_vamana::{
 
 use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{CheckError, TuneError};
+use crate::index::in_bytes;
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
@@ -340,8 +341,8 @@ impl OpenOptions {
     /// Opens an index as [`Self::open_bytes`] does, with the element type of the bytes.
     ///
     /// # Errors
-    /// Returns [`FileFault`].
-    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, FileFault> {
+    /// Returns [`OpenError`].
+    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, OpenError> {
         self.with_progress(&mut no_progress).open_any_bytes(bytes)
     }
 }
@@ -359,9 +360,9 @@ impl WithProgress<'_, OpenOptions> {
     /// See [`OpenOptions::open_any_bytes`].
     ///
     /// # Errors
-    /// Returns [`FileFault`].
-    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, FileFault> {
-        let element = IndexInfo::from_bytes(bytes)?.element;
+    /// Returns [`OpenError`].
+    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, OpenError> {
+        let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
         with_element!(element, T => Ok(self.open_bytes::<T>(bytes)?.into()))
     }
 }
