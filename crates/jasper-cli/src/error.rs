@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io;
-use std::process::ExitCode;
 
 use jasper::error::TuneError;
 use jasper::{BuildError, SearchError};
@@ -18,12 +17,12 @@ const INVALID_INPUT: u8 = 1;
 const INVALID_USAGE: u8 = 2;
 
 /// Writes the error to standard error and returns its exit code.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+pub fn report(error: &anyhow::Error) -> u8 {
     if is_closed_pipe(error) {
-        return ExitCode::SUCCESS;
+        return 0;
     }
     eprintln!("error: {}", describe(error));
-    ExitCode::from(if error.chain().any(is_usage) { INVALID_USAGE } else { INVALID_INPUT })
+    if error.chain().any(is_usage) { INVALID_USAGE } else { INVALID_INPUT }
 }
 
 /// The error and its causes on one line. A cause that is part of the message before it is omitted.
