@@ -1,0 +1,13 @@
+"""The command `jasper`, as the package installs it."""
+
+import signal
+import sys
+
+from jasper import _native
+
+
+def main() -> int:
+    """Runs the command with the arguments of the process, and returns its exit code."""
+    # Ctrl-C ends the process, or is handled by the command; Python would wait for the command to return.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _native._command(sys.argv)
