@@ -28,8 +28,9 @@ use crate::results::report;
 /// Every method may be called from any thread, and runs without the interpreter lock. Searches run while another thread
 /// changes the index; changes wait for one another. A call that raises leaves the index as it was.
 ///
-/// Long calls take progress, a function that is called with the stage, the number done and the total. If it returns
-/// False, the call raises Cancelled; what it raises, the call raises. So does Ctrl-C.
+/// Long calls take progress: True shows bars of tqdm, or lines on standard error without it. A function is called with
+/// the stage, the number done and the total. If it returns False, the call raises Cancelled; what it raises, the call
+/// raises. So does Ctrl-C.
 ///
 /// >>> import jasper, numpy as np
 /// >>> index = jasper.Index(2)
@@ -172,7 +173,8 @@ impl Index {
     ///
     /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
     /// HDF5 data set, which is read piece by piece. A contiguous array of float32, float16, uint8 or int8 is read in
-    /// place.
+    /// place, also one of a library with DLPack. A column of Arrow whose values are lists of one length needs pyarrow.
+    /// Arrays on a device are copied to host memory first.
     ///
     /// keys
     ///     The key of each vector; 0, 1, 2 ... by default.
