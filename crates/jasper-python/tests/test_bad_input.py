@@ -22,11 +22,11 @@ def test_ctrl_c_in_a_long_call_leaves_the_index_as_it_was(call):
     many = np.random.default_rng(1).normal(size=(20_000, 16)).astype(np.float32)
     index = jasper.Index.build(many[:5_000], device="cpu")
     index.delete(np.arange(0, 5_000, 2))
-    before, stages = state(index), []
+    before, reports = state(index), []
 
-    def interrupt(stage, done, total):
-        stages.append(stage)
-        if len(stages) == 2:
+    def interrupt(*report):
+        reports.append(report)
+        if len(reports) == (1 if call == "consolidate" else 2):
             os.kill(os.getpid(), signal.SIGINT)
 
     arguments = {"insert": [many], "upsert": [many, np.arange(20_000)], "quantize": ["rabitq:4"]}
