@@ -37,15 +37,15 @@ def from_dlpack(like: Any, array: Any) -> Any:
     return array if convert is None else convert(array)
 
 
-def current_stream(queries: Any, device: int) -> int:
+def current_stream(queries: Any, device: int) -> Any:
     """The stream that the library of the queries uses in this thread; the legacy default stream if it has no other."""
     match library(queries):
         case "torch":
-            return int(sys.modules["torch"].cuda.current_stream(device).cuda_stream)
+            return sys.modules["torch"].cuda.current_stream(device)
         case "cupy":
             cupy = sys.modules["cupy"]
             with cupy.cuda.Device(device):
-                return int(cupy.cuda.get_current_stream().ptr)
+                return cupy.cuda.get_current_stream()
     return 0
 
 
@@ -56,9 +56,10 @@ def prepared(queries: Any, dim: int, row_len: int, dtype: str, normalize: bool, 
         match library(queries):
             case "torch":
                 torch = sys.modules["torch"]
-                place = torch.cuda.ExternalStream(stream, device=queries.device)
-                if stream == torch.cuda.default_stream(queries.device).cuda_stream:
-                    place = torch.cuda.default_stream(queries.device)
+                # 0 and 1 are the legacy default stream.
+                place = torch.cuda.default_stream(queries.device)
+                if stream > 1:
+                    place = torch.cuda.ExternalStream(stream, device=queries.device)
                 stack.enter_context(torch.cuda.stream(place))
                 rows = queries.detach().reshape(-1, dim)
                 if normalize:
