@@ -263,7 +263,7 @@ fn handle_of(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
 struct Results {
     hits: Option<Buffer<DeviceHit>>,
     /// Keeps the stream, in whose order the memory is freed.
-    _stream: Option<Py<PyAny>>,
+    _stream: Py<PyAny>,
 }
 
 impl Drop for Results {
@@ -353,16 +353,15 @@ impl Index {
         let interop = py.import("jasper._interop")?;
         keep_current(|| {
             let context = Context::open(queries.device).map_err(cuda)?;
-            let handle = match stream {
-                Some(stream) => handle_of(stream)?,
-                None => {
-                    interop.call_method1("current_stream", (&queries.object, queries.device))?.extract()?
-                }
+            let followed = match stream {
+                Some(stream) => stream.clone(),
+                None => interop.call_method1("current_stream", (&queries.object, queries.device))?,
             };
+            let handle = handle_of(&followed)?;
             // SAFETY: a stream that the caller gives, or the current one of the library of the queries. The results
-            // keep the object that was given.
+            // keep its object.
             let borrowed = unsafe { Stream::borrow(&context, handle) }.map_err(cuda)?;
-            let found = self.enqueue::<T>(queries, options, &borrowed, handle, stream);
+            let found = self.enqueue::<T>(queries, options, &borrowed, handle, &followed);
             if stream.is_none() || found.is_err() {
                 // Also after an error: queued work may still read the queries.
                 let done = py.detach(|| keep_current(|| borrowed.synchronize()));
@@ -385,7 +384,7 @@ impl Index {
         options: &Options,
         stream: &Stream,
         handle: u64,
-        stream_object: Option<&Bound<'py, PyAny>>,
+        stream_object: &Bound<'py, PyAny>,
     ) -> PyResult<(ResultArray, ResultArray)> {
         let py = queries.object.py();
         let mut layout = queries.layout(stream, handle, "queries")?;
@@ -441,8 +440,7 @@ impl Index {
         })?;
         drop((rows, layout));
         let (address, device) = (results.address(), queries.device as i32);
-        let stream_object = stream_object.map(|stream| stream.clone().unbind());
-        let results = Arc::new(Results { hits: Some(results), _stream: stream_object });
+        let results = Arc::new(Results { hits: Some(results), _stream: stream_object.clone().unbind() });
         let k = options.k as i64;
         let shape = if is_one { vec![k] } else { vec![len as i64, k] };
         let array = |offset, dtype: DataType| {
