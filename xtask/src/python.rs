@@ -20,25 +20,35 @@ const EXPORTS: [&str; 1] = ["PyInit__native"];
 const MAX_WHEEL: u64 = 8 << 20;
 
 /// Links with a C library old enough for this tag, whatever the machine has.
-const WHEEL_OPTIONS: [&str; 5] = ["--release", "--strip", "--zig", "--compatibility", "manylinux_2_28"];
+const WHEEL_OPTIONS: [&str; 4] = ["--release", "--zig", "--compatibility", "manylinux_2_28"];
 
 /// The linker for [`WHEEL_OPTIONS`].
 const ZIG: &str = "ziglang==0.17.1";
 
-/// Builds the wheel for users into `target/wheels`.
+/// What checks a wheel: that it needs only the libraries that its tag allows, and only the stable ABI of Python.
+const AUDITORS: [&str; 2] = ["auditwheel==6.8.2", "abi3audit==0.0.26"];
+
+/// Builds the wheel for users into `target/wheels`, for this machine or another architecture.
 ///
 /// # Errors
-/// When there is no Python, the wheel does not build, or it is too large.
-pub fn wheel(workspace: &Workspace) -> Result<()> {
+/// When there is no Python, the wheel does not build, it is too large, or its symbols are wrong.
+pub fn wheel(workspace: &Workspace, architecture: Option<&str>) -> Result<()> {
+    let triple = architecture.map(|architecture| format!("{architecture}-unknown-linux-gnu"));
     if let Some(missing) = missing(workspace) {
         bail!(missing);
     }
     let environment = Environment::new(workspace)?;
     environment.pip(&[ZIG.as_ref()])?;
-    let wheel = environment.build(&WHEEL_OPTIONS, &workspace.target.join("wheels"))?;
+    let target = triple.as_ref().map_or(vec![], |triple| vec!["--target", triple]);
+    let options = [&WHEEL_OPTIONS[..], &target].concat();
+    let wheel = environment.build(&options, &workspace.target.join("wheels"))?;
     let size = fs::metadata(&wheel)?.len();
     ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
     println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
+    environment.audit(&wheel)?;
+    if architecture.is_some_and(|architecture| architecture != std::env::consts::ARCH) {
+        return Ok(());
+    }
     environment.install(&wheel)?;
     environment.check_exports()
 }
@@ -134,6 +144,13 @@ impl Environment {
 
     fn install(&self, wheel: &Path) -> Result<()> {
         self.pip(&["--force-reinstall".as_ref(), "--no-deps".as_ref(), wheel])
+    }
+
+    /// Checks the wheel with the [`AUDITORS`].
+    fn audit(&self, wheel: &Path) -> Result<()> {
+        self.pip(&AUDITORS.map(Path::new))?;
+        process::run(self.python("auditwheel").arg("show").arg(wheel))?;
+        process::run(self.python("abi3audit").args(["--strict", "--summary"]).arg(wheel))
     }
 
     /// Checks that the module exports what Python needs, and nothing else.
