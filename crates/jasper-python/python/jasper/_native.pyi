@@ -20,7 +20,7 @@ from jasper._typing import (
 )
 from jasper.results import Matches, Report
 
-__all__ = ["Filter", "Index", "__version__", "devices", "exact_search", "recall"]
+__all__ = ["Filter", "Index", "__version__", "_command", "devices", "exact_search", "recall"]
 
 __version__: str
 
