@@ -75,7 +75,7 @@ def test_hdbscan_takes_the_symmetric_graph(digits):
         options = {"beam_width": BEAM} if transformer is JasperTransformer else {}
         graph = transformer(n_neighbors=30, **options).fit_transform(images)
         found.append(HDBSCAN(metric="precomputed", min_cluster_size=20, copy=True).fit_predict(graph.maximum(graph.T)))
-    assert adjusted_rand_score(*found) > 0.999
+    assert adjusted_rand_score(*found) > 0.95
     assert adjusted_rand_score(found[0], labels) > 0.3
 
 
