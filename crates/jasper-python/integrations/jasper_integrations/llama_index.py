@@ -84,9 +84,11 @@ class JasperVectorStore(BasePydanticVectorStore):
             raise ValueError(f"the mode of a query ({query.mode}) must be {VectorStoreQueryMode.DEFAULT}")
         if query.query_embedding is None:
             raise ValueError("a query must have a query_embedding")
+        # Retrievers of an index pass an empty list where they ask for all nodes.
+        node_ids, doc_ids = query.node_ids or None, query.doc_ids or None
         where = None
-        if query.filters is not None or query.node_ids is not None or query.doc_ids is not None:
-            where = condition(query.filters, query.node_ids, query.doc_ids)
+        if query.filters is not None or node_ids is not None or doc_ids is not None:
+            where = condition(query.filters, node_ids, doc_ids)
         hits = self._store.search(query.query_embedding, query.similarity_top_k, where, **kwargs)
         return VectorStoreQueryResult(
             nodes=[node(hit.entry) for hit in hits],

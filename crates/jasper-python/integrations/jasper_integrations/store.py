@@ -73,7 +73,7 @@ class Store:
             return
         rows = np.asarray(vectors, np.float32)
         if rows.ndim != 2 or len(rows) != len(entries):
-            raise ValueError(f"there must be one vector per text ({len(entries)}), and they have the shape {rows.shape}")
+            raise ValueError(f"{len(entries)} texts need as many vectors, and there are those of shape {rows.shape}")
         last = {entry.id: number for number, entry in enumerate(entries)}
         with self._lock:
             index = self.index if self.index is not None else self._new(rows.shape[1])

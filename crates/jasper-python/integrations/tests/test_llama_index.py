@@ -1,4 +1,4 @@
-"""The contract of LlamaIndex's vector stores, and its own filters as the judge of ours."""
+"""The contract of LlamaIndex's vector stores: adding, deleting, queries with filters, persistence."""
 
 import asyncio
 import itertools
@@ -14,8 +14,8 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
     SimpleVectorStore,
     VectorStoreQuery,
-    VectorStoreQueryMode,
 )
+from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
 from jasper_integrations.llama_index import JasperVectorStore
 
@@ -94,7 +94,6 @@ def passing(store, filters):
 
 @pytest.mark.parametrize("one", FILTERS, ids=lambda one: f"{one.key}-{one.operator.value}")
 def test_filters_select_what_they_say(store, one):
-    # The store of LlamaIndex has nodes without a name fail where a comparison needs one, which it does not say.
     named = MetadataFilters(filters=[one])
     found = passing(store, named)
     values = {f"node-{number}": make_node(number).metadata.get(one.key) for number in range(N)}
