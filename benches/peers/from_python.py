@@ -10,6 +10,7 @@ and of three builds.
 """
 
 import argparse
+import bisect
 import pathlib
 import statistics
 import time
@@ -20,6 +21,7 @@ import numpy as np
 
 DATA = pathlib.Path(__file__).parents[2] / "crates/jasper-cli/data/wordnet-demo"
 K, RECALL, SINGLES, BUILDS = 10, 0.95, 1000, 3
+WIDTHS = range(K, 400)
 
 
 class Jasper:
@@ -104,11 +106,16 @@ def recall(found: np.ndarray, truth: np.ndarray) -> float:
 
 def narrowest(library: Any, queries: np.ndarray, truth: np.ndarray) -> tuple[int, float]:
     """The narrowest beam that reaches the recall, and its recall."""
-    for width in (*range(K, 40), *range(40, 400, 4)):
-        reached = recall(library.search(queries, width), truth)
-        if reached >= RECALL:
-            break
-    return width, reached
+    reached = {}
+
+    def falls_short(width: int) -> bool:
+        reached[width] = recall(library.search(queries, width), truth)
+        return reached[width] < RECALL
+
+    width = WIDTHS[bisect.bisect_left(WIDTHS, True, key=lambda width: not falls_short(width))]
+    if width not in reached:
+        falls_short(width)
+    return width, reached[width]
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -123,7 +130,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     base, queries = rows("base.i8bin"), rows("words.i8bin")[:10_000]
-    truth = np.argsort(-queries @ base.T, axis=1, kind="stable")[:, :K]
+    truth = np.vstack([np.argpartition(-part @ base.T, K, axis=1)[:, :K] for part in np.array_split(queries, 20)])
     libraries = [Jasper, Hnswlib, Faiss, Usearch]
     for threads in options.threads:
         builds: dict[str, list[float]] = {library.name: [] for library in libraries}
