@@ -1,12 +1,12 @@
 """Times Jasper, hnswlib, faiss and usearch from Python, in one process and in turns.
 
     pip install crates/jasper-python hnswlib==0.8.0 faiss-cpu==1.15.1 usearch==2.26.6
-    python benches/peers/from_python.py [--rounds 5] [--threads 1 2]
+    python benches/peers/from_python.py [--builds 3] [--rounds 9] [--threads 1 2]
 
 The set is the dictionary of the demonstration: 30,000 entries, and the vectors of 10,000 words as queries, 128 float32
 of unit length. Each library searches with the narrowest beam that reaches a recall@10 of 0.95. In every round, every
-library searches all queries in one call, and the first 1,000 one at a time; the tables have the medians of the rounds,
-and of three builds.
+library searches all queries in one call, and the first 1,000 one at a time. The tables have medians of the builds and
+of the rounds, and the ratio is the median of those of the rounds: Jasper's speed over that of the library.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 DATA = pathlib.Path(__file__).parents[2] / "crates/jasper-cli/data/wordnet-demo"
-K, RECALL, SINGLES, BUILDS = 10, 0.95, 1000, 3
+K, RECALL, SINGLES = 10, 0.95, 1000
 WIDTHS = range(K, 400)
 
 
@@ -126,7 +126,8 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--builds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
     base, queries = rows("base.i8bin"), rows("words.i8bin")[:10_000]
@@ -135,7 +136,7 @@ def main() -> None:
     for threads in options.threads:
         builds: dict[str, list[float]] = {library.name: [] for library in libraries}
         made, widths = {}, {}
-        for _ in range(BUILDS):
+        for _ in range(options.builds):
             for library in libraries:
                 start = time.perf_counter()
                 made[library.name] = library(base, threads)
@@ -152,17 +153,14 @@ def main() -> None:
         print(f"\n{threads} {'thread' if threads == 1 else 'threads'}\n")
         print("| library | build, s | width | recall | batch, queries/s | ratio | one by one, queries/s | ratio |")
         print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-        speeds = {
-            name: (len(queries) / statistics.median(batches[name]), SINGLES / statistics.median(singles[name]))
-            for name in made
-        }
-        for name, (batch, single) in speeds.items():
+        for name in made:
             width, reached = widths[name]
-            own_batch, own_single = speeds["jasper"]
-            print(
-                f"| {name} | {statistics.median(builds[name]):.2f} | {width} | {reached:.3f} | {batch:,.0f} | "
-                f"{own_batch / batch:.2f} | {single:,.0f} | {own_single / single:.2f} |"
-            )
+            columns = []
+            for count, times in ((len(queries), batches), (SINGLES, singles)):
+                ratio = statistics.median(theirs / ours for theirs, ours in zip(times[name], times["jasper"]))
+                columns += [f"{count / statistics.median(times[name]):,.0f}", f"{ratio:.2f}"]
+            build = statistics.median(builds[name])
+            print(f"| {name} | {build:.1f} | {width} | {reached:.3f} | {' | '.join(columns)} |")
 
 
 if __name__ == "__main__":
