@@ -43,7 +43,9 @@ usage: cargo xtask TASK
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
   wheel [--target ARCHITECTURE]
             build the wheel of the Python package into target/wheels, for x86_64 or aarch64
-  python    build the Python package, install it into a new virtual environment, and run its tests
+  python [--frameworks]
+            build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
+            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["wheel"] => python::wheel(&workspace, None),
         ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
         ["python"] => python::run(&workspace),
+        ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -12,6 +12,9 @@ use crate::workspace::Workspace;
 /// The package, relative to the root.
 const PACKAGE: &str = "crates/jasper-python";
 
+/// The package for vector stores of frameworks, relative to [`PACKAGE`].
+const INTEGRATIONS: &str = "./integrations";
+
 /// What the extension module exports. The library defines functions of the CUDA driver: other packages of the process
 /// must not call these instead of the driver's.
 const EXPORTS: [&str; 1] = ["PyInit__native"];
@@ -61,6 +64,22 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     check(workspace)?.map_or(Ok(()), |missing| bail!(missing))
 }
 
+/// [`run`], and then the tests with the frameworks of `requirements-frameworks.txt`, which are large, and those of the
+/// package for vector stores.
+///
+/// # Errors
+/// When there is no Python, or a step fails.
+pub fn run_with_frameworks(workspace: &Workspace) -> Result<()> {
+    run(workspace)?;
+    let environment = Environment::existing(workspace);
+    environment.pip(&["--requirement".as_ref(), "requirements-frameworks.txt".as_ref()])?;
+    environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), INTEGRATIONS.as_ref()])?;
+    let tests = ["-q", "-p", "no:cacheprovider"];
+    process::run(environment.python("pytest").args(tests).args(["-p", "no:asyncio", "frameworks"]))?;
+    let mut integrations = environment.python("pytest");
+    process::run(integrations.args(tests).arg(format!("{INTEGRATIONS}/tests")))
+}
+
 /// What [`run`] does, or why it cannot be done.
 ///
 /// # Errors
@@ -105,12 +124,17 @@ struct Environment {
 }
 
 impl Environment {
+    /// The one that is there.
+    fn existing(workspace: &Workspace) -> Self {
+        let target = workspace.target.clone();
+        Self { package: workspace.root.join(PACKAGE), bin: target.join("python/bin"), target }
+    }
+
     /// Makes it anew.
     fn new(workspace: &Workspace) -> Result<Self> {
         let folder = workspace.target.join("python");
         process::run(command("python3", &workspace.root).args(["-m", "venv", "--clear"]).arg(&folder))?;
-        let target = workspace.target.clone();
-        let environment = Self { package: workspace.root.join(PACKAGE), bin: folder.join("bin"), target };
+        let environment = Self::existing(workspace);
         environment.pip(&["--requirement".as_ref(), "requirements.txt".as_ref()])?;
         Ok(environment)
     }
