@@ -7,7 +7,7 @@ use std::time::Duration;
 use jasper::error::PoolError;
 use jasper::{
     AnyIndex, Device, DeviceOptions, ElementKind, IndexBuilder, Key, MemorySpace, Metric, OpenOptions,
-    Quantization, with_element,
+    Quantization, VectorSource, with_element,
 };
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
@@ -260,8 +260,9 @@ impl Index {
             }
             let source = vectors.source()?;
             let index = call::long(py, progress, |progress| {
-                let built = builder.build_with_report(&source, progress);
-                built.map(|(index, _)| index.into()).map_err(Raise::raise)
+                let source: &dyn VectorSource<T> = &source;
+                let built = builder.build_any_with_report(source.into(), progress);
+                built.map(|(index, _)| index).map_err(Raise::raise)
             })?;
             Ok(Self::new(index))
         })

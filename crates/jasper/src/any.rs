@@ -353,8 +353,12 @@ impl WithProgress<'_, OpenOptions> {
     /// # Errors
     /// Returns [`OpenError`].
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
-        let element = IndexInfo::read(&path)?.element;
-        with_element!(element, T => Ok(self.open::<T>(path)?.into()))
+        // Not generic, so that this crate has the only copy of the machine code, for all element types.
+        fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
+            let element = IndexInfo::read(path)?.element;
+            with_element!(element, T => Ok(options.open::<T>(path)?.into()))
+        }
+        open(self, path.as_ref())
     }
 
     /// See [`OpenOptions::open_any_bytes`].
@@ -406,9 +410,11 @@ impl AnyIndex {
     /// # Errors
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let path = path.as_ref();
-        let element = IndexInfo::read(path)?.element;
-        with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
+        fn open(path: &Path) -> Result<AnyIndex, FileError> {
+            let element = IndexInfo::read(path)?.element;
+            with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
+        }
+        open(path.as_ref())
     }
 
     /// The index, if `I` is its type.

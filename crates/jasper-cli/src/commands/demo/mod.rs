@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use jasper::bench::cpu_name;
-use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
+use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, VectorSource};
 use serde::Serialize;
 use serde_json::json;
 
@@ -130,7 +130,8 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let (built, seconds) = timed(|| builder.build_with_report(&entries.view(), &mut terminal.progress()));
+    let vectors: &dyn VectorSource<f32> = &entries.view();
+    let (built, seconds) = timed(|| builder.build_any_with_report(vectors.into(), &mut terminal.progress()));
     let (index, _) = built?;
     let stats = index.stats();
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
@@ -153,7 +154,7 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
         stats.mean_degree,
     );
     show("build", &json, text, terminal)?;
-    State::new(index.into(), entries, threads)
+    State::new(index, entries, threads)
 }
 
 /// Searches for a phrase, and shows the results next to the exact ones.
