@@ -33,22 +33,29 @@ mod tuned;
 mod units;
 mod update;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 
 use clap::Parser;
+
+/// Returns the contents of a file by its name.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<Cow<'static, [u8]>>;
 
 /// Runs the command with arguments, the first of which is its name. Returns its exit code: 0 for success, 1 for invalid
 /// input, 2 for invalid usage. Writes to standard output and standard error. A second Ctrl-C during a command that
 /// finishes something first ends the process.
 ///
+/// `dictionary` reads the files of `jasper demo`, which `data/README.md` describes. No other command calls it.
+///
 /// ```
-/// assert_eq!(jasper_cli::run(["jasper", "--version"]), 0);
-/// assert_eq!(jasper_cli::run(["jasper", "no-such-command"]), 2);
+/// let none = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+/// assert_eq!(jasper_cli::run(["jasper", "--version"], &none), 0);
+/// assert_eq!(jasper_cli::run(["jasper", "no-such-command"], &none), 2);
 /// ```
-pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>, dictionary: ReadFile<'_>) -> u8 {
     let code = match commands::Cli::try_parse_from(arguments) {
-        Ok(cli) => cli.run().map_or_else(|error| error::report(&error), |()| 0),
+        Ok(cli) => cli.run(dictionary).map_or_else(|error| error::report(&error), |()| 0),
         Err(usage) => {
             // Nobody reads it, if it cannot be written.
             let _ = usage.print();
@@ -56,6 +63,6 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
         }
     };
     // The process may be one of Python, which does not flush the output of Rust at its end.
-    let _ = std::io::stdout().flush();
+    let _ = io::stdout().flush();
     code
 }

@@ -12,6 +12,7 @@ use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, Vector
 use serde::Serialize;
 use serde_json::json;
 
+use crate::ReadFile;
 use crate::args::{on_threads, threads};
 use crate::curve::{self, Point};
 use crate::plot::{Plot, recall_chart};
@@ -22,7 +23,7 @@ use state::{K, State};
 
 /// Build, search, measure and update an index over a dictionary
 ///
-/// 30,000 entries of WordNet 3.0 are part of the program. Their vectors are sums of word vectors, and so is that of
+/// The dictionary is 30,000 entries of WordNet 3.0. Their vectors are sums of word vectors, and so is that of
 /// your phrase: neither a model nor a network connection is needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper demo \"a storm with strong wind and rain\"")]
@@ -50,8 +51,8 @@ const BEAM_WIDTH: usize = 64;
 
 impl Args {
     /// Runs the demonstration.
-    pub fn run(self, terminal: Terminal) -> Result<()> {
-        let dictionary = Dictionary::read()?;
+    pub fn run(self, dictionary: ReadFile<'_>, terminal: Terminal) -> Result<()> {
+        let dictionary = Dictionary::read(dictionary)?;
         let phrases = self.phrases();
         let queries = phrases.iter().map(|phrase| embed(&dictionary, phrase)).collect::<Result<Vec<_>>>()?;
 
