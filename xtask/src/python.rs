@@ -12,6 +12,9 @@ use crate::workspace::Workspace;
 /// The package, relative to the root.
 const PACKAGE: &str = "crates/jasper-python";
 
+/// The package with the data of `jasper demo`, relative to [`PACKAGE`].
+const DEMO: &str = "./demo";
+
 /// The package for vector stores of frameworks, relative to [`PACKAGE`].
 const INTEGRATIONS: &str = "./integrations";
 
@@ -19,8 +22,8 @@ const INTEGRATIONS: &str = "./integrations";
 /// must not call these instead of the driver's.
 const EXPORTS: [&str; 1] = ["PyInit__native"];
 
-/// Largest size of a wheel, in bytes. The data of the demonstration are 6 MB of it, and the kernels 3 MB.
-const MAX_WHEEL: u64 = 16 << 20;
+/// Largest size of the wheel, in bytes. The kernels are 3 MB of it.
+const MAX_WHEEL: u64 = 8 << 20;
 
 /// Links with a C library old enough for this tag, whatever the machine has.
 const WHEEL_OPTIONS: [&str; 4] = ["--release", "--zig", "--compatibility", "manylinux_2_28"];
@@ -31,7 +34,8 @@ const ZIG: &str = "ziglang==0.17.1";
 /// What checks a wheel: that it needs only the libraries that its tag allows, and only the stable ABI of Python.
 const AUDITORS: [&str; 2] = ["auditwheel==6.8.2", "abi3audit==0.0.26"];
 
-/// Builds the wheel for users into `target/wheels`, for this machine or another architecture.
+/// Builds the wheel for users into `target/wheels`, for this machine or another architecture, and that of the
+/// demonstration, which suits all.
 ///
 /// # Errors
 /// When there is no Python, the wheel does not build, it is too large, or its symbols are wrong.
@@ -49,6 +53,7 @@ pub fn wheel(workspace: &Workspace, architecture: Option<&str>) -> Result<()> {
     ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
     println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
     environment.audit(&wheel)?;
+    environment.build_demo(&workspace.target.join("wheels"))?;
     if architecture.is_some_and(|architecture| architecture != std::env::consts::ARCH) {
         return Ok(());
     }
@@ -93,6 +98,7 @@ pub fn check(workspace: &Workspace) -> Result<Option<String>> {
     let wheel = environment.build(&["--profile", "dev"], wheels.path())?;
     environment.install(&wheel)?;
     environment.check_exports()?;
+    environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), DEMO.as_ref()])?;
     process::run(environment.python("pytest").args(["-q", "-p", "no:cacheprovider"]))?;
     // Compares the stubs with the module.
     process::run(environment.python("mypy.stubtest").arg("jasper._native"))?;
@@ -164,6 +170,12 @@ impl Environment {
             .into_iter()
             .max_by_key(|wheel| wheel.metadata().and_then(|file| file.modified()).ok())
             .context("no wheel")
+    }
+
+    /// Builds the wheel of the data of the demonstration into `folder`.
+    fn build_demo(&self, folder: &Path) -> Result<()> {
+        let options = ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"];
+        process::run(self.python("pip").args(options).arg("--wheel-dir").arg(folder).arg(DEMO))
     }
 
     fn install(&self, wheel: &Path) -> Result<()> {

@@ -40,9 +40,22 @@ def test_exit_codes_are_those_of_the_program(tmp_path):
     assert run("--help").stdout.startswith("Vector search on CPUs and GPUs")
 
 
-def test_the_demonstration_is_there(tmp_path):
-    result = run("demo", "--help")
-    assert result.returncode == 0 and "dictionary" in result.stdout
+def test_the_demonstration_reads_its_dictionary():
+    result = run("demo", "xyzzy")
+    assert result.returncode == 1 and "no word of `xyzzy` is in the dictionary" in result.stderr
+
+
+def test_the_demonstration_says_how_to_get_its_dictionary():
+    # As if the package were not installed.
+    script = "import sys; sys.modules['jasper_demo'] = None; from jasper._command import main; sys.exit(main())"
+    result = subprocess.run([sys.executable, "-c", script, "demo"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "pip install 'jasper-ann[demo]'" in result.stderr, result.stderr
+
+
+def test_the_package_of_the_dictionary_has_its_license():
+    import jasper_demo
+
+    assert "Princeton University" in (jasper_demo.FOLDER / "LICENSE").read_text()
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
