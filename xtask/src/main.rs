@@ -41,8 +41,11 @@ usage: cargo xtask TASK
             print the committed PTX of one kernel
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
-  wheel     build the wheel of the Python package into target/wheels
-  python    build the Python package, install it into a new virtual environment, and run its tests
+  wheel [--target ARCHITECTURE]
+            build the wheel of the Python package into target/wheels, for x86_64 or aarch64
+  python [--frameworks]
+            build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
+            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -67,8 +70,10 @@ fn run(words: &[&str]) -> Result<()> {
         ["ptx", "check"] => ptx::check::run(&workspace),
         ["ptx", "show", entry] => ptx::show(&workspace, entry),
         ["ptx", "report"] => ptx::report::run(&workspace),
-        ["wheel"] => python::wheel(&workspace),
+        ["wheel"] => python::wheel(&workspace, None),
+        ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
         ["python"] => python::run(&workspace),
+        ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -12,33 +12,51 @@ use crate::workspace::Workspace;
 /// The package, relative to the root.
 const PACKAGE: &str = "crates/jasper-python";
 
+/// The package with the data of `jasper demo`, relative to [`PACKAGE`].
+const DEMO: &str = "./demo";
+
+/// The package for vector stores of frameworks, relative to [`PACKAGE`].
+const INTEGRATIONS: &str = "./integrations";
+
 /// What the extension module exports. The library defines functions of the CUDA driver: other packages of the process
 /// must not call these instead of the driver's.
 const EXPORTS: [&str; 1] = ["PyInit__native"];
 
-/// Largest size of a wheel, in bytes.
+/// Largest size of the wheel, in bytes. The kernels are 3 MB of it.
 const MAX_WHEEL: u64 = 8 << 20;
 
 /// Links with a C library old enough for this tag, whatever the machine has.
-const WHEEL_OPTIONS: [&str; 5] = ["--release", "--strip", "--zig", "--compatibility", "manylinux_2_28"];
+const WHEEL_OPTIONS: [&str; 4] = ["--release", "--zig", "--compatibility", "manylinux_2_28"];
 
 /// The linker for [`WHEEL_OPTIONS`].
 const ZIG: &str = "ziglang==0.17.1";
 
-/// Builds the wheel for users into `target/wheels`.
+/// What checks a wheel: that it needs only the libraries that its tag allows, and only the stable ABI of Python.
+const AUDITORS: [&str; 2] = ["auditwheel==6.8.2", "abi3audit==0.0.26"];
+
+/// Builds the wheel for users into `target/wheels`, for this machine or another architecture, and that of the
+/// demonstration, which suits all.
 ///
 /// # Errors
-/// When there is no Python, the wheel does not build, or it is too large.
-pub fn wheel(workspace: &Workspace) -> Result<()> {
+/// When there is no Python, the wheel does not build, it is too large, or its symbols are wrong.
+pub fn wheel(workspace: &Workspace, architecture: Option<&str>) -> Result<()> {
+    let triple = architecture.map(|architecture| format!("{architecture}-unknown-linux-gnu"));
     if let Some(missing) = missing(workspace) {
         bail!(missing);
     }
     let environment = Environment::new(workspace)?;
     environment.pip(&[ZIG.as_ref()])?;
-    let wheel = environment.build(&WHEEL_OPTIONS, &workspace.target.join("wheels"))?;
+    let target = triple.as_ref().map_or(vec![], |triple| vec!["--target", triple]);
+    let options = [&WHEEL_OPTIONS[..], &target].concat();
+    let wheel = environment.build(&options, &workspace.target.join("wheels"))?;
     let size = fs::metadata(&wheel)?.len();
     ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
     println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
+    environment.audit(&wheel)?;
+    environment.build_demo(&workspace.target.join("wheels"))?;
+    if architecture.is_some_and(|architecture| architecture != std::env::consts::ARCH) {
+        return Ok(());
+    }
     environment.install(&wheel)?;
     environment.check_exports()
 }
@@ -49,6 +67,22 @@ pub fn wheel(workspace: &Workspace) -> Result<()> {
 /// When there is no Python, or a step fails.
 pub fn run(workspace: &Workspace) -> Result<()> {
     check(workspace)?.map_or(Ok(()), |missing| bail!(missing))
+}
+
+/// [`run`], and then the tests with the frameworks of `requirements-frameworks.txt`, which are large, and those of the
+/// package for vector stores.
+///
+/// # Errors
+/// When there is no Python, or a step fails.
+pub fn run_with_frameworks(workspace: &Workspace) -> Result<()> {
+    run(workspace)?;
+    let environment = Environment::existing(workspace);
+    environment.pip(&["--requirement".as_ref(), "requirements-frameworks.txt".as_ref()])?;
+    environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), INTEGRATIONS.as_ref()])?;
+    let tests = ["-q", "-p", "no:cacheprovider"];
+    process::run(environment.python("pytest").args(tests).args(["-p", "no:asyncio", "frameworks"]))?;
+    let mut integrations = environment.python("pytest");
+    process::run(integrations.args(tests).arg(format!("{INTEGRATIONS}/tests")))
 }
 
 /// What [`run`] does, or why it cannot be done.
@@ -64,6 +98,7 @@ pub fn check(workspace: &Workspace) -> Result<Option<String>> {
     let wheel = environment.build(&["--profile", "dev"], wheels.path())?;
     environment.install(&wheel)?;
     environment.check_exports()?;
+    environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), DEMO.as_ref()])?;
     process::run(environment.python("pytest").args(["-q", "-p", "no:cacheprovider"]))?;
     // Compares the stubs with the module.
     process::run(environment.python("mypy.stubtest").arg("jasper._native"))?;
@@ -95,12 +130,17 @@ struct Environment {
 }
 
 impl Environment {
+    /// The one that is there.
+    fn existing(workspace: &Workspace) -> Self {
+        let target = workspace.target.clone();
+        Self { package: workspace.root.join(PACKAGE), bin: target.join("python/bin"), target }
+    }
+
     /// Makes it anew.
     fn new(workspace: &Workspace) -> Result<Self> {
         let folder = workspace.target.join("python");
         process::run(command("python3", &workspace.root).args(["-m", "venv", "--clear"]).arg(&folder))?;
-        let target = workspace.target.clone();
-        let environment = Self { package: workspace.root.join(PACKAGE), bin: folder.join("bin"), target };
+        let environment = Self::existing(workspace);
         environment.pip(&["--requirement".as_ref(), "requirements.txt".as_ref()])?;
         Ok(environment)
     }
@@ -132,8 +172,22 @@ impl Environment {
             .context("no wheel")
     }
 
+    /// Builds the wheel of the data of the demonstration into `folder`.
+    fn build_demo(&self, folder: &Path) -> Result<()> {
+        let options =
+            ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"];
+        process::run(self.python("pip").args(options).arg("--wheel-dir").arg(folder).arg(DEMO))
+    }
+
     fn install(&self, wheel: &Path) -> Result<()> {
         self.pip(&["--force-reinstall".as_ref(), "--no-deps".as_ref(), wheel])
+    }
+
+    /// Checks the wheel with the [`AUDITORS`].
+    fn audit(&self, wheel: &Path) -> Result<()> {
+        self.pip(&AUDITORS.map(Path::new))?;
+        process::run(self.python("auditwheel").arg("show").arg(wheel))?;
+        process::run(self.python("abi3audit").args(["--strict", "--summary"]).arg(wheel))
     }
 
     /// Checks that the module exports what Python needs, and nothing else.

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::process::ExitCode;
 
 use jasper::error::{FileFault, TuneError};
 use jasper::{BuildError, FileError, SearchError};
@@ -23,17 +22,17 @@ const INVALID_USAGE: u8 = 2;
 const INCOMPLETE: u8 = 3;
 
 /// Writes the error of a command to standard error, and returns the exit code.
-pub fn report(result: anyhow::Result<()>) -> ExitCode {
+pub fn report(result: anyhow::Result<()>) -> u8 {
     let (code, message) = match (result, output_error()) {
         (Err(error), _) => (exit_code(&error), describe(&error)),
         (Ok(()), Some(error)) => {
             (INCOMPLETE, format!("standard output cannot be written: {error}; output files are complete"))
         }
-        (Ok(()), None) => return ExitCode::SUCCESS,
+        (Ok(()), None) => return 0,
     };
     // Nothing can be done about standard error.
     let _ = writeln!(std::io::stderr(), "error: {message}");
-    ExitCode::from(code)
+    code
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {

@@ -1,46 +1,29 @@
-//! The command `jasper`.
-//!
-//! | module | contents |
-//! | --- | --- |
-//! | `commands` | the commands, one file each |
-//! | `args` | options that several commands share: device, graph, distances, quantization, vector storage |
-//! | `update` | locking, opening, updating and saving an index |
-//! | `files` | vector and ground-truth files that match an index |
-//! | `outputs` | checks of output files before the work begins |
-//! | `format` | file formats of `convert` |
-//! | `curve` | measuring recall and queries per second |
-//! | `profile` | the cost of queries, as a table |
-//! | `tuned` | tuned searches, as a table |
-//! | `plot` | plots of recall, speed, runbooks and the roofline |
-//! | `terminal`, `units` | output as text or JSON; numbers and units for people |
-//! | `interrupt` | Ctrl-C and SIGTERM |
-//! | `process` | memory and CPU time of this process |
-//! | `error` | error messages and exit codes |
+//! The program of the command `jasper`.
 
 #![forbid(unsafe_code)]
 
-mod args;
-mod commands;
-mod curve;
-mod error;
-mod files;
-mod format;
-mod interrupt;
-mod outputs;
-mod plot;
-mod process;
-mod profile;
-mod terminal;
-mod tuned;
-mod units;
-mod update;
-
+use std::borrow::Cow;
+use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+/// Defines a function that returns files of the dictionary, which are part of the program.
+macro_rules! embed {
+    ($($name:literal),*) => {
+        fn dictionary(name: &str) -> io::Result<Cow<'static, [u8]>> {
+            match name {
+                $($name => Ok(Cow::Borrowed(include_bytes!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/data/wordnet-demo/",
+                    $name
+                )))),)*
+                _ => Err(io::ErrorKind::NotFound.into()),
+            }
+        }
+    };
+}
+
+embed!("base.i8bin", "base.tsv.gz", "query.i8bin", "query.tsv.gz", "words.i8bin", "words.tsv.gz");
 
 fn main() -> ExitCode {
-    let cli = commands::Cli::parse();
-    interrupt::install();
-    error::report(cli.run())
+    jasper_cli::run(std::env::args_os(), &dictionary).into()
 }

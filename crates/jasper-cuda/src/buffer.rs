@@ -32,6 +32,8 @@ enum Memory<T: Pod> {
     Virtual(VirtualAllocation),
     /// In pinned host memory.
     Host(Pinned<T>),
+    /// In memory of another library.
+    Borrowed,
 }
 
 impl<T: Pod> Buffer<T> {
@@ -69,6 +71,16 @@ impl<T: Pod> Buffer<T> {
         Ok(Some(buffer))
     }
 
+    /// Borrows an array of another library, such as a tensor of PyTorch. It is not freed at the end.
+    ///
+    /// # Safety
+    /// `address` is that of `len` elements in memory of the stream's device, aligned for `T` and, where kernels read
+    /// rows, to 16 bytes. Until the work that uses the array in `stream` is complete, it is neither freed nor written
+    /// to, unless in the order of `stream`.
+    pub unsafe fn borrow(stream: &Stream, address: u64, len: usize) -> Self {
+        Self { stream: stream.clone(), address, len, memory: Memory::Borrowed }
+    }
+
     /// Grows the array to `len` elements in place. Returns false if its memory cannot grow.
     pub(crate) fn extend(&mut self, len: usize) -> Result<bool> {
         let Memory::Virtual(allocation) = &mut self.memory else { return Ok(false) };
@@ -98,7 +110,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// The device address of the array; 0 if it is empty.
-    pub(crate) fn address(&self) -> CUdeviceptr {
+    pub fn address(&self) -> CUdeviceptr {
         self.address
     }
 
@@ -158,7 +170,7 @@ impl<T: Pod> Drop for Buffer<T> {
                 // SAFETY: this stream allocated the address, and this is its only owner.
                 stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
             }
-            Memory::Virtual(_) => {}
+            Memory::Virtual(_) | Memory::Borrowed => {}
             // Queued work may still use the pages. After a failure it no longer runs.
             Memory::Host(_) => {
                 let _ = stream.synchronize();

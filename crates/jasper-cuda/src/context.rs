@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cust::context::CurrentContext;
 use cust::error::CudaError;
-use cust::sys::CUresult;
+use cust::sys::{self, CUcontext, CUresult};
 use gpu_kernels::{Kernel, LaunchConfig};
 use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
@@ -36,6 +36,26 @@ struct Inner {
     retentions: Mutex<usize>,
     /// The error that made the context unusable.
     lost: OnceLock<Error>,
+}
+
+/// Calls `work`, and then makes the calling thread's current CUDA context what it was before. Calls of this crate change
+/// it to that of their device, which is also the current device of the CUDA runtime and of libraries above it: use this
+/// where a thread calls such libraries as well.
+///
+/// ```
+/// assert_eq!(jasper_cuda::with_current_context_kept(|| 7), 7);
+/// ```
+pub fn with_current_context_kept<R>(work: impl FnOnce() -> R) -> R {
+    let mut before = std::ptr::null_mut();
+    // SAFETY: `before` is writable. Without a driver or a context the call fails, and there is nothing to restore.
+    let found = unsafe { sys::cuCtxGetCurrent(&mut before) } == CUresult::CUDA_SUCCESS;
+    let result = work();
+    if found {
+        // SAFETY: the context was current, so it exists, or is null, which means none. Primary contexts live as long as
+        // a library holds them, and another library that holds this one made it current.
+        let _ = unsafe { sys::cuCtxSetCurrent(before) };
+    }
+    result
 }
 
 /// The open contexts, at most one per device.
@@ -140,6 +160,11 @@ impl Context {
             CUresult::CUDA_SUCCESS => Ok(()),
             failed => Err(self.error(failure_of(failed as i32))),
         }
+    }
+
+    /// Whether `raw` is this context.
+    pub(crate) fn is_primary(&self, raw: CUcontext) -> bool {
+        self.inner.primary.as_raw() == raw
     }
 
     /// Converts the result of a call of `cust` made since [`Self::enter`].

@@ -118,6 +118,20 @@ impl fmt::Display for DeviceInfo {
     }
 }
 
+/// The number of the device that an address is on, as other libraries of the process allocate memory; `None` if it is not
+/// device memory.
+///
+/// # Errors
+/// Returns [`ErrorKind::NoDriver`].
+pub fn device_of(address: u64) -> Result<Option<usize>> {
+    initialize().map_err(|kind| kind.on(0))?;
+    let mut ordinal = -1;
+    let wanted = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    // SAFETY: the attribute is an int, which is writable; the driver looks the address up and does not read from it.
+    let found = unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), wanted, address) };
+    Ok((found == sys::CUresult::CUDA_SUCCESS).then(|| usize::try_from(ordinal).ok()).flatten())
+}
+
 /// The newest CUDA version that the driver supports, major and minor, as `nvidia-smi` shows it.
 ///
 /// # Errors

@@ -87,6 +87,9 @@ pub enum ErrorKind {
         /// Its upper bound.
         max: String,
     },
+    /// A stream of another library belongs to another device, or to a context that is not the primary one.
+    #[error("the stream belongs to another device or context; give a stream of the device of the index")]
+    OtherStream,
     /// The driver cannot load the kernels.
     #[error("the driver cannot load the kernels ({name}, {code}): {requirement}{}", compiler_output(.log))]
     Ptx {

@@ -25,7 +25,8 @@
 //! | --- | --- |
 //! | [`DeviceInfo`] | the devices of this machine and their limits |
 //! | [`Context`] | the primary context of a device, shared by all threads |
-//! | [`Stream`], [`Event`], [`Buffer`] | streams, events, and arrays in device memory |
+//! | [`Stream`], [`Event`], [`Buffer`] | streams, events, and arrays in device memory; also those of other libraries |
+//! | [`device_of`], [`with_current_context_kept`] | sharing devices with other libraries of the process |
 //! | [`Pinned`], [`Pipeline`] | pinned memory, and copies that overlap with kernels |
 //! | [`Module`] | kernels from other PTX |
 //! | [`exact_knn_on_device`] | exact nearest neighbors of vectors in host memory |
@@ -67,8 +68,8 @@ mod virtual_memory;
 
 pub use buffer::Buffer;
 pub use build::{DeviceExecutor, link_on_device, plan_build};
-pub use context::Context;
-pub use device::{DeviceInfo, driver_version};
+pub use context::{Context, with_current_context_kept};
+pub use device::{DeviceInfo, device_of, driver_version};
 pub use encode::encode_on_device;
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;

@@ -10,13 +10,13 @@ use cust::sys::{self, CUfunction, CUstream};
 use gpu_kernels::{Buffer as _, Kernel, LaunchConfig};
 
 use crate::context::lock;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::KernelId;
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module};
 
-/// An ordered queue of work on a device. Work in different streams may run concurrently; no stream synchronizes with
-/// the null stream. Clones refer to the same queue.
+/// An ordered queue of work on a device. Work in different streams may run concurrently; no stream that is made here
+/// synchronizes with the null stream. Clones refer to the same queue.
 ///
 /// Allocation, copies and typed launches are methods of the trait [`gpu_kernels::Stream`]: a launch takes a kernel and
 /// the arguments of that kernel.
@@ -36,6 +36,8 @@ pub struct Stream {
 struct Inner {
     context: Context,
     raw: CUstream,
+    /// Whether another library made the stream and destroys it.
+    is_borrowed: bool,
     /// Pinned memory for copies from and to pageable memory; allocated by the first copy.
     staging: Mutex<Option<Staging>>,
 }
@@ -68,8 +70,38 @@ impl Stream {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is writable.
         context.call(|| unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, priority) })?;
-        let inner = Inner { context: context.clone(), raw, staging: Mutex::default() };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::of(context, raw, false))
+    }
+
+    /// Borrows a stream of another library, such as PyTorch's current stream: work that either queues is in one order.
+    /// `handle` is its `CUstream` or `cudaStream_t` as a number; 0 and 1 are the legacy default stream. The stream is
+    /// not destroyed at the end.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::OtherStream`](crate::ErrorKind::OtherStream) if the stream belongs to another device, or to
+    /// a context that is not the primary one.
+    ///
+    /// # Safety
+    /// `handle` is 0, 1, or a stream that lives as long as the result, its clones, and the buffers that they allocate.
+    pub unsafe fn borrow(context: &Context, handle: u64) -> Result<Self> {
+        let raw: CUstream = std::ptr::without_provenance_mut(handle as usize);
+        let mut owner = std::ptr::null_mut();
+        // SAFETY: the caller promises that the handle is a stream; `owner` is writable.
+        context.call(|| unsafe { sys::cuStreamGetCtx(raw, &mut owner) })?;
+        if !context.is_primary(owner) {
+            return Err(context.fail(ErrorKind::OtherStream));
+        }
+        Ok(Self::of(context, raw, true))
+    }
+
+    fn of(context: &Context, raw: CUstream, is_borrowed: bool) -> Self {
+        let inner = Inner { context: context.clone(), raw, is_borrowed, staging: Mutex::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The stream's `CUstream` as a number, for other libraries. It is valid as long as the stream.
+    pub fn handle(&self) -> u64 {
+        self.raw().addr() as u64
     }
 
     /// The context of the stream.
@@ -387,6 +419,9 @@ impl fmt::Debug for Stream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.is_borrowed {
+            return;
+        }
         // SAFETY: this is the only owner of the handle. The driver destroys the stream once queued work is complete.
         self.context.release(|| unsafe { sys::cuStreamDestroy_v2(self.raw) });
     }

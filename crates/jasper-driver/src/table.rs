@@ -208,6 +208,7 @@ forward! {
     fn cuStreamCreateWithPriority(ph_stream: *mut CUstream, flags: c_uint, priority: c_int);
     fn cuStreamDestroy_v2(h_stream: CUstream);
     fn cuStreamEndCapture(h_stream: CUstream, ph_graph: *mut CUgraph);
+    fn cuStreamGetCtx(h_stream: CUstream, pctx: *mut CUcontext);
     fn cuStreamGetFlags(h_stream: CUstream, flags: *mut c_uint);
     fn cuStreamGetPriority(h_stream: CUstream, priority: *mut c_int);
     fn cuStreamQuery(h_stream: CUstream);

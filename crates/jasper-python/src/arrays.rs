@@ -17,6 +17,7 @@ use pyo3::types::PySlice;
 
 use crate::call;
 use crate::errors::{Error, ParameterError, Raise};
+use crate::interop;
 
 /// An element type of both Jasper and numpy.
 pub trait Scalar: Element + numpy::Element {}
@@ -94,6 +95,7 @@ impl<'py, T: Scalar> Array<'py, T> {
         }
         let py = object.py();
         let numpy = numpy::get_array_module(py)?;
+        let object = &interop::to_numpy(object, what)?;
         let array = numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?;
         let dtype = array.dtype();
         // Numbers of Python have no type that could be wrong, only values.
@@ -182,6 +184,7 @@ pub struct Pieces {
 impl<'py, T: Scalar> Vectors<'py, T> {
     /// Vectors of the element type of the index, or of any that can be converted if `convert`.
     pub fn new(object: &Bound<'py, PyAny>, convert: bool) -> PyResult<Self> {
+        let object = &interop::to_numpy(object, "vectors")?;
         if let Some(array) = Array::borrow(object, "vectors")? {
             return Ok(Self::Array(array));
         }
@@ -305,6 +308,7 @@ pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     }
     let py = object.py();
     let numpy = numpy::get_array_module(py)?;
+    let object = interop::to_numpy(object, "keys")?;
     let array = numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?;
     let kind = array.dtype().kind();
     if array.ndim() > 1 || !(matches!(kind, b'i' | b'u') || array.is_empty()) {

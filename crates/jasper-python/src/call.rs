@@ -80,6 +80,11 @@ pub fn long<R: Send>(
     callback: Option<Py<PyAny>>,
     call: impl FnOnce(&mut ProgressFn<'_>) -> PyResult<R> + Send,
 ) -> PyResult<R> {
+    let bar = match callback {
+        Some(flag) if flag.bind(py).is_instance_of::<PyBool>() => Bar::new(flag.bind(py))?,
+        callback => Bar { callback, is_ours: false },
+    };
+    let callback = bar.callback.as_ref();
     let mut raised = None;
     let mut checked = Instant::now();
     let mut report = |progress: Progress| {
@@ -87,7 +92,7 @@ pub fn long<R: Send>(
             return ControlFlow::Continue(());
         }
         checked = Instant::now();
-        match attach(|py| proceed(py, callback.as_ref(), progress)) {
+        match attach(|py| proceed(py, callback, progress)) {
             Ok(true) => ControlFlow::Continue(()),
             Ok(false) => ControlFlow::Break(()),
             Err(error) => {
@@ -97,7 +102,31 @@ pub fn long<R: Send>(
         }
     };
     let result = py.detach(|| call(&mut report));
+    bar.close(py)?;
     raised.map_or(result, Err)
+}
+
+/// What receives the progress of a call.
+struct Bar {
+    callback: Option<Py<PyAny>>,
+    /// Whether it is one of `jasper._progress`, which is closed at the end.
+    is_ours: bool,
+}
+
+impl Bar {
+    /// A bar for `progress=True`; nothing for `False`.
+    fn new(flag: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let is_ours = flag.is_truthy()?;
+        let bar = || flag.py().import("jasper._progress")?.call_method0("Bar").map(Bound::unbind);
+        Ok(Self { callback: is_ours.then(bar).transpose()?, is_ours })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.callback {
+            Some(bar) if self.is_ours => bar.call_method0(py, "close").map(drop),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Whether a call is to go on.

@@ -10,6 +10,7 @@ use pyo3::types::PyTuple;
 use crate::arrays::{Array, element};
 use crate::call;
 use crate::errors::{Error, ParameterError, Raise, count, parse};
+use crate::interop;
 use crate::results::{matches_of, report};
 
 /// Finds the k rows of base nearest to each of queries by computing every distance.
@@ -33,9 +34,10 @@ pub fn exact_search<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (k, metric) = (count("k", k)?, parse::<Metric>(metric)?);
+    let base = &interop::to_numpy(base, "base")?;
     with_element!(element(base)?, T => {
-        let (base, queries) = (Array::<T>::queries(base, "base")?, Array::<T>::queries(queries, "queries")?);
-        let (base, view) = (base.view()?, queries.view()?);
+        let (base, rows) = (Array::<T>::queries(base, "base")?, Array::<T>::queries(queries, "queries")?);
+        let (base, view) = (base.view()?, rows.view()?);
         let found = call::long(py, progress, |progress| {
             let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
             let pool = pool.map_err(|error| Error::new_err(error.to_string()))?;
@@ -43,7 +45,8 @@ pub fn exact_search<'py>(
         })?;
         let keys = found.ids().iter().map(|&id| Key::from(id)).collect();
         let distances = found.distances().unwrap_or_default().to_vec();
-        matches_of(py, (keys, distances), (!queries.is_one()).then_some([view.len(), k]))
+        let found = matches_of(py, (keys, distances), (!rows.is_one()).then_some([view.len(), k]))?;
+        interop::matches_like(queries, &found)
     })
 }
 

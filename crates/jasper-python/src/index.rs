@@ -7,7 +7,7 @@ use std::time::Duration;
 use jasper::error::PoolError;
 use jasper::{
     AnyIndex, Device, DeviceOptions, ElementKind, IndexBuilder, Key, MemorySpace, Metric, OpenOptions,
-    Quantization, with_element,
+    Quantization, VectorSource, with_element,
 };
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
@@ -15,7 +15,9 @@ use pyo3::types::{PyBytes, PyIterator};
 
 use crate::arrays::{self, Array, Vectors, dtype_name, element, key_array, parse_dtype};
 use crate::call::{self, Process};
+use crate::device;
 use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message, parse};
+use crate::interop;
 use crate::results::report;
 
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
@@ -26,8 +28,9 @@ use crate::results::report;
 /// Every method may be called from any thread, and runs without the interpreter lock. Searches run while another thread
 /// changes the index; changes wait for one another. A call that raises leaves the index as it was.
 ///
-/// Long calls take progress, a function that is called with the stage, the number done and the total. If it returns
-/// False, the call raises Cancelled; what it raises, the call raises. So does Ctrl-C.
+/// Long calls take progress: True shows bars of tqdm, or lines on standard error without it. A function is called with
+/// the stage, the number done and the total. If it returns False, the call raises Cancelled; what it raises, the call
+/// raises. So does Ctrl-C.
 ///
 /// >>> import jasper, numpy as np
 /// >>> index = jasper.Index(2)
@@ -41,8 +44,8 @@ pub struct Index {
     index: RwLock<Option<AnyIndex>>,
     process: Process,
     pub(crate) element: ElementKind,
-    dimension: usize,
-    metric: Metric,
+    pub(crate) dimension: usize,
+    pub(crate) metric: Metric,
 }
 
 impl Index {
@@ -79,7 +82,25 @@ impl Index {
 
     fn locked<R>(&self, call: impl FnOnce(&AnyIndex) -> PyResult<R>) -> PyResult<R> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        call(index.as_ref().ok_or_else(lost)?)
+        let index = index.as_ref().ok_or_else(lost)?;
+        match index.device() {
+            Device::Cpu => call(index),
+            // Other libraries of this thread find their device as they left it.
+            Device::Auto | Device::Cuda(_) => device::keep_current(|| call(index)),
+        }
+    }
+}
+
+impl Drop for Index {
+    /// Without the interpreter lock: it may take a while, and searches of asyncio that end meanwhile take the lock.
+    fn drop(&mut self) {
+        let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != Process::current() {
+            // Its threads are those of another process, and are not waited for.
+            std::mem::forget(index);
+        } else {
+            Python::attach(|py| py.detach(|| device::keep_current(|| drop(index))));
+        }
     }
 }
 
@@ -152,7 +173,8 @@ impl Index {
     ///
     /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
     /// HDF5 data set, which is read piece by piece. A contiguous array of float32, float16, uint8 or int8 is read in
-    /// place.
+    /// place, also one of a library with DLPack. A column of Arrow whose values are lists of one length needs pyarrow.
+    /// Arrays on a device are copied to host memory first.
     ///
     /// keys
     ///     The key of each vector; 0, 1, 2 ... by default.
@@ -212,6 +234,7 @@ impl Index {
         checkpoint_interval: f64,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        let vectors = &interop::to_numpy(vectors, "vectors")?;
         let keys = keys.map(arrays::keys).transpose()?;
         let mut builder =
             builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
@@ -237,8 +260,9 @@ impl Index {
             }
             let source = vectors.source()?;
             let index = call::long(py, progress, |progress| {
-                let built = builder.build_with_report(&source, progress);
-                built.map(|(index, _)| index.into()).map_err(Raise::raise)
+                let source: &dyn VectorSource<T> = &source;
+                let built = builder.build_any_with_report(source.into(), progress);
+                built.map(|(index, _)| index).map_err(Raise::raise)
             })?;
             Ok(Self::new(index))
         })
@@ -280,13 +304,21 @@ impl Index {
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged.
+    /// device and vectors are those of Index.to, as if called afterwards, but sooner done: a device compiles its kernels
+    /// while the file is read.
+    ///
+    /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
+    /// OutOfMemoryError if the device cannot have it.
     #[staticmethod]
-    #[pyo3(signature = (file, *, mmap = false, threads = None, exact_linking = false, progress = None))]
+    #[pyo3(signature = (file, *, mmap = false, device = "cpu", vectors = None, threads = None, exact_linking = false,
+                        progress = None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn open(
         py: Python<'_>,
         file: &Bound<'_, PyAny>,
         mmap: bool,
+        device: &str,
+        vectors: Option<&str>,
         threads: Option<usize>,
         exact_linking: bool,
         progress: Option<Py<PyAny>>,
@@ -294,7 +326,9 @@ impl Index {
         if threads == Some(0) {
             return Err(ParameterError::new_err(PoolError::Zero.to_string()));
         }
+        let storage = vectors.map(parse::<MemorySpace>).transpose()?;
         let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
+        let options = options.device(parse(device)?, DeviceOptions::new().vector_storage(storage));
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
@@ -346,7 +380,7 @@ impl Index {
         let storage = vectors.map(parse::<MemorySpace>).transpose()?;
         let this = slf.get();
         this.process.check()?;
-        slf.py().detach(|| {
+        let moved = || {
             let mut place = this.index.write().unwrap_or_else(PoisonError::into_inner);
             let index = place.take().ok_or_else(lost)?;
             let moved = index.to_device_with(device, DeviceOptions::new().vector_storage(storage));
@@ -359,7 +393,8 @@ impl Index {
             };
             *place = Some(index);
             result
-        })?;
+        };
+        slf.py().detach(|| device::keep_current(moved))?;
         Ok(slf)
     }
 

@@ -2,16 +2,24 @@
 //!
 //! Doc comments of the items that Python sees are their docstrings, so they are written for its users.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arrays;
 mod call;
+mod command;
+#[cfg(feature = "cuda")]
+mod device;
+#[cfg(not(feature = "cuda"))]
+#[path = "device_stub.rs"]
+mod device;
 mod errors;
 mod filter;
 mod functions;
 mod index;
+mod interop;
 mod results;
 mod search;
+mod submit;
 mod update;
 
 use pyo3::prelude::*;
@@ -23,6 +31,7 @@ mod _native {
 
     #[pymodule_export]
     use super::{
+        command::command,
         filter::Filter,
         functions::{devices, exact_search, recall},
         index::Index,

@@ -9,9 +9,11 @@ use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Scalar};
 use crate::call;
+use crate::device::DeviceArray;
 use crate::errors::{Error, ParameterError, Raise, count};
 use crate::filter::Filter;
 use crate::index::Index;
+use crate::interop;
 use crate::results::{matches, matches_of};
 
 /// Ctrl-C stops a batch within about this time.
@@ -21,8 +23,8 @@ const PART_TIME: Duration = Duration::from_millis(100);
 const RADIUS_K: i64 = 10;
 
 /// Arguments that all searches have.
-struct Options {
-    k: usize,
+pub struct Options {
+    pub k: usize,
     beam_width: Option<usize>,
     recall: Option<f64>,
     filter: Option<Py<Filter>>,
@@ -30,7 +32,7 @@ struct Options {
 }
 
 impl Options {
-    fn new(
+    pub fn new(
         k: i64,
         beam_width: Option<i64>,
         recall: Option<f64>,
@@ -63,7 +65,7 @@ impl Options {
     }
 
     /// The search parameters for a batch of `queries` queries.
-    fn params(&self, index: &AnyIndex, queries: usize) -> PyResult<SearchParams<'_>> {
+    pub fn params(&self, index: &AnyIndex, queries: usize) -> PyResult<SearchParams<'_>> {
         let mut params = SearchParams::new(self.k);
         if let Some(recall) = self.recall {
             let goal = Goal { k: self.k, recall };
@@ -86,8 +88,9 @@ impl Options {
 impl Index {
     /// Finds the keys nearest to a query, or to each of several.
     ///
-    /// queries is an array of shape (dim,) or (n, dim). Floats are converted to those of the index; other types must be
-    /// its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64, distances
+    /// queries is an array of shape (dim,) or (n, dim), of numpy or any library that has DLPack or the CUDA array
+    /// interface, in host memory or on the device of the index. Floats are converted to those of the index; other types
+    /// must be its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64, distances
     /// float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
     ///
     /// beam_width
@@ -101,7 +104,16 @@ impl Index {
     ///     "exact", or "quantized": estimated from the codes of a quantized index; the nearest `rerank` vectors then
     ///     get exact distances. "auto" reranks all that are in view if the index is quantized, and is exact otherwise.
     /// out
-    ///     Arrays of int64 and float32 to write the results to, contiguous, of the shape of the results.
+    ///     Arrays of int64 and float32 in host memory to write the results to, contiguous, of the shape of the results.
+    /// stream
+    ///     For queries on a device, a stream of that device: its number, or an object of torch, cupy or cuda.core. The
+    ///     search is queued there and not waited for: keep the queries, and do not change them, until the stream is
+    ///     past it. By default, it follows the work of the current stream, and results are complete on return.
+    ///
+    /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they are
+    /// contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of floats;
+    /// results are views with strides. Values are not checked there: NaN gives any keys. And a filter or deleted vectors
+    /// can leave fewer than k, and of equal vectors only the first is found.
     ///
     /// May be called from several threads. Raises ParameterError.
     ///
@@ -112,7 +124,7 @@ impl Index {
     /// >>> keys.shape, keys[:, 0], distances[:, 0]
     /// ((3, 10), array([0, 1, 2]), array([0., 0., 0.], dtype=float32))
     #[pyo3(signature = (queries, k = 10, *, beam_width = None, recall = None, filter = None, distances = "auto",
-                        rerank = None, out = None))]
+                        rerank = None, out = None, stream = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn search<'py>(
         &self,
@@ -125,13 +137,24 @@ impl Index {
         distances: &str,
         rerank: Option<i64>,
         out: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+        stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
+        let on_device = DeviceArray::new(queries, "queries")?;
+        let refuse = |message: &str| Err(ParameterError::new_err(message.to_owned()));
+        match (&on_device, &out, stream) {
+            (Some(_), Some(_), _) => return refuse("out is for queries in host memory; leave it out"),
+            (None, _, Some(_)) => return refuse("stream is for queries on a CUDA device; leave it out"),
+            _ => {}
+        }
         with_element!(self.element, T => {
-            let queries = Array::<T>::queries(queries, "queries")?;
+            if let Some(on_device) = on_device {
+                return self.search_on_device::<T>(&on_device, &options, stream);
+            }
+            let array = Array::<T>::queries(queries, "queries")?;
             match out {
-                Some(out) => self.search_into(py, &queries, &options, out),
-                None => self.search_new(py, &queries, &options),
+                Some(out) => self.search_into(py, &array, &options, out),
+                None => interop::matches_like(queries, &self.search_new(py, &array, &options)?),
             }
         })
     }

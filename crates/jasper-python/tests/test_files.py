@@ -51,7 +51,7 @@ def test_damaged_files_are_refused(shared, tmp_path):
     shared.save(path)
     content = path.read_bytes()
     for damaged in (b"", b"not an index", content[:-1], content[:9000] + b"\xff" + content[9001:]):
-        with pytest.raises(jasper.FormatError, match="^the file "):
+        with pytest.raises(jasper.FormatError, match="^<bytes>: "):
             jasper.Index.open(damaged)
         path.write_bytes(damaged)
         with pytest.raises(jasper.FormatError, match="vectors.jasper: "):

@@ -1,6 +1,8 @@
 """The same calls on a CUDA device; JASPER_REQUIRE_GPU makes its absence a failure."""
 
+import asyncio
 import os
+import time
 
 import numpy as np
 import pytest
@@ -40,3 +42,263 @@ def test_indexes_are_built_on_a_device(vectors, device):
     index = jasper.Index.build(vectors, device=device)
     assert index.device == "cpu"
     assert (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_file_is_opened_on_a_device(shared, vectors, tmp_path, device):
+    path = tmp_path / "vectors.jasper"
+    shared.save(path)
+    for file in (path, path.read_bytes()):
+        index = jasper.Index.open(file, device=device)
+        assert index.device == device and (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_asyncio_searches_on_a_device(index, vectors, device):
+    async def main():
+        return await asyncio.gather(*(index.search_async(query, 1) for query in vectors))
+
+    index.to(device)
+    found = asyncio.run(main())
+    assert [int(one.keys[0]) for one in found] == list(range(1000))
+
+
+@pytest.fixture
+def torch():
+    """PyTorch, if it is installed and finds a device."""
+    torch = pytest.importorskip("torch")
+    if not DEVICES or not torch.cuda.is_available():
+        pytest.skip("needs a device")
+    return torch
+
+
+@pytest.fixture
+def on_device(index):
+    """An index on a device, if there is one."""
+    if not DEVICES:
+        pytest.skip("needs a device")
+    return index.to("cuda:0")
+
+
+def same(found, expected):
+    """Whether matches on a device are those of a search in host memory."""
+    keys, distances = found.keys.cpu().numpy(), found.distances.cpu().numpy()
+    assert keys.dtype == np.int64 and distances.dtype == np.float32
+    assert keys.shape == expected.keys.shape and distances.shape == expected.distances.shape
+    return (keys == expected.keys).mean() > 0.999 and np.allclose(distances, expected.distances, atol=1e-3)
+
+
+def test_tensors_are_searched_for_where_they_are(torch, on_device, vectors):
+    queries = torch.from_numpy(vectors).to("cuda:0")
+    found = on_device.search(queries, 5)
+    for array in found:
+        assert isinstance(array, torch.Tensor) and array.device == queries.device
+    assert found.keys.dtype == torch.int64 and found.distances.dtype == torch.float32
+    assert same(found, on_device.search(vectors, 5))
+    # Keys are indices, and -1 and infinity stand for none.
+    assert (queries[found.keys[:, 0]] == queries).all()
+    few = on_device.search(queries[3], 5, filter=[7])
+    assert few.keys.tolist() == [7, -1, -1, -1, -1] and torch.isinf(few.distances[1:]).all()
+    one = on_device.search(queries[4], 5)
+    assert one.keys.shape == (5,) and (one.keys == found.keys[4]).all()
+    assert on_device.search(queries[:0], 5).keys.shape == (0, 5)
+    # The results of the CPU are those of its library.
+    host = on_device.search(torch.from_numpy(vectors), 5)
+    assert isinstance(host.keys, torch.Tensor) and host.keys.device.type == "cpu" and same(host, on_device.search(vectors, 5))
+
+
+def test_results_outlive_the_index_and_are_freed(torch, on_device, vectors):
+    queries = torch.from_numpy(np.tile(vectors, (20, 1))).cuda()
+    index = jasper.Index.open(on_device.__reduce__()[1][0], device="cuda:0")
+    found = index.search(queries, 100)
+    expected = found.keys.clone()
+    del index
+    assert (found.keys == expected).all()
+    del found
+    torch.cuda.synchronize()
+    before = torch.cuda.mem_get_info()[0]
+    for _ in range(50):
+        on_device.search(queries, 100)
+    torch.cuda.synchronize()
+    assert before - torch.cuda.mem_get_info()[0] < 512 << 20
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
+@pytest.mark.parametrize("dim", [16, 13])
+def test_all_types_metrics_and_paddings(torch, metric, dtype, dim):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(2000, dim)) * (1 if dtype.startswith("float") else 40)
+    vectors = np.clip(vectors, 1 if dtype == "uint8" else -100, 100).astype(dtype)
+    index = jasper.Index.build(vectors, metric=metric).to("cuda:0")
+    queries = torch.from_numpy(vectors[:300]).cuda()
+    found, expected = index.search(queries, 8), index.search(vectors[:300], 8)
+    assert (found.keys.cpu().numpy() == expected.keys).mean() > 0.98
+    assert np.allclose(found.distances.cpu().numpy(), expected.distances, rtol=1e-2, atol=1e-2)
+
+
+def test_floats_are_converted_on_the_device(torch, on_device, vectors):
+    expected = on_device.search(vectors, 1)
+    queries = torch.from_numpy(vectors).cuda()
+    for convert in (torch.float64, torch.float16, torch.bfloat16):
+        found = on_device.search(queries.to(convert), 1)
+        assert (found.keys.cpu().numpy() == expected.keys).mean() > 0.9
+    with pytest.raises(jasper.ParameterError, match="convert them to float32"):
+        on_device.search(queries.to(torch.int32), 1)
+    with pytest.raises(jasper.ParameterError, match="shape"):
+        on_device.search(queries[:, :5], 1)
+    with pytest.raises(jasper.ParameterError, match="cannot be read"):
+        on_device.search(queries.clone().requires_grad_(), 1)
+
+
+def test_tensors_that_are_not_contiguous(torch, on_device, vectors):
+    expected = on_device.search(vectors[:100], 3)
+    queries = torch.from_numpy(vectors[:100]).cuda()
+    wide = torch.zeros(100, 40, device="cuda:0")
+    wide[:, 1:33:2] = queries
+    for strided in (wide[:, 1:33:2], queries.t().contiguous().t(), torch.flip(queries, [0]).flip([0])):
+        assert same(on_device.search(strided, 3), expected)
+    misaligned = torch.zeros(100 * 16 + 1, device="cuda:0")[1:].reshape(100, 16)
+    misaligned.copy_(queries)
+    assert same(on_device.search(misaligned, 3), expected)
+    repeated = on_device.search(queries[5].expand(20, 16), 3)
+    assert (repeated.keys == repeated.keys[0]).all() and repeated.keys[0, 0] == 5
+
+
+@pytest.mark.parametrize("as_stream", [lambda s: s, lambda s: s.cuda_stream, lambda s: Wrapped(s)])
+def test_a_search_is_queued_in_the_stream_given(torch, on_device, vectors, as_stream):
+    expected = on_device.search(vectors, 5)
+    stream = torch.cuda.Stream()
+    source = torch.from_numpy(vectors).cuda()
+    torch.cuda.synchronize()
+    for _ in range(20):
+        with torch.cuda.stream(stream):
+            # The search follows this work: the queries are zero until it is done.
+            queries = torch.zeros_like(source)
+            torch.cuda._sleep(5_000_000)
+            queries.copy_(source)
+            found = on_device.search(queries, 5, stream=as_stream(stream))
+            copies = [array.clone() for array in found]
+        stream.synchronize()
+        assert same(jasper.Matches(*copies), expected)
+
+
+class Wrapped:
+    """A stream as cuda.core has it."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __cuda_stream__(self):
+        return 0, self.stream.cuda_stream
+
+
+def test_a_search_is_not_waited_for_with_a_stream(torch, on_device, vectors):
+    queries, stream = torch.from_numpy(vectors).cuda(), torch.cuda.Stream()
+    on_device.search(queries, 5, stream=stream)
+    stream.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(1_000_000_000)
+    began = time.perf_counter()
+    found = on_device.search(queries, 5, stream=stream)
+    queued = time.perf_counter() - began
+    assert not stream.query() and queued < 0.2
+    stream.synchronize()
+    assert same(found, on_device.search(vectors, 5))
+
+
+def test_the_current_stream_is_followed(torch, on_device, vectors):
+    expected, source = on_device.search(vectors, 5), torch.from_numpy(vectors).cuda()
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            queries = torch.zeros_like(source)
+            torch.cuda._sleep(5_000_000)
+            queries.copy_(source)
+            assert same(on_device.search(queries, 5), expected)
+
+
+def test_wrong_streams_are_refused(torch, on_device, vectors):
+    queries = torch.from_numpy(vectors).cuda()
+    for wrong, message in [("fast", "must be the number"), (2, "per-thread"), (-1, "must be the number"), (1.5, "must be")]:
+        with pytest.raises(jasper.ParameterError, match=message):
+            on_device.search(queries, stream=wrong)
+    with pytest.raises(jasper.ParameterError, match="stream is for queries on a CUDA device"):
+        on_device.search(vectors, stream=torch.cuda.current_stream())
+    if len(DEVICES) > 1:
+        with pytest.raises(jasper.ParameterError, match="belongs to another device"):
+            on_device.search(queries, stream=torch.cuda.Stream("cuda:1"))
+
+
+def test_tensors_of_another_device_are_refused(torch, on_device, shared, vectors):
+    with pytest.raises(jasper.ParameterError, match="queries are on cuda:0 and the index on cpu"):
+        shared.search(torch.from_numpy(vectors).cuda())
+    if len(DEVICES) > 1:
+        with pytest.raises(jasper.ParameterError, match="queries are on cuda:1 and the index on cuda:0"):
+            on_device.search(torch.from_numpy(vectors).to("cuda:1"))
+        # The current device of torch is not changed.
+        with torch.cuda.device(1):
+            on_device.search(torch.from_numpy(vectors).to("cuda:0"))
+            on_device.search(vectors)
+            assert torch.cuda.current_device() == 1
+
+
+def test_vectors_on_a_device_are_stored(torch, vectors):
+    tensor = torch.from_numpy(vectors).cuda()
+    index = jasper.Index.build(tensor, device="cpu")
+    assert index.__reduce__()[1] == jasper.Index.build(vectors, device="cpu").__reduce__()[1]
+    for place in ("cpu", "cuda:0"):
+        index = jasper.Index(16).to(place)
+        keys = index.insert(tensor[:200, :], torch.arange(200, device="cuda:0"))
+        index.upsert(tensor.t()[:, 200:300].t(), keys[:100])
+        assert (index.vectors(keys[:100]) == vectors[200:300]).all()
+        assert (index.vectors(keys[100:]) == vectors[100:200]).all()
+    with pytest.raises(jasper.ParameterError, match="float64"):
+        index.insert(tensor.double())
+    assert len(index) == 200
+
+
+def test_cupy_arrays_stay_cupy_arrays(on_device, vectors):
+    cupy = pytest.importorskip("cupy")
+    expected = on_device.search(vectors, 5)
+    for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
+        with stream:
+            queries = cupy.asarray(vectors)
+            for given in (None, stream):
+                found = on_device.search(queries, 5, stream=given)
+                stream.synchronize()
+                assert isinstance(found.keys, cupy.ndarray)
+                assert (found.keys.get() == expected.keys).mean() > 0.999
+            assert (on_device.search(queries[:, ::-1][:, ::-1].astype(cupy.float16), 1).keys.get()[:, 0] >= 0).all()
+
+
+def test_quantized_searches_on_the_device(torch, index, vectors):
+    index.quantize("rabitq:4")
+    index.to("cuda:0")
+    found = index.search(torch.from_numpy(vectors).cuda(), 5)
+    assert (found.keys.cpu().numpy() == index.search(vectors, 5).keys).mean() > 0.99
+
+
+def test_the_time_of_a_batch(torch, capsys):
+    """Prints queries per second from host and device memory, and in streams; the bar is a comparison with Rust."""
+    vectors = np.random.default_rng(0).normal(size=(100_000, 64)).astype(np.float32)
+    index = jasper.Index.build(vectors, device="cuda:0").to("cuda:0")
+    host = np.ascontiguousarray(vectors[:10_000])
+    device = torch.from_numpy(host).cuda()
+    stream = torch.cuda.Stream()
+
+    def queued():
+        for _ in range(10):
+            index.search(device, 10, stream=stream)
+        stream.synchronize()
+
+    calls = {"host": lambda: index.search(host, 10), "device": lambda: index.search(device, 10), "10 queued": queued}
+    for name, call in calls.items():
+        call()
+        times = []
+        for _ in range(20):
+            began = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - began)
+        rate = 10_000 * (10 if call is queued else 1) / sorted(times)[10]
+        with capsys.disabled():
+            print(f"\n{name}: {rate / 1e6:.2f} M queries/s")

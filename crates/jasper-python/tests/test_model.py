@@ -1,10 +1,14 @@
 """Random calls, compared with a dictionary of keys and vectors."""
 
+import asyncio
+
 import numpy as np
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import jasper
+
+from test_interop import Tensor
 
 DIM = 3
 
@@ -43,9 +47,10 @@ class Model(RuleBasedStateMachine):
                 self.live[key] = vector
                 self.deleted.pop(key, None)
 
-    @rule(vectors=st.lists(vectors, min_size=1, max_size=4))
-    def insert_auto(self, vectors):
-        keys = self.index.insert(np.array(vectors, np.uint8))
+    @rule(vectors=st.lists(vectors, min_size=1, max_size=4), as_tensor=st.booleans())
+    def insert_auto(self, vectors, as_tensor):
+        array = np.array(vectors, np.uint8)
+        keys = self.index.insert(Tensor(array) if as_tensor else array)
         assert not self.live.keys() & set(keys.tolist())
         self.live.update(zip(keys.tolist(), vectors))
 
@@ -66,6 +71,9 @@ class Model(RuleBasedStateMachine):
         if allowed:
             self.live.update({key: self.deleted.pop(key) for key in keys})
 
+    async def search_async(self, query, k, allowed):
+        return await self.index.search_async(query, k, filter=allowed)
+
     @rule()
     def consolidate(self):
         self.index.consolidate()
@@ -79,12 +87,17 @@ class Model(RuleBasedStateMachine):
     def reopen(self):
         self.index = jasper.Index.open(self.index.__reduce__()[1][0], threads=1)
 
-    @rule(query=vectors, k=st.integers(0, 40), allowed=st.none() | st.lists(keys, max_size=9))
-    def search(self, query, k, allowed):
+    @rule(query=vectors, k=st.integers(0, 40), allowed=st.none() | st.lists(keys, max_size=9), awaits=st.booleans())
+    def search(self, query, k, allowed, awaits):
+        def call():
+            if awaits:
+                return asyncio.run(self.search_async(query, k, allowed))
+            return self.index.search(query, k, filter=allowed)
+
         if allowed is not None and -1 in allowed or k == 0:
-            self.expect(False, lambda: self.index.search(query, k, filter=allowed))
+            self.expect(False, call)
             return
-        found = self.index.search(query, k, filter=allowed)
+        found = call()
         wanted = self.live.keys() if allowed is None else self.live.keys() & set(allowed)
         distance = {key: float(np.sum((np.array(query) - self.live[key]) ** 2)) for key in wanted}
         hits = [key for key in found.keys.tolist() if key != -1]

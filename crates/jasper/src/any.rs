@@ -17,6 +17,7 @@ use jasper_vamana::{
 
 use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{CheckError, TuneError};
+use crate::index::in_bytes;
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
@@ -340,8 +341,8 @@ impl OpenOptions {
     /// Opens an index as [`Self::open_bytes`] does, with the element type of the bytes.
     ///
     /// # Errors
-    /// Returns [`FileFault`].
-    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, FileFault> {
+    /// Returns [`OpenError`].
+    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, OpenError> {
         self.with_progress(&mut no_progress).open_any_bytes(bytes)
     }
 }
@@ -352,16 +353,20 @@ impl WithProgress<'_, OpenOptions> {
     /// # Errors
     /// Returns [`OpenError`].
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
-        let element = IndexInfo::read(&path)?.element;
-        with_element!(element, T => Ok(self.open::<T>(path)?.into()))
+        // Not generic, so that this crate has the only copy of the machine code, for all element types.
+        fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
+            let element = IndexInfo::read(path)?.element;
+            with_element!(element, T => Ok(options.open::<T>(path)?.into()))
+        }
+        open(self, path.as_ref())
     }
 
     /// See [`OpenOptions::open_any_bytes`].
     ///
     /// # Errors
-    /// Returns [`FileFault`].
-    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, FileFault> {
-        let element = IndexInfo::from_bytes(bytes)?.element;
+    /// Returns [`OpenError`].
+    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, OpenError> {
+        let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
         with_element!(element, T => Ok(self.open_bytes::<T>(bytes)?.into()))
     }
 }
@@ -405,9 +410,11 @@ impl AnyIndex {
     /// # Errors
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let path = path.as_ref();
-        let element = IndexInfo::read(path)?.element;
-        with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
+        fn open(path: &Path) -> Result<AnyIndex, FileError> {
+            let element = IndexInfo::read(path)?.element;
+            with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
+        }
+        open(path.as_ref())
     }
 
     /// The index, if `I` is its type.

@@ -132,15 +132,18 @@ pub use jasper_core::{
 };
 pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
-pub use jasper_vamana::{Distances, Filter, Hit, LaunchParams, Matches, MemorySpace, SearchParams};
+pub use jasper_vamana::{
+    Distances, Filter, Hit, LaunchParams, Matches, MatchesMut, MemorySpace, SearchParams,
+};
 
 /// CUDA devices: their memory, streams and errors, and what works on vectors there without an index.
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use jasper_cuda::{
         Attempt, Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind,
-        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, driver_version,
-        encode_on_device, exact_knn_on_device, hit_from_device, prelude,
+        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, device_of,
+        driver_version, encode_on_device, exact_knn_on_device, hit_from_device, prelude,
+        with_current_context_kept,
     };
     pub use jasper_quant::{CodeTable, Quantizer};
 }

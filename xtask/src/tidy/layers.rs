@@ -38,7 +38,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
         &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper-cuda"],
     ),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
-    ("jasper-python", &["jasper"]),
+    ("jasper-python", &["jasper", "jasper-cli"]),
     (
         "jasper-benches",
         &[

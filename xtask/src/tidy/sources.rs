@@ -7,9 +7,9 @@ use crate::workspace::{Package, Workspace};
 
 /// Maximum length of a file, in lines. Aim for 200.
 const MAX_LINES: usize = 600;
-/// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, and calls
-/// to the CUDA driver.
-const UNSAFE_PACKAGES: [&str; 10] = [
+/// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, calls to
+/// the CUDA driver, and arrays of other Python packages.
+const UNSAFE_PACKAGES: [&str; 11] = [
     "gpu-kernels",
     "jasper-benches",
     "jasper-core",
@@ -19,6 +19,7 @@ const UNSAFE_PACKAGES: [&str; 10] = [
     "jasper-data",
     "jasper-driver",
     "jasper-graph",
+    "jasper-python",
     "jasper-quant",
 ];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";

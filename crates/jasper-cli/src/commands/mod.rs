@@ -21,6 +21,7 @@ mod tune;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::ReadFile;
 use crate::terminal::Terminal;
 
 /// Vector search on CPUs and GPUs, with updates
@@ -36,18 +37,23 @@ pub struct Cli {
     terminal: Terminal,
 }
 
-/// The commands and their modules.
+/// The commands and their modules, besides the demonstration, which has data of its own.
 macro_rules! commands {
     ($($Command:ident($module:ident),)*) => {
         #[derive(Debug, Subcommand)]
         enum Command {
+            Demo(demo::Args),
             $($Command($module::Args),)*
         }
 
         impl Cli {
             /// Runs the command.
-            pub fn run(self) -> Result<()> {
+            pub fn run(self, dictionary: ReadFile<'_>) -> Result<()> {
                 match self.command {
+                    Command::Demo(args) => {
+                        args.files().check()?;
+                        args.run(dictionary, self.terminal)
+                    }
                     $(Command::$Command(args) => {
                         args.files().check()?;
                         args.run(self.terminal)
@@ -59,7 +65,6 @@ macro_rules! commands {
 }
 
 commands! {
-    Demo(demo),
     Build(build),
     Search(search),
     Insert(insert),

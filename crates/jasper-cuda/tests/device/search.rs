@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gpu_kernels::Stream as _;
 use gpu_kernels::search::DeviceHit;
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, Slot, f16, no_progress, padded_len,
@@ -193,6 +193,35 @@ fn agrees<T: Element>(context: &Context) {
         });
         both.compare(&queries[..500 * dimension], SearchParams::new(10));
     }
+}
+
+#[test]
+fn streams_and_arrays_of_others_are_searched_as_our_own() {
+    let Some(context) = crate::common::context() else { return };
+    let both = Both::<f32>::new(&context, 4000, 32, Metric::L2);
+    let (params, queries) = (SearchParams::new(10), both.queries(500));
+    let mut own = There::new(&both, &Stream::new(&context).unwrap(), &queries, params);
+    own.launch(&both, params);
+    let expected = own.found();
+
+    let other = There::new(&both, &Stream::new(&context).unwrap(), &queries, params);
+    assert_eq!(jasper_cuda::device_of(other.queries.address()).unwrap(), Some(context.device().ordinal));
+    assert_eq!(jasper_cuda::device_of(8).unwrap(), None);
+    for handle in [other.stream.handle(), 0, 1] {
+        other.stream.synchronize().unwrap();
+        // SAFETY: the stream and the queries live until the end of this test.
+        let (stream, queries) = unsafe {
+            let stream = Stream::borrow(&context, handle).unwrap();
+            let queries = Buffer::borrow(&stream, other.queries.address(), other.queries.len());
+            (stream, queries)
+        };
+        let (results, costs) = (stream.allocate(500 * 10).unwrap(), stream.allocate(500 * 2).unwrap());
+        let mut borrowed = There { stream, queries, results, costs };
+        borrowed.launch(&both, params);
+        assert_eq!(borrowed.found(), expected);
+    }
+    // What was borrowed is still there.
+    assert_eq!(other.stream.download(&other.queries).unwrap().len(), 500 * 32);
 }
 
 #[test]

@@ -10,6 +10,7 @@ array([0, 1, 2, 3, 4])
 
 from jasper import errors
 from jasper._native import Filter, Index, __version__, devices, exact_search, recall
+from jasper.data import column, evaluate
 from jasper.errors import (
     Cancelled,
     DeviceError,
@@ -36,8 +37,10 @@ __all__ = [
     "ParameterError",
     "Report",
     "UnknownKeyError",
+    "column",
     "devices",
     "errors",
+    "evaluate",
     "exact_search",
     "knn_graph",
     "recall",

@@ -1,13 +1,26 @@
+from asyncio import Future
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from jasper._typing import Distances, FilterLike, Metric, Out, Path, Progress, Readable, Vectors, Writable
+from jasper._typing import (
+    Distances,
+    FilterLike,
+    Metric,
+    Out,
+    Path,
+    Progress,
+    Queries,
+    Readable,
+    Stream,
+    Vectors,
+    Writable,
+)
 from jasper.results import Matches, Report
 
-__all__ = ["Filter", "Index", "__version__", "devices", "exact_search", "recall"]
+__all__ = ["Filter", "Index", "__version__", "_command", "devices", "exact_search", "recall"]
 
 __version__: str
 
@@ -53,7 +66,7 @@ class Index:
         quantization: str | None = None,
         checkpoint: Path | None = None,
         checkpoint_interval: float = 300.0,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Index: ...
     @staticmethod
     def estimate_memory(
@@ -70,15 +83,17 @@ class Index:
         file: Path | bytes | Readable,
         *,
         mmap: bool = False,
+        device: str = "cpu",
+        vectors: Literal["device", "host"] | None = None,
         threads: int | None = None,
         exact_linking: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Index: ...
-    def save(self, file: Path | Writable, *, progress: Progress | None = None) -> None: ...
+    def save(self, file: Path | Writable, *, progress: Progress | bool | None = None) -> None: ...
     def to(self, device: str, *, vectors: Literal["device", "host"] | None = None) -> Index: ...
     def search(
         self,
-        queries: ArrayLike,
+        queries: Queries,
         k: int = 10,
         *,
         beam_width: int | None = None,
@@ -87,7 +102,19 @@ class Index:
         distances: Distances = "auto",
         rerank: int | None = None,
         out: Out | None = None,
+        stream: Stream | None = None,
     ) -> Matches: ...
+    def search_async(
+        self,
+        queries: Queries,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        recall: float | None = None,
+        filter: FilterLike | None = None,
+        distances: Distances = "auto",
+        rerank: int | None = None,
+    ) -> Future[Matches]: ...
     def search_by_key(
         self,
         key: int,
@@ -101,7 +128,7 @@ class Index:
     ) -> Matches: ...
     def search_radius(
         self,
-        query: ArrayLike,
+        query: Queries,
         radius: float,
         *,
         beam_width: int | None = None,
@@ -110,14 +137,14 @@ class Index:
         rerank: int | None = None,
     ) -> Matches: ...
     def insert(
-        self, vectors: Vectors, keys: ArrayLike | None = None, *, progress: Progress | None = None
+        self, vectors: Vectors, keys: ArrayLike | None = None, *, progress: Progress | bool | None = None
     ) -> NDArray[np.int64]: ...
-    def upsert(self, vectors: Vectors, keys: ArrayLike, *, progress: Progress | None = None) -> None: ...
+    def upsert(self, vectors: Vectors, keys: ArrayLike, *, progress: Progress | bool | None = None) -> None: ...
     def delete(self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise") -> int: ...
     def undelete(self, keys: ArrayLike) -> None: ...
-    def consolidate(self, *, progress: Progress | None = None) -> Report: ...
-    def compact(self, *, progress: Progress | None = None) -> Report: ...
-    def quantize(self, quantization: str = "auto", *, progress: Progress | None = None) -> str: ...
+    def consolidate(self, *, progress: Progress | bool | None = None) -> Report: ...
+    def compact(self, *, progress: Progress | bool | None = None) -> Report: ...
+    def quantize(self, quantization: str = "auto", *, progress: Progress | bool | None = None) -> str: ...
     def drop_codes(self) -> None: ...
     def drop_vectors(self) -> None: ...
     def tune(
@@ -125,11 +152,11 @@ class Index:
         recall: float = 0.95,
         k: int = 10,
         *,
-        queries: ArrayLike | None = None,
+        queries: Queries | None = None,
         truth: Matches | ArrayLike | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Report: ...
-    def check(self, *, progress: Progress | None = None) -> Report: ...
+    def check(self, *, progress: Progress | bool | None = None) -> Report: ...
     def keys(self) -> NDArray[np.int64]: ...
     def vectors(self, keys: ArrayLike) -> NDArray[Any]: ...
     def __getitem__(self, key: int, /) -> NDArray[Any]: ...
@@ -154,13 +181,14 @@ class Index:
     def stats(self) -> Report: ...
 
 def exact_search(
-    base: ArrayLike,
-    queries: ArrayLike,
+    base: Queries,
+    queries: Queries,
     k: int = 10,
     *,
     metric: Metric = "l2",
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Matches: ...
 def recall(found: Matches | ArrayLike, truth: Matches | ArrayLike, k: int | None = None) -> float: ...
 def devices() -> list[Report]: ...
+def _command(arguments: list[str], dictionary: str | None) -> int: ...

@@ -38,5 +38,53 @@ class Writable(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-Vectors: TypeAlias = ArrayLike | Sliceable
+class DLPackArray(Protocol):
+    """An array of a library that exchanges data by DLPack, in host memory or on a device."""
+
+    def __dlpack__(self) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+
+class CudaArray(Protocol):
+    """An array on a device, of a library with the CUDA array interface."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+
+class ArrowArray(Protocol):
+    """A column of Arrow."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> Any: ...
+
+
+class ArrowStream(Protocol):
+    """A column of Arrow in several pieces."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+
+class TorchStream(Protocol):
+    """A stream of PyTorch."""
+
+    @property
+    def cuda_stream(self) -> int: ...
+
+
+class CupyStream(Protocol):
+    """A stream of CuPy."""
+
+    @property
+    def ptr(self) -> int: ...
+
+
+class CudaStream(Protocol):
+    """A stream of cuda.core and others."""
+
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
+
+Queries: TypeAlias = ArrayLike | DLPackArray | CudaArray | ArrowArray | ArrowStream
+Vectors: TypeAlias = Queries | Sliceable
+Stream: TypeAlias = int | TorchStream | CupyStream | CudaStream
 FilterLike: TypeAlias = Filter | ArrayLike

@@ -19,7 +19,7 @@ def knn_graph(
     max_degree: int | None = None,
     threads: int | None = None,
     device: str = "auto",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Matches:
     """Finds the k nearest neighbors of every vector among the others.
 

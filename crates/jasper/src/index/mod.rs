@@ -18,6 +18,7 @@ use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
+pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA

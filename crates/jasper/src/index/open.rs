@@ -91,11 +91,11 @@ impl OpenOptions {
     }
 
     /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
-    /// not, into host memory, even with a [device](Self::device).
+    /// not.
     ///
     /// # Errors
-    /// Returns the errors of a file, without a path.
-    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
+    /// As [`Self::open`], with `<bytes>` for a path.
+    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, OpenError> {
         self.with_progress(&mut no_progress).open_bytes(bytes)
     }
 
@@ -104,6 +104,12 @@ impl OpenOptions {
         let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
         TunedSearch::stored(&graph)?;
         Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+    }
+
+    /// Moves an index that was opened to the device, if there is one.
+    fn move_to_device<T: Element>(self, index: Index<T>) -> Result<Index<T>, OpenError> {
+        let Some((device, options)) = self.device else { return Ok(index) };
+        Ok(index.to_device_with(device, options).map_err(DeviceError::from)?)
     }
 
     /// Opens an index file in host memory.
@@ -117,6 +123,11 @@ impl OpenOptions {
     }
 }
 
+/// The error of bytes, which have no path.
+pub(crate) fn in_bytes(fault: FileFault) -> FileError {
+    FileError::new(Path::new("<bytes>"), fault)
+}
+
 impl WithProgress<'_, OpenOptions> {
     /// See [`OpenOptions::open`].
     ///
@@ -124,20 +135,26 @@ impl WithProgress<'_, OpenOptions> {
     /// Returns [`OpenError`].
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
         let (path, options) = (path.as_ref(), self.inner);
-        let Some((device, device_options)) = options.device else {
+        let Some((device, _)) = options.device else {
             return Ok(options.open_on_host(path, self.progress)?);
         };
         device.check()?;
         let _preload = SearchPreload::start::<T>(device, path);
         let index = options.open_on_host::<T>(path, self.progress)?;
-        Ok(index.to_device_with(device, device_options).map_err(DeviceError::from)?)
+        options.move_to_device(index)
     }
 
     /// See [`OpenOptions::open_bytes`].
     ///
     /// # Errors
-    /// Returns [`FileFault`].
-    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, FileFault> {
-        self.inner.index(Graph::read_from(bytes, self.progress)?)
+    /// Returns [`OpenError`].
+    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, OpenError> {
+        let options = self.inner;
+        if let Some((device, _)) = options.device {
+            device.check()?;
+        }
+        let graph = Graph::read_from(bytes, self.progress);
+        let index = graph.and_then(|graph| options.index(graph)).map_err(in_bytes)?;
+        options.move_to_device(index)
     }
 }

@@ -1,7 +1,8 @@
 //! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
 use jasper::{
-    Element, Index, IndexBuilder, Key, Metric, OpenOptions, VectorSource, bench::synthetic::Clusters,
+    Device, DeviceOptions, Element, Index, IndexBuilder, Key, Metric, OpenError, OpenOptions, VectorSource,
+    bench::synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -125,4 +126,24 @@ fn from_any_source_of_the_same_rows() {
     assert!(expected == bytes_of(&build::<u8>(Metric::L2, 2, &file)));
     let other = IndexBuilder::new(Metric::L2).max_degree(12).build_beam_width(24).seed(6);
     assert!(expected != bytes_of(&other.build(&view(&rows, DIMENSION)).unwrap()), "the seed counts");
+}
+
+#[test]
+fn bytes_open_and_fail_as_files_do() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 22).rows(300, 0);
+    let bytes = build(Metric::L2, 2, &view(&rows, DIMENSION)).to_bytes().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vectors.jasper");
+    for len in [0, 100, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..len]).unwrap();
+        let of_file = OpenOptions::new().open::<u8>(&path).unwrap_err().to_string();
+        let of_bytes = OpenOptions::new().open_bytes::<u8>(&bytes[..len]).unwrap_err().to_string();
+        assert_eq!(of_bytes, of_file.replace(&path.display().to_string(), "<bytes>"));
+        let of_any = OpenOptions::new().open_any_bytes(&bytes[..len]).unwrap_err().to_string();
+        assert_eq!(of_any, of_bytes);
+    }
+    let other_device = OpenOptions::new().device(Device::Cuda(999), DeviceOptions::new());
+    assert!(matches!(other_device.open_bytes::<u8>(&bytes), Err(OpenError::Device(_))));
+    let same_device = OpenOptions::new().device(Device::Cpu, DeviceOptions::new());
+    assert_eq!(same_device.open_bytes::<u8>(&bytes).unwrap().len(), 300);
 }

@@ -10,11 +10,7 @@ use flate2::read::GzDecoder;
 use jasper::MatrixView;
 use jasper_data::VectorFile;
 
-macro_rules! data {
-    ($name:literal) => {
-        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/wordnet-demo/", $name))
-    };
-}
+use crate::ReadFile;
 
 /// Entries of a dictionary.
 pub struct Entries {
@@ -47,11 +43,11 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
-    /// Unpacks the dictionary, which is part of the program.
-    pub fn read() -> Result<Self> {
-        let (dimension, mut word_vectors) = rows("words.i8bin", data!("words.i8bin"))?;
+    /// Reads and unpacks the dictionary.
+    pub fn read(file: ReadFile<'_>) -> Result<Self> {
+        let (dimension, mut word_vectors) = rows("words", file)?;
         let mut words = HashMap::new();
-        let text = unpack(data!("words.tsv.gz"))?;
+        let text = texts("words", file)?;
         for (line, vector) in text.lines().zip(word_vectors.chunks_exact_mut(dimension)) {
             let (word, scale) = line.split_once('\t').context("a word lacks its scale")?;
             let scale: f32 = scale.parse()?;
@@ -59,8 +55,8 @@ impl Dictionary {
             words.insert(word.to_owned(), words.len());
         }
         Ok(Self {
-            base: Entries::read("base.i8bin", data!("base.i8bin"), data!("base.tsv.gz"))?,
-            held_out: Entries::read("query.i8bin", data!("query.i8bin"), data!("query.tsv.gz"))?,
+            base: Entries::read("base", file)?,
+            held_out: Entries::read("query", file)?,
             dimension,
             words,
             word_vectors,
@@ -80,15 +76,15 @@ impl Dictionary {
 }
 
 impl Entries {
-    fn read(name: &str, vectors: &[u8], texts: &[u8]) -> Result<Self> {
-        let (dimension, mut vectors) = rows(name, vectors)?;
+    fn read(name: &str, file: ReadFile<'_>) -> Result<Self> {
+        let (dimension, mut vectors) = rows(name, file)?;
         vectors.chunks_exact_mut(dimension).for_each(|row| {
             unit(row);
         });
-        let text = unpack(texts)?;
+        let text = texts(name, file)?;
         let texts: Option<Vec<Entry>> = text.lines().map(Entry::parse).collect();
         let texts = texts.context("an entry lacks its definition")?;
-        ensure!(texts.len() * dimension == vectors.len(), "{name}: not one row for each text");
+        ensure!(texts.len() * dimension == vectors.len(), "{name}.i8bin: not one row for each text");
         Ok(Self { vectors, texts })
     }
 
@@ -109,16 +105,19 @@ impl Entry {
     }
 }
 
-/// Dimension and values of a file.
-fn rows(name: &str, bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
-    let file = VectorFile::from_bytes(name, bytes)?;
+/// Dimension and values of a file of vectors.
+fn rows(name: &str, file: ReadFile<'_>) -> Result<(usize, Vec<f32>)> {
+    let name = format!("{name}.i8bin");
+    let bytes = file(&name)?;
+    let file = VectorFile::from_bytes(name, &bytes)?;
     let rows = file.load_as::<f32>()?;
     Ok((file.dimension(), rows.view().rows().flatten().copied().collect()))
 }
 
-fn unpack(packed: &[u8]) -> Result<String> {
+/// The lines of a packed file.
+fn texts(name: &str, file: ReadFile<'_>) -> Result<String> {
     let mut text = String::new();
-    GzDecoder::new(packed).read_to_string(&mut text)?;
+    GzDecoder::new(&*file(&format!("{name}.tsv.gz"))?).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -163,9 +162,18 @@ fn singular(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+    use std::path::Path;
+    use std::{fs, io};
+
     use super::*;
     use jasper::{Metric, no_progress};
     use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
+
+    fn file(name: &str) -> io::Result<Cow<'static, [u8]>> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/data/wordnet-demo");
+        fs::read(Path::new(folder).join(name)).map(Cow::Owned)
+    }
 
     #[test]
     fn texts_become_words() {
@@ -179,10 +187,10 @@ mod tests {
 
     #[test]
     fn the_dictionary_is_the_one_its_truth_was_made_from() {
-        let dictionary = Dictionary::read().unwrap();
+        let dictionary = Dictionary::read(&file).unwrap();
         let (base, queries) = (dictionary.base.view(), dictionary.held_out.view());
         assert_eq!((base.len(), queries.len(), dictionary.words.len()), (30_000, 500, 12_000));
-        let known = GroundTruth::from_bytes("gt.ibin", data!("gt.ibin")).unwrap();
+        let known = GroundTruth::from_bytes("gt.ibin", &file("gt.ibin").unwrap()).unwrap();
         let pool = ThreadPoolBuilder::new().build().unwrap();
         let truth = exact_knn(base, queries, 10, Metric::Cosine, &pool, &mut no_progress).unwrap();
         // The distances of both differ slightly, because rows were rounded to unit length in different ways, so near
@@ -193,7 +201,7 @@ mod tests {
 
     #[test]
     fn phrases_meet_the_entries_they_describe() {
-        let dictionary = Dictionary::read().unwrap();
+        let dictionary = Dictionary::read(&file).unwrap();
         let nearest = |phrase: &str| {
             let query = dictionary.embed(phrase).unwrap();
             let dot = |row: &[f32]| row.iter().zip(&query).map(|(a, b)| a * b).sum::<f32>();

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use jasper::bench::cpu_name;
-use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
+use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, VectorSource};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::ReadFile;
 use crate::args::{on_threads, threads};
 use crate::curve::{self, Point};
 use crate::outputs::{Content, Files};
@@ -23,7 +24,7 @@ use state::{K, State};
 
 /// Build, search, measure and update an index over a dictionary
 ///
-/// 30,000 entries of WordNet 3.0 are part of the program. Their vectors are sums of word vectors, and so is that of
+/// The dictionary is 30,000 entries of WordNet 3.0. Their vectors are sums of word vectors, and so is that of
 /// your phrase: neither a model nor a network connection is needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper demo \"a storm with strong wind and rain\"")]
@@ -56,8 +57,8 @@ impl Args {
     }
 
     /// Runs the demonstration.
-    pub fn run(self, terminal: Terminal) -> Result<()> {
-        let dictionary = Dictionary::read()?;
+    pub fn run(self, dictionary: ReadFile<'_>, terminal: Terminal) -> Result<()> {
+        let dictionary = Dictionary::read(dictionary)?;
         let phrases = self.phrases();
         let queries = phrases.iter().map(|phrase| embed(&dictionary, phrase)).collect::<Result<Vec<_>>>()?;
 
@@ -136,7 +137,8 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let (built, seconds) = timed(|| builder.build_with_report(&entries.view(), &mut terminal.progress()));
+    let vectors: &dyn VectorSource<f32> = &entries.view();
+    let (built, seconds) = timed(|| builder.build_any_with_report(vectors.into(), &mut terminal.progress()));
     let (index, _) = built?;
     let stats = index.stats();
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
@@ -159,7 +161,7 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
         stats.mean_degree,
     );
     show("build", &json, text, terminal)?;
-    State::new(index.into(), entries, threads)
+    State::new(index, entries, threads)
 }
 
 /// Searches for a phrase, and shows the results next to the exact ones.

@@ -29,16 +29,17 @@ mod error;
 mod tags;
 mod truth;
 
+use std::any::Any;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
+use jasper_core::{Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
 use jasper_vamana::{SearchCost, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
-use crate::{Index, IndexBuilder, IndexStats};
+use crate::{AnyIndex, BuildError, Index, IndexBuilder, IndexStats, with_element};
 pub use error::{PlayError, StepCause};
 use tags::TagRows;
 pub use truth::TruthFileError;
@@ -210,16 +211,16 @@ impl<'a, T: Element> Player<'a, T> {
         steps.iter().for_each(|step| live.apply(&step.operation));
         let keys: Vec<Key> = live.iter().map(|(tag, _)| tag.into()).collect();
         let rows: Vec<T> = live.iter().flat_map(|(_, row)| self.base.row(row as usize)).copied().collect();
-        let rows = MatrixView::new(&rows, self.base.dimension()).expect("whole rows of the base");
-        let begun = Instant::now();
-        let (index, _) = builder.keys(&keys).build_with_report(&rows, progress)?;
+        let (builder, begun) = (builder.keys(&keys), Instant::now());
+        let index = build_any(builder, T::KIND, &rows, self.base.dimension(), progress)?;
         let build_time = begun.elapsed();
+        let index: &Index<T> = index.downcast_ref().expect("built over this element");
         // Only searches have files of true neighbors.
         let last = &steps[steps.len() - 1];
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
-        let searched = self.search_all(&index, step, &truths, &live, progress);
+        let searched = self.search_all(index, step, &truths, &live, progress);
         let (event, count, time) = searched.map_err(|cause| PlayError::Step { step, cause })?;
         Ok(Rebuild { build_time, search: StepReport { step, event, count, time, stats: index.stats() } })
     }
@@ -308,4 +309,21 @@ impl<'a, T: Element> Player<'a, T> {
         let freed = index.with_progress(progress).consolidate()?.freed;
         Ok(Some((Event::Consolidate, freed, begun.elapsed())))
     }
+}
+
+/// Builds an index over a `Vec` of elements. Not generic, so that programs that play runbooks have one copy of the
+/// machine code of builds, that of this crate.
+fn build_any(
+    builder: IndexBuilder<'_>,
+    element: ElementKind,
+    rows: &dyn Any,
+    dimension: usize,
+    progress: &mut ProgressFn<'_>,
+) -> Result<AnyIndex, BuildError> {
+    with_element!(element, E => {
+        let rows: &Vec<E> = rows.downcast_ref().expect("a vector of the element");
+        let rows = MatrixView::new(rows, dimension).expect("whole rows");
+        let rows: &dyn VectorSource<E> = &rows;
+        builder.build_any_with_report(rows.into(), progress).map(|(index, _)| index)
+    })
 }
