@@ -174,7 +174,8 @@ impl Environment {
 
     /// Builds the wheel of the data of the demonstration into `folder`.
     fn build_demo(&self, folder: &Path) -> Result<()> {
-        let options = ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"];
+        let options =
+            ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"];
         process::run(self.python("pip").args(options).arg("--wheel-dir").arg(folder).arg(DEMO))
     }
 
