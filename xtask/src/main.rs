@@ -42,7 +42,7 @@ usage: cargo xtask TASK
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
   wheel [--target ARCHITECTURE]
-            build the wheel of the Python package into target/wheels, for x86_64 or aarch64
+            build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels
   python [--frameworks]
             build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
             also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages

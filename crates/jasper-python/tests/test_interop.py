@@ -150,9 +150,9 @@ def test_lists_of_one_length_are_vectors(shared, vectors):
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
-        (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), "vectors have nulls"),
-        (pa.array([[1.0, None]], pa.list_(pa.float32(), 2)), "vectors have nulls"),
-        (pa.array([[1.0], [1.0, 2.0]], pa.list_(pa.float32())), "lists of different lengths"),
+        (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), "is null"),
+        (pa.array([[1.0, None]], pa.list_(pa.float32(), 2)), "is null"),
+        (pa.array([[1.0], [1.0, 2.0]], pa.list_(pa.float32())), "has 2 coordinates, and the first one has 1"),
         (pa.array([[1.0, 2.0]], pa.list_(pa.float64(), 2)), "vectors are float64"),
         (pa.array(["a", "b"]), "vectors"),
         (pa.table({"a": [1.0]}), "vectors"),

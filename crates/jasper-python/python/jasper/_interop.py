@@ -1,4 +1,4 @@
-"""Arrays of other libraries: PyTorch, CuPy, and what exchanges data by DLPack."""
+"""Arrays of other libraries: PyTorch, CuPy, Arrow, and what exchanges data by DLPack."""
 
 import sys
 from contextlib import ExitStack
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jasper.data import ArrowColumn
 from jasper.errors import ParameterError
 from jasper.results import Matches
 
@@ -16,8 +17,8 @@ def library(array: Any) -> str:
 
 
 def to_numpy(array: Any, what: str) -> Any:
-    """An array of numpy over the memory of an array of another library on the CPU. Rows of Arrow, which may be in several
-    pieces, become an array or `ArrowRows`; what is not rows stays as it is."""
+    """An array of numpy over the memory of an array of another library on the CPU. A column of vectors of Arrow becomes
+    an array, or an `ArrowColumn` if it is in several pieces; other Arrow arrays stay as they are."""
     if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         return _from_arrow(array, what)
     try:
@@ -83,19 +84,6 @@ def prepared(queries: Any, dim: int, row_len: int, dtype: str, normalize: bool, 
         return out
 
 
-class ArrowRows:
-    """A column of Arrow in several pieces, whose values are lists of one length, read piece by piece."""
-
-    def __init__(self, column: Any, width: int, what: str) -> None:
-        self._column, self._what = column, what
-        self.shape = (len(column), width)
-        self.dtype = np.dtype(column.type.value_type.to_pandas_dtype())
-
-    def __getitem__(self, rows: slice) -> Any:
-        pieces = self._column[rows].chunks
-        return np.concatenate([_rows(piece, self.shape[1], self._what) for piece in pieces])
-
-
 def _from_arrow(array: Any, what: str) -> Any:
     try:
         import pyarrow as pa
@@ -104,16 +92,14 @@ def _from_arrow(array: Any, what: str) -> Any:
             return array
         raise ParameterError(f"{what} are of Arrow; install pyarrow to read them") from None
     column = array if isinstance(array, (pa.Array, pa.ChunkedArray)) else _import(pa, array)
-    if column is None or not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-                              or pa.types.is_fixed_size_list(column.type)):
+    if column is None:
         return array
-    if isinstance(column, pa.Array):
-        column = pa.chunked_array([column])
-    fixed = pa.types.is_fixed_size_list(column.type)
-    width = column.type.list_size if fixed else len(column[0] or []) if len(column) else 0
-    if column.num_chunks == 1:
-        return _rows(column.chunk(0), width, what)
-    return ArrowRows(column, width, what)
+    try:
+        rows = ArrowColumn(column, len(column))
+    except ParameterError:
+        return array
+    in_one_piece = isinstance(column, pa.Array) or column.num_chunks == 1
+    return rows[:] if in_one_piece else rows
 
 
 def _import(pa: Any, array: Any) -> Any:
@@ -124,13 +110,3 @@ def _import(pa: Any, array: Any) -> Any:
         return pa.chunked_array(array)
     except (pa.ArrowException, TypeError, ValueError):
         return None
-
-
-def _rows(piece: Any, width: int, what: str) -> Any:
-    """An array of shape (n, width) over the values of a piece."""
-    values = piece.flatten()
-    if piece.null_count or values.null_count:
-        raise ParameterError(f"{what} have nulls; drop or fill them")
-    if hasattr(piece, "value_lengths") and not all(n == width for n in np.unique(piece.value_lengths())):
-        raise ParameterError(f"{what} are lists of different lengths; they must all have {width} values")
-    return values.to_numpy(zero_copy_only=True).reshape(-1, width)

@@ -33,8 +33,8 @@ def column(source: Any, name: str | None = None) -> Sliceable:
     Slices are read when they are used: Parquet files a batch of rows at a time, which is fast in the order of the file.
     A slice of a FixedSizeList in memory, or in a mapped file, is not copied.
 
-    Raises ParameterError if there is no such column, or its type is another one. A slice raises FormatError if a vector
-    is missing or has another length.
+    Raises ParameterError if there is no such column, or its type is another one. So does a slice if a vector is null or
+    has another length.
 
     >>> import jasper, numpy as np, pyarrow as pa
     >>> rows = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(8, dtype=np.float32)), 2)
@@ -117,13 +117,13 @@ class Column:
             lengths = pc.list_value_length(array).fill_null(width)
             wrong = np.flatnonzero(lengths.to_numpy(zero_copy_only=False) != width)
             if wrong.size:
-                raise FormatError(
+                raise ParameterError(
                     f"the vector of row {start} or later has {lengths[int(wrong[0])]} coordinates, and the first one "
                     f"has {width}"
                 )
         values = array.flatten()
         if array.null_count or values.null_count:
-            raise FormatError(f"a vector of row {start} or later is null, or one of its coordinates is")
+            raise ParameterError(f"a vector of row {start} or later is null, or one of its coordinates is")
         matrix: NDArray[Any] = values.to_numpy().reshape(-1, width)
         return matrix
 
