@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use jasper_data::{AtomicFile, GroundTruth, VectorFileOptions, VectorFormat};
+use jasper_data::{AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, read_keys};
 
 use crate::format::Format;
 
@@ -14,7 +14,8 @@ use crate::format::Format;
 #[derive(Default)]
 pub struct Files {
     inputs: Vec<PathBuf>,
-    outputs: Vec<(PathBuf, Content)>,
+    /// What each replaces; `None` for a file that is changed, which is checked when it is opened.
+    outputs: Vec<(PathBuf, Option<Content>)>,
 }
 
 /// What a command writes to a file.
@@ -50,24 +51,31 @@ impl Files {
     }
 
     /// Adds files that are written.
-    pub fn write<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>, kind: Content) -> Self {
-        self.outputs.extend(paths.into_iter().map(|path| (path.clone(), kind)));
+    pub fn write<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>, content: Content) -> Self {
+        self.outputs.extend(paths.into_iter().map(|path| (path.clone(), Some(content))));
         self
     }
 
     /// An index that is changed, or whose changed copy is written to `output`.
     pub fn update(index: &PathBuf, output: &Option<PathBuf>) -> Self {
-        let output = output.as_ref().unwrap_or(index);
-        let inputs = if is_same_file(index, output) { None } else { Some(index) };
-        Self::new().read(inputs).write([output], Content::INDEX)
+        match output {
+            Some(output) if !is_same_file(index, output) => {
+                Self::new().read([index]).write([output], Content::INDEX)
+            }
+            output => {
+                let changed = output.as_ref().unwrap_or(index);
+                Self { outputs: vec![(changed.clone(), None)], ..Self::new() }
+            }
+        }
     }
 
     /// Checks that inputs exist, and that outputs can be written and replace nothing but older outputs of their kind.
     pub fn check(&self) -> Result<()> {
-        for path in &self.inputs {
+        let changed = self.outputs.iter().filter(|(_, content)| content.is_none()).map(|(path, _)| path);
+        for path in self.inputs.iter().chain(changed) {
             fs::metadata(path).with_context(|| path.display().to_string())?;
         }
-        for (i, (path, kind)) in self.outputs.iter().enumerate() {
+        for (i, (path, content)) in self.outputs.iter().enumerate() {
             let name = path.display();
             if let Some(input) = self.inputs.iter().find(|input| is_same_file(input, path)) {
                 bail!("{name}: is also read by this command, as {}; write to another file", input.display());
@@ -82,10 +90,12 @@ impl Files {
                 let reason = anyhow!(error);
                 reason.context(format!("{name}: cannot be written; what was there before is untouched"))
             })?;
-            ensure!(
-                kind.may_replace(path).with_context(|| name.to_string())?,
-                "{name}: exists and is not {kind}; remove it first, or write to another file"
-            );
+            if let Some(content) = content {
+                ensure!(
+                    content.may_replace(path).with_context(|| name.to_string())?,
+                    "{name}: exists and is not {content}; remove it first, or write to another file"
+                );
+            }
         }
         Ok(())
     }
@@ -110,8 +120,9 @@ impl Content {
                 Self::Format(Format::Vectors(format)) => holds_vectors(path, format),
                 Self::Format(Format::Truth) => GroundTruth::read(path).is_ok(),
                 Self::Format(_) => !is_index && !is_svg && by_name == Format::Index,
-                Self::Keys if start.starts_with(b"\x93NUMPY") => true,
-                Self::Keys | Self::Runbook => is_text && by_name == Format::Index,
+                // A text is read to its end, and others are known from their beginning.
+                Self::Keys => (is_text || start.starts_with(b"\x93NUMPY")) && read_keys(path).is_ok(),
+                Self::Runbook => is_text && by_name == Format::Index,
                 Self::Svg => is_svg,
             })
     }

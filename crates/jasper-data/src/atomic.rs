@@ -35,8 +35,9 @@ use crate::temporary::{Registration, create_temporary, follow_link, remove_stale
 /// ```
 #[derive(Debug)]
 pub struct AtomicFile {
-    registration: Registration,
     writer: BufWriter<NamedTempFile>,
+    /// Dropped after the file is removed.
+    registration: Registration,
     target: PathBuf,
     /// Bytes written since the last call of the flusher.
     unsynced: usize,

@@ -31,18 +31,14 @@ use crate::read_at::{ReadAt, read_values};
 /// ```
 pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
     let path = path.as_ref();
-    let open = || -> io::Result<(File, Option<Vec<u8>>)> {
-        let mut file = File::open(path)?;
-        let mut piped = (!file.metadata()?.is_file()).then(Vec::new);
-        if let Some(bytes) = &mut piped {
-            file.read_to_end(bytes)?;
-        }
-        Ok((file, piped))
-    };
-    match open().map_err(|error| ReadError::new(path, error))? {
-        (_, Some(bytes)) => keys_from_bytes(path, &bytes),
-        (file, None) => read(&file, path),
+    let failed = |error: io::Error| ReadError::new(path, error);
+    let mut file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_file() {
+        return read(&file, path);
     }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    keys_from_bytes(path, &bytes)
 }
 
 /// Reads `bytes` as the content of a key file named `name`.

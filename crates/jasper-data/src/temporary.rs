@@ -48,10 +48,9 @@ impl Registration {
         Ok((Self(path), created))
     }
 
-    fn end(&self) {
-        if let Some(paths) = registered().as_mut() {
-            paths.remove(&self.0);
-        }
+    /// Returns whether the path was registered still, and not removed by [`remove_temporary_files`].
+    fn end(&self) -> bool {
+        registered().as_mut().is_some_and(|paths| paths.remove(&self.0))
     }
 }
 
@@ -89,7 +88,11 @@ pub(crate) fn remove_stale(folder: &Path) {
         let is_temporary = name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
             && name.as_encoded_bytes().ends_with(SUFFIX.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file());
-        if is_temporary && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+        // Removed while it is locked: between the two, its process could lock it and begin to use it.
+        if is_temporary
+            && let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -123,20 +126,19 @@ impl FileLock {
     /// has it. A symbolic link stands for the file that it points to.
     ///
     /// # Errors
-    /// Returns the operating system's error. The folder must exist and be writable.
+    /// Returns the operating system's error. The folder must exist and be writable. On a file system without locks, such
+    /// as Lustre by default, it is no error, and there is no protection.
     pub fn try_acquire(path: impl AsRef<Path>) -> io::Result<Option<Self>> {
         let path = lock_path(&follow_link(path.as_ref()));
         loop {
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
-            match file.try_lock() {
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Ok(()) if is_at(&file, &path)? => {
-                    let (registration, _file) = Registration::new(|| Ok((path, file)))?;
-                    return Ok(Some(Self { registration, _file }));
-                }
-                // It was removed by the process that had it, after it was opened here.
-                Ok(()) => {}
+            let file = open_lock(&path)?;
+            if !is_acquired(file.try_lock())? {
+                return Ok(None);
+            }
+            // Otherwise it was removed by the process that had it, after it was opened here.
+            if is_at(&file, &path)? {
+                let (registration, _file) = Registration::new(|| Ok((path, file)))?;
+                return Ok(Some(Self { registration, _file }));
             }
         }
     }
@@ -144,10 +146,28 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        self.registration.end();
         // While it is locked, so that no file is removed that another process has locked. If it cannot be removed, it
         // stays, unlocked.
-        let _ = fs::remove_file(&self.registration.0);
+        if self.registration.end() {
+            let _ = fs::remove_file(&self.registration.0);
+        }
+    }
+}
+
+/// Opens the lock file `path`, and creates it if it does not exist. That of another user need not be writable, and in a
+/// shared folder, some systems refuse to open it as one that may be created.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let created = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    created.or_else(|error| File::open(path).map_err(|_| error))
+}
+
+/// Whether a file was locked, or would have been if its file system had locks.
+fn is_acquired(locked: Result<(), TryLockError>) -> io::Result<bool> {
+    match locked {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -241,6 +261,44 @@ mod tests {
             }
         });
         assert_eq!(*counter.lock().unwrap(), 200);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_temporary_file_in_use_is_not_removed_by_others() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for i in 0..8 {
+                let path = folder.path().join(i.to_string());
+                scope.spawn(move || {
+                    for _ in 0..1000 {
+                        let (_registration, file) =
+                            create_temporary(path.parent().unwrap(), tempfile::Builder::new()).unwrap();
+                        file.persist(&path).unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn file_systems_without_locks_do_not_hinder() {
+        let result = |kind: io::ErrorKind| is_acquired(Err(TryLockError::Error(kind.into())));
+        assert!(result(io::ErrorKind::Unsupported).unwrap());
+        result(io::ErrorKind::PermissionDenied).unwrap_err();
+        assert!(!is_acquired(Err(TryLockError::WouldBlock)).unwrap());
+    }
+
+    /// Root may open it anyway.
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_file_that_another_user_left_is_taken_over() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(lock_path(&path), "").unwrap();
+        fs::set_permissions(lock_path(&path), PermissionsExt::from_mode(0o444)).unwrap();
+        assert!(FileLock::try_acquire(&path).unwrap().is_some());
         assert!(names(folder.path()).is_empty());
     }
 

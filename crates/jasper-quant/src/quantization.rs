@@ -100,9 +100,7 @@ impl Quantization {
         // The center is added.
         (dimension + floats) * size_of::<f32>()
     }
-}
 
-impl Quantization {
     /// Maximum memory in bytes that [`Self::train`] takes for `rows` vectors of `dimension` coordinates, without these
     /// and without the quantizer.
     ///

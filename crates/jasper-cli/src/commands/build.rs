@@ -95,7 +95,7 @@ impl Args {
         let checkpoint = PathBuf::from(checkpoint);
         if let Some(every) = self.checkpoint {
             builder = builder.checkpoint(&checkpoint, Duration::from_secs(every));
-            interrupt::poll()?;
+            interrupt::poll();
         }
         let stopped = |error: anyhow::Error| {
             if interrupt::is_set() && checkpoint.is_file() {

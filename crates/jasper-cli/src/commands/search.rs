@@ -89,8 +89,8 @@ impl Args {
         let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
         let search = || index.search_batch_into(queries.view(), params, &mut keys, &mut distances);
         let (report, seconds) = timed(search);
-        let report = report.map_err(|error| name_input(error.into(), &self.queries, None));
-        let SearchReport { cost, scanned, .. } = report?;
+        let SearchReport { cost, scanned, .. } =
+            report.map_err(|error| name_input(error.into(), &self.queries, None))?;
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
         to_ground_truth(&keys, distances, k)?.write(&output)?;

@@ -10,11 +10,12 @@ use crate::common::Sandbox;
 
 const BUILD: [&str; 9] =
     ["build", "--base", "base.u8bin", "--metric", "l2", "--threads", "2", "--output", "vectors.jasper"];
+const JASPER: &str = env!("CARGO_BIN_EXE_jasper");
 const ROWS: usize = 6000;
 
-/// The build, with a checkpoint after every batch.
-fn start(sandbox: &Sandbox) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_jasper"))
+/// The build by `program`, with a checkpoint after every batch.
+fn start(sandbox: &Sandbox, mut program: Command) -> Child {
+    program
         .current_dir(sandbox.folder())
         .args(BUILD)
         .arg("--checkpoint=0")
@@ -30,10 +31,10 @@ fn written(path: &Path) -> Option<SystemTime> {
 }
 
 /// Starts the build, sends it a signal when it has written some more checkpoints, and waits for its end.
-fn end_by(sandbox: &Sandbox, signal: &str) -> Output {
+fn send(sandbox: &Sandbox, program: Command, signal: &str) -> Output {
     let checkpoint = sandbox.path("vectors.jasper.checkpoint");
     let mut last = written(&checkpoint);
-    let child = start(sandbox);
+    let child = start(sandbox, program);
     let begun = Instant::now();
     for _ in 0..5 {
         while written(&checkpoint) == last {
@@ -54,7 +55,7 @@ fn a_build_goes_on_after_kills_and_interrupts_to_the_same_file() {
     sandbox.ok(&BUILD);
     fs::rename(sandbox.path("vectors.jasper"), sandbox.path("whole.jasper")).unwrap();
     for signal in ["-KILL", "-KILL", "-INT", "-TERM"] {
-        let output = end_by(&sandbox, signal);
+        let output = send(&sandbox, Command::new(JASPER), signal);
         assert!(!sandbox.path("vectors.jasper").exists(), "it was stopped before it was done");
         if signal == "-KILL" {
             assert_eq!(output.status.signal(), Some(9));
@@ -76,4 +77,15 @@ fn a_build_goes_on_after_kills_and_interrupts_to_the_same_file() {
     assert!(sandbox.read("vectors.jasper") == sandbox.read("whole.jasper"), "the same index");
     let names: Vec<_> = sandbox.content().into_iter().map(|(path, _)| path).collect();
     assert_eq!(names, ["base.u8bin", "vectors.jasper", "whole.jasper"].map(|name| sandbox.path(name)));
+}
+
+#[test]
+fn a_build_under_nohup_outlives_its_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<u8>("base.u8bin", ROWS, 0);
+    let mut program = Command::new("nohup");
+    program.arg(JASPER);
+    let output = send(&sandbox, program, "-HUP");
+    assert!(output.status.success(), "{output:?}");
+    assert!(sandbox.path("vectors.jasper").is_file());
 }

@@ -48,6 +48,7 @@ fn outputs_replace_neither_inputs_nor_files_of_another_kind() {
     let sandbox = Sandbox::with_index();
     sandbox.write("gone.txt", "1\n");
     sandbox.write("notes", "mine");
+    sandbox.ok(&["convert", "base.fbin", "base.npy"]);
     sandbox.ok(&["runbook", "replace", "--rows", "400", "--rounds", "2", "--output", "r.yaml"]);
     let (input, other) = ("is also read by this command", "remove it first, or write to another file");
     let stream = "stream r.yaml --base base.fbin --queries query.fbin --metric l2 --output";
@@ -83,6 +84,11 @@ fn outputs_replace_neither_inputs_nor_files_of_another_kind() {
                 &["not a file of true neighbors"],
             ),
             ("groundtruth --base base.fbin --queries query.fbin --metric l2 --output base.fbin", &[input]),
+            (
+                "convert vectors.jasper x --to diskann --keys notes",
+                &["notes: exists and is not a file of keys"],
+            ),
+            ("convert vectors.jasper x --to diskann --keys base.npy", &["is not a file of keys"]),
             (&onto_base, &[input]),
             (&onto_runbook, &[input]),
             (&twice, &["two outputs"]),
@@ -93,6 +99,18 @@ fn outputs_replace_neither_inputs_nor_files_of_another_kind() {
     sandbox.ok(&["build", "--base", "base.fbin", "--metric", "l2", "--output", "vectors.jasper"]);
     sandbox.ok(&["search", "vectors.jasper", "--queries", "query.fbin", "--output", "gt.ibin"]);
     sandbox.ok(&["compact", "vectors.jasper", "--output", "vectors.jasper"]);
+    for _ in 0..2 {
+        sandbox.ok(&["convert", "vectors.jasper", "x", "--to", "diskann", "--keys", "keys.npy"]);
+    }
+}
+
+#[test]
+fn an_index_to_change_is_no_output_to_replace() {
+    let sandbox = Sandbox::with_index();
+    let error = sandbox.fails(1, &["insert", "query.fbin", "--base", "base.fbin"]);
+    assert!(error.contains("query.fbin") && !error.contains("remove it first"), "{error}");
+    let error = sandbox.fails(1, &["compact", "folder/x.jasper"]);
+    assert!(!error.contains("create it first"), "{error}");
 }
 
 #[test]
