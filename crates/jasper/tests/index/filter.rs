@@ -89,7 +89,7 @@ fn a_filter_that_few_pass_is_answered_exactly() {
 #[test]
 fn a_filter_by_residues_is_seen_for_what_it_is() {
     let (index, rows, queries) = set(Metric::L2);
-    let beam_width = 10;
+    let beam_width = 8;
     for modulus in 2..=6 {
         for residue in 0..modulus {
             let matches = |key: Key| key % modulus == residue;
