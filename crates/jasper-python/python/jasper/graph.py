@@ -17,6 +17,7 @@ def knn_graph(
     include_self: bool = False,
     beam_width: int | None = None,
     max_degree: int | None = None,
+    build_beam_width: int | None = None,
     threads: int | None = None,
     device: str = "auto",
     progress: Progress | bool | None = None,
@@ -27,8 +28,8 @@ def knn_graph(
     whose keys are row numbers. With include_self, each vector comes before its neighbors, and the shape is (n, k + 1).
     Distances are those of the metric: for "l2", they are squared.
 
-    A wider beam_width finds more of the true neighbors, and takes longer. device is where the index is built and
-    searched. Raises ParameterError, Cancelled and the other errors of Index.build.
+    A wider beam_width finds more of the true neighbors, and takes longer; build_beam_width does so in the build, and is
+    2 k by default, but at least 64 and at most 128. device is where the index is built and searched. Raises ParameterError, Cancelled and the other errors of Index.build.
 
     >>> import jasper, numpy as np
     >>> jasper.knn_graph(np.array([[0.0], [1.0], [3.0], [7.0]], dtype=np.float32), k=1).keys[:, 0]
@@ -36,8 +37,16 @@ def knn_graph(
     """
     if not hasattr(vectors, "dtype"):
         vectors = np.asarray(vectors, np.float32)
+    if build_beam_width is None and k < 64:
+        build_beam_width = max(64, 2 * k, max_degree or 0)
     index = Index.build(
-        vectors, metric=metric, max_degree=max_degree, threads=threads, device=device, progress=progress
+        vectors,
+        metric=metric,
+        max_degree=max_degree,
+        build_beam_width=build_beam_width,
+        threads=threads,
+        device=device,
+        progress=progress,
     ).to(device)
     if not 0 < k < len(index):
         raise ParameterError(f"k ({k}) must be between 1 and the number of other vectors ({len(index) - 1})")
