@@ -127,7 +127,7 @@ impl Context {
     /// # Errors
     /// Returns the error of that work, if any.
     pub fn synchronize(&self) -> Result<()> {
-        self.enter()?;
+        self.make_current()?;
         self.check(CurrentContext::synchronize())
     }
 
@@ -145,8 +145,12 @@ impl Context {
         &self.inner.kernels
     }
 
-    /// Makes this the current context of the calling thread, as the driver's functions require.
-    pub(crate) fn enter(&self) -> Result<()> {
+    /// Makes this the current context of the calling thread, as the driver's functions require and the other methods of
+    /// this crate do. See [`with_current_context_kept`].
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::ContextLost`].
+    pub fn make_current(&self) -> Result<()> {
         match self.inner.lost.get() {
             Some(lost) => Err(lost.clone()),
             None => self.check(CurrentContext::set_current(&self.inner.primary)),
@@ -155,7 +159,7 @@ impl Context {
 
     /// Calls a driver function with this context current.
     pub(crate) fn call(&self, call: impl FnOnce() -> CUresult) -> Result<()> {
-        self.enter()?;
+        self.make_current()?;
         match call() {
             CUresult::CUDA_SUCCESS => Ok(()),
             failed => Err(self.error(failure_of(failed as i32))),

@@ -53,7 +53,7 @@ unsafe impl Send for Function {}
 
 impl LoadedModule {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
-        context.enter()?;
+        context.make_current()?;
         let module = cust::module::Module::from_ptx(ptx, &[]).map_err(|error| {
             let failure = failure_of(error as i32);
             if !is_rejection(failure.code) {
@@ -99,7 +99,7 @@ impl LoadedModule {
     }
 
     fn find(&self, context: &Context, entry: &str) -> Result<Function> {
-        context.enter()?;
+        context.make_current()?;
         let unknown = || context.fail(ErrorKind::UnknownKernel { entry: entry.to_owned() });
         if entry.contains('\0') {
             return Err(unknown());

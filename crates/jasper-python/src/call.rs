@@ -9,6 +9,7 @@ use jasper::{Progress, ProgressFn};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
+use crate::device::keep_current;
 use crate::errors::Error;
 
 /// Shortest time between two checks for Ctrl-C.
@@ -101,7 +102,7 @@ pub fn long<R: Send>(
             }
         }
     };
-    let result = py.detach(|| call(&mut report));
+    let result = py.detach(|| keep_current(|| call(&mut report)));
     bar.close(py)?;
     raised.map_or(result, Err)
 }

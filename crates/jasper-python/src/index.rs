@@ -289,7 +289,9 @@ impl Index {
         let builder = builder("l2", max_degree, None, None, None, None, None)?.device(parse(device)?);
         let builder = quantize(builder, quantization)?;
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
-        let plan = py.detach(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)));
+        let plan = py.detach(|| {
+            device::keep_current(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)))
+        });
         let plan = plan.map_err(Raise::raise)?;
         let fields = serde_json::json!({
             "host_bytes": plan.total(MemorySpace::Host),

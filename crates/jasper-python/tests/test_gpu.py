@@ -44,6 +44,24 @@ def test_indexes_are_built_on_a_device(vectors, device):
     assert (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 
 
+@pytest.mark.parametrize("current", DEVICES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_calls_keep_the_current_device(torch, vectors, tmp_path, device, current):
+    with torch.cuda.device(current):
+        number = torch.cuda.current_device()
+        index = jasper.Index.build(vectors, device=device).to(device)
+        assert torch.cuda.current_device() == number
+        queries = torch.from_numpy(vectors).to(device)
+        assert (index.search(queries, 1).keys[:, 0] == torch.arange(1000, device=device)).all()
+        index.insert(vectors + np.float32(0.01))
+        index.delete(range(500))
+        index.consolidate()
+        index.save(tmp_path / "vectors.jasper")
+        opened = jasper.Index.open(tmp_path / "vectors.jasper", device=device)
+        assert (opened.search(queries[500:], 1).keys[:, 0] >= 500).all()
+        assert torch.cuda.current_device() == number
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_file_is_opened_on_a_device(shared, vectors, tmp_path, device):
     path = tmp_path / "vectors.jasper"

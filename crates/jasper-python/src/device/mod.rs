@@ -101,6 +101,8 @@ impl<'py> DeviceArray<'py> {
             let arguments = PyDict::new(py);
             // In DLPack, 1 is the legacy default stream and 0 means nothing.
             arguments.set_item("stream", handle.max(1))?;
+            // PyTorch exports only arrays of the current device.
+            stream.context().make_current().map_err(cuda)?;
             let capsule = export.call((), Some(&arguments)).map_err(buffer_error)?;
             let tensor = Imported::take(capsule.cast::<PyCapsule>()?)?;
             let (dtype, shape) = (tensor.dtype(), tensor.shape()?);
