@@ -42,6 +42,7 @@ use crate::results::report;
 pub struct Index {
     /// `None` only if a move panicked.
     index: RwLock<Option<AnyIndex>>,
+    pub(crate) results: device::ResultMemory,
     process: Process,
     pub(crate) element: ElementKind,
     pub(crate) dimension: usize,
@@ -51,6 +52,7 @@ pub struct Index {
 impl Index {
     fn new(index: AnyIndex) -> Self {
         Self {
+            results: device::ResultMemory::default(),
             process: Process::current(),
             element: index.element(),
             dimension: index.dimension(),
@@ -97,9 +99,13 @@ impl Drop for Index {
         let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != Process::current() {
             // Its threads are those of another process, and are not waited for.
-            std::mem::forget(index);
+            std::mem::forget((index, std::mem::take(&mut self.results)));
         } else {
-            Python::attach(|py| py.detach(|| device::keep_current(|| drop(index))));
+            let end = || {
+                drop(index);
+                self.results.release();
+            };
+            Python::attach(|py| py.detach(|| device::keep_current(end)));
         }
     }
 }
@@ -394,6 +400,7 @@ impl Index {
                 }
             };
             *place = Some(index);
+            this.results.release();
             result
         };
         slf.py().detach(|| device::keep_current(moved))?;
