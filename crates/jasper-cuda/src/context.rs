@@ -72,13 +72,14 @@ impl Context {
     /// # Errors
     /// Returns the errors of [`DeviceInfo::get`], and the driver's error.
     pub fn open(ordinal: usize) -> Result<Self> {
-        let device = DeviceInfo::get(ordinal)?;
         let mut open = lock(&OPEN);
         open.retain(|context| context.strong_count() > 0);
         let shared = open.iter().filter_map(Weak::upgrade).find(|inner| inner.device.ordinal == ordinal);
         if let Some(inner) = shared {
             return Ok(Self { inner });
         }
+        // Not before: reading the properties of a device takes most of a millisecond.
+        let device = DeviceInfo::get(ordinal)?;
         let driver = crate::device::driver_version()?;
         let primary = cust::context::Context::new(device.raw()?)
             .map_err(|error| ErrorKind::new(failure_of(error as i32), || (0, device.memory)).on(ordinal))?;

@@ -1,9 +1,14 @@
 """Vectors and indexes that tests share."""
 
+import signal
+
 import numpy as np
 import pytest
 
 import jasper
+
+# A shell without job control ignores interrupts of what it runs in the background, and Python then does too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DIM = 16
 

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, interruptible};
 
 const BUILD: [&str; 9] =
     ["build", "--base", "base.u8bin", "--metric", "l2", "--threads", "2", "--output", "vectors.jasper"];
-const JASPER: &str = env!("CARGO_BIN_EXE_jasper");
 const ROWS: usize = 6000;
 
 /// The build by `program`, with a checkpoint after every batch.
@@ -55,7 +54,7 @@ fn a_build_goes_on_after_kills_and_interrupts_to_the_same_file() {
     sandbox.ok(&BUILD);
     fs::rename(sandbox.path("vectors.jasper"), sandbox.path("whole.jasper")).unwrap();
     for signal in ["-KILL", "-KILL", "-INT", "-TERM"] {
-        let output = send(&sandbox, Command::new(JASPER), signal);
+        let output = send(&sandbox, interruptible(), signal);
         assert!(!sandbox.path("vectors.jasper").exists(), "it was stopped before it was done");
         if signal == "-KILL" {
             assert_eq!(output.status.signal(), Some(9));
@@ -84,7 +83,7 @@ fn a_build_under_nohup_outlives_its_terminal() {
     let sandbox = Sandbox::new();
     sandbox.vectors::<u8>("base.u8bin", ROWS, 0);
     let mut program = Command::new("nohup");
-    program.arg(JASPER);
+    program.arg(env!("CARGO_BIN_EXE_jasper"));
     let output = send(&sandbox, program, "-HUP");
     assert!(output.status.success(), "{output:?}");
     assert!(sandbox.path("vectors.jasper").is_file());

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Sandbox, all_fail};
+use crate::common::{Sandbox, all_fail, interruptible};
 
 fn start(sandbox: &Sandbox, arguments: &[&str], stdout: impl Into<Stdio>) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_jasper"));
+    let mut command = interruptible();
     command
         .current_dir(sandbox.folder())
         .args(arguments)

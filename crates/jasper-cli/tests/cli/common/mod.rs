@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{self, Output};
 
 use assert_cmd::Command;
 use jasper::bench::synthetic::Clusters;
@@ -13,6 +13,18 @@ use tempfile::TempDir;
 
 /// Coordinates of the vectors.
 pub const DIMENSION: usize = 16;
+
+/// The command, which signals end as they do in a terminal. A shell without job control ignores interrupts of what it
+/// runs in the background, and so do the tests there, and their children.
+pub fn interruptible() -> process::Command {
+    let program = env!("CARGO_BIN_EXE_jasper");
+    if cfg!(not(target_os = "linux")) {
+        return process::Command::new(program);
+    }
+    let mut command = process::Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", program]);
+    command
+}
 
 /// A folder that goes when the test ends.
 pub struct Sandbox(TempDir);
