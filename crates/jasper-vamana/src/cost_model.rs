@@ -1,6 +1,6 @@
 //! Where a search runs, and what its steps cost there: the choice between beam search and scan.
 //!
-//! A beam search expands a vertex per entry of its frontier, and computes distances to neighbors that are read at
+//! A beam search expands about as many vertices as its beam is wide, and computes distances to neighbors that are read at
 //! random. A scan computes a distance to every vertex that may be returned: for each query by itself or, where a
 //! platform has such a kernel, as one matrix product of all queries with all these vertices. Times are estimated from
 //! measured rates; only their ratios matter, and these are alike on machines of one kind. `gpu_search filters` (crate

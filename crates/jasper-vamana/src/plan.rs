@@ -205,7 +205,7 @@ fn choose<T: Element>(
     if share == 1.0 {
         return Strategy::Beam(BeamSize::new(params.effective_beam_width().min(vertices)));
     }
-    // Between the nearest allowed vertices there are as many others as the shares say.
+    // The nearest `k` allowed vertices are expected among the nearest `k / share`.
     let k = params.k as f64;
     let width = params.effective_beam_width() as f64 + (k / share - k).ceil();
     let deviation = (k * (1.0 - share)).sqrt();

@@ -19,8 +19,9 @@ use crate::{Filter, LaunchParams, SearchCost};
 pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
     pub k: usize,
-    /// Size of the frontier: a larger one finds more and takes longer. At least `k`. `None` is 64 or 2 `k`, whichever
-    /// is larger: recall near 0.99 on most data.
+    /// How many of the nearest vertices found a search expands: a wider beam finds more and takes longer. At least `k`.
+    /// `None` is 64 or 2 `k`, whichever is larger: recall near 0.99 on most data. Where a filter or tombstones exclude
+    /// vertices, the beam is wider by those expected among the nearest.
     pub beam_width: Option<usize>,
     /// Which keys may be returned; all, if `None`.
     pub filter: Option<Filter<'a>>,

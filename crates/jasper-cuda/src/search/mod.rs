@@ -45,8 +45,8 @@ use params::cost_model;
 /// which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
-/// refused. Where tombstones or a filter widen the CPU's frontier beyond that, this one stays at the bound, and the
-/// results are those of the CPU for a smaller `beam_width`. Each call evaluates a predicate for every live key. With a
+/// refused. Where tombstones or a filter lengthen the CPU's frontier beyond that, this one stays at the bound, and the
+/// results may be those of a narrower beam. Each call evaluates a predicate for every live key. With a
 /// filter, the size of the batch may decide between a beam search and an exact scan: see
 /// [`CostModel`](jasper_vamana::CostModel).
 ///
