@@ -14,7 +14,8 @@ pub fn command(py: Python<'_>, arguments: Vec<OsString>, dictionary: Option<Path
     let read = |name: &str| match &dictionary {
         Some(folder) => Ok(fs::read(folder.join(name))?.into()),
         None => Err(io::Error::other(
-            "the dictionary of the demonstration is not installed; run `pip install 'jasper-ann[demo]'`",
+            "the dictionary of the demonstration is not installed; run `pip install 'jasper-ann[demo]'`, or in a \
+             clone `pip install ./crates/jasper-python/demo`",
         )),
     };
     py.detach(|| jasper_cli::run(arguments, &read))

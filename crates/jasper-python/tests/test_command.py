@@ -50,6 +50,7 @@ def test_the_demonstration_says_how_to_get_its_dictionary():
     script = "import sys; sys.modules['jasper_demo'] = None; from jasper._command import main; sys.exit(main())"
     result = subprocess.run([sys.executable, "-c", script, "demo"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 1 and "pip install 'jasper-ann[demo]'" in result.stderr, result.stderr
+    assert "pip install ./crates/jasper-python/demo" in result.stderr
 
 
 def test_the_package_of_the_dictionary_has_its_license():
