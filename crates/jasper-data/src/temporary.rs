@@ -27,7 +27,7 @@ fn registered() -> MutexGuard<'static, Option<BTreeSet<PathBuf>>> {
 /// folder.
 pub fn remove_temporary_files() {
     for path in registered().take().into_iter().flatten() {
-        // It may be gone already, and nobody is left to be told.
+        // The file may have been removed already. Other errors are ignored, because the program ends.
         let _ = fs::remove_file(path);
     }
 }

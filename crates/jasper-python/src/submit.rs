@@ -24,9 +24,9 @@ impl Index {
     /// Finds the keys nearest to a query, or to each of several, for asyncio: returns a future of the running loop at
     /// once. Arguments and the result are as of search, for arrays in host memory.
     ///
-    /// Searches that wait for others run together, so many single queries take about the time of a batch, on a few
-    /// threads of the index. Cancelling the future withdraws what has not begun. The filter cannot be one of excluded
-    /// keys: await asyncio.to_thread(index.search, ...) for that.
+    /// Searches that are queued at the same time are executed as one batch, so many single queries take about as long
+    /// as a batch. Cancelling the future cancels searches that have not started. A filter of excluded keys is not
+    /// supported: await asyncio.to_thread(index.search, ...) instead.
     ///
     /// Raises ParameterError, at once or when awaited.
     ///
@@ -84,7 +84,7 @@ impl Index {
     }
 }
 
-/// The searches of one call, and the future of asyncio that waits for them.
+/// The searches of one call, and the asyncio future that they complete.
 #[pyclass(frozen, module = "jasper._native")]
 struct Awaited {
     /// `None` once the future is done.
@@ -110,7 +110,7 @@ struct State {
 
 #[pymethods]
 impl Awaited {
-    /// Takes the results that there are, on the thread of the loop. The first search without a result continues here.
+    /// Collects finished results, on the thread of the event loop. The first unfinished search calls this again.
     fn advance(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         let mut guard = this.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ impl Awaited {
 }
 
 impl State {
-    /// Writes the results that there are, in the order of the queries. The next one wakes `waker`.
+    /// Writes finished results, in the order of the queries. The first unfinished search wakes `waker`.
     fn poll(&mut self, k: usize, waker: &Waker) -> Poll<Result<(), SearchError>> {
         while let Some(search) = self.searches.front_mut() {
             let hits = match search.as_mut().poll(&mut Context::from_waker(waker)) {
@@ -165,7 +165,7 @@ struct WakeLoop(Py<Awaited>);
 
 impl Wake for WakeLoop {
     fn wake(self: Arc<Self>) {
-        // There is no interpreter, or a loop that is closed, when nobody waits for the result any more.
+        // This fails only after the interpreter or the event loop has shut down, when no task awaits the result.
         let _ = Python::try_attach(|py| {
             let awaited = self.0.bind(py);
             let advance = awaited.getattr(intern!(py, "advance"))?;

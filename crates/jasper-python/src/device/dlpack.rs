@@ -190,7 +190,7 @@ unsafe extern "C" fn delete<O>(raw: *mut RawManaged) {
     drop(unsafe { Box::from_raw((*raw).owner.cast::<Managed<O>>()) });
 }
 
-/// The destructor of a capsule: deletes the tensor if nobody has taken it.
+/// The destructor of a capsule: deletes the tensor unless a consumer has taken it.
 ///
 /// # Safety
 /// `capsule` is a capsule that is being destroyed.
