@@ -6,7 +6,7 @@
 //! | `args` | options that several commands share: device, graph, distances, quantization, vector storage |
 //! | `update` | locking, opening, updating and saving an index |
 //! | `files` | vector and ground-truth files that match an index |
-//! | `outputs` | checks of output files before the work begins |
+//! | `command_files` | the files of a command, checked before its work begins |
 //! | `format` | file formats of `convert` |
 //! | `curve` | measuring recall and queries per second |
 //! | `profile` | the cost of queries, as a table |
@@ -20,13 +20,13 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod command_files;
 mod commands;
 mod curve;
 mod error;
 mod files;
 mod format;
 mod interrupt;
-mod outputs;
 mod plot;
 mod process;
 mod profile;

@@ -12,8 +12,8 @@ use jasper_data::FileLock;
 use serde::Serialize;
 
 use crate::args::{VectorStorageArgs, threads};
+use crate::command_files::{Files, is_same_file};
 use crate::files::open_index;
-use crate::outputs::{Files, is_same_file};
 use crate::process;
 use crate::terminal::{Terminal, merge, timed};
 

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::quantize::quantize;
 use crate::args::{GraphArgs, QuantizationChoice, threads};
+use crate::command_files::{Content, Files};
 use crate::files::name_input;
-use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, merge, timed};
 use crate::{interrupt, process, units};
 

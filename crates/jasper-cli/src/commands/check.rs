@@ -10,8 +10,8 @@ use jasper::file::check_file;
 use jasper::report::CodeReport;
 use serde_json::{Value, json};
 
+use crate::command_files::Files;
 use crate::files::open_index;
-use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 

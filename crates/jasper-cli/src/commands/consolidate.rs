@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::outputs::Files;
+use crate::command_files::Files;
 use crate::terminal::Terminal;
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};

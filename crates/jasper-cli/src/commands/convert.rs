@@ -10,9 +10,9 @@ use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage, wit
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
 use serde_json::json;
 
+use crate::command_files::{Content, Files};
 use crate::error::Usage;
 use crate::format::Format;
-use crate::outputs::{Content, Files};
 use crate::terminal::Terminal;
 use crate::units;
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use jasper::bench::cpu_name;
 use serde_json::{Value, json};
 
-use crate::outputs::Files;
+use crate::command_files::Files;
 use crate::process;
 use crate::terminal::Terminal;
 

@@ -8,9 +8,9 @@ use jasper::tune::Goal;
 use jasper::{Device, SearchParams};
 
 use crate::args::{DeviceArgs, DistanceArgs};
+use crate::command_files::{Content, Files};
 use crate::curve::{self, Point};
 use crate::files::{read_queries, read_truth};
-use crate::outputs::{Content, Files};
 use crate::plot::{Plot, recall_chart, roofline};
 use crate::terminal::Terminal;
 use crate::tuned::params;

@@ -8,8 +8,8 @@ use jasper_data::{GroundTruth, ThreadPoolBuilder, VectorFile, exact_knn};
 use serde_json::json;
 
 use crate::args::threads;
+use crate::command_files::{Content, Files};
 use crate::files::open_queries;
-use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, timed};
 use crate::units;
 

@@ -9,7 +9,7 @@ use jasper::file::IndexInfo;
 use jasper::tune::TunedSearch;
 use serde_json::{Value, json};
 
-use crate::outputs::Files;
+use crate::command_files::Files;
 use crate::terminal::{Terminal, merge};
 use crate::tuned::{Tuned, table};
 use crate::units;

@@ -7,8 +7,8 @@ use jasper::UpdateError;
 use jasper_data::read_keys;
 use serde_json::json;
 
+use crate::command_files::Files;
 use crate::files::{name_input, open_vectors};
-use crate::outputs::Files;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};

@@ -8,7 +8,7 @@ use jasper::{AnyIndex, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
-use crate::outputs::Files;
+use crate::command_files::Files;
 use crate::terminal::Terminal;
 use crate::units;
 use crate::update::OutputArgs;

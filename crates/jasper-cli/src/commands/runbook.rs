@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use jasper_data::{Operation, Runbook};
 use serde_json::json;
 
+use crate::command_files::{Content, Files};
 use crate::error::Usage;
-use crate::outputs::{Content, Files};
 use crate::terminal::Terminal;
 use crate::units;
 

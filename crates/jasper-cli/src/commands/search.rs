@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
+use crate::command_files::{Content, Files};
 use crate::files::{name_input, read_queries};
-use crate::outputs::{Content, Files};
 use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;

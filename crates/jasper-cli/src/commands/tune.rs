@@ -7,8 +7,8 @@ use jasper::tune::{Goal, TuneQueries};
 use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs};
+use crate::command_files::Files;
 use crate::files::{read_queries, read_truth};
-use crate::outputs::Files;
 use crate::terminal::{Terminal, merge, timed};
 use crate::tuned::{Tuned, table};
 use crate::units;

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::ReadFile;
 use crate::args::{on_threads, threads};
+use crate::command_files::{Content, Files};
 use crate::curve::{self, Point};
-use crate::outputs::{Content, Files};
 use crate::plot::{Plot, recall_chart};
 use crate::terminal::{Terminal, merge, timed};
 use crate::units;

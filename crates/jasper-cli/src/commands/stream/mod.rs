@@ -11,10 +11,10 @@ use jasper::{Element, Index, SearchParams, with_element};
 use jasper_data::{Runbook, VectorFile};
 
 use crate::args::{DeviceArgs, GraphArgs};
+use crate::command_files::{Content, Files};
 use crate::curve;
 use crate::error::Usage;
 use crate::files::open_queries;
-use crate::outputs::{Content, Files};
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
