@@ -78,9 +78,6 @@ struct MemoryPool {
     raw: CUmemoryPool,
 }
 
-// SAFETY: the driver's functions may be called with the handle of a pool by any thread.
-unsafe impl Send for MemoryPool {}
-
 impl MemoryPool {
     fn new(context: &Context) -> Result<Self> {
         let device = context.device().raw()?;

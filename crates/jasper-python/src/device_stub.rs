@@ -13,14 +13,6 @@ pub fn keep_current<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Nothing, where there are no devices.
-#[derive(Default)]
-pub struct ResultMemory(());
-
-impl ResultMemory {
-    pub fn release(&self) {}
-}
-
 /// There are none.
 pub enum DeviceArray {}
 

@@ -42,7 +42,6 @@ use crate::results::report;
 pub struct Index {
     /// `None` only if a move panicked.
     index: RwLock<Option<AnyIndex>>,
-    pub(crate) results: device::ResultMemory,
     process: Process,
     pub(crate) element: ElementKind,
     pub(crate) dimension: usize,
@@ -52,7 +51,6 @@ pub struct Index {
 impl Index {
     fn new(index: AnyIndex) -> Self {
         Self {
-            results: device::ResultMemory::default(),
             process: Process::current(),
             element: index.element(),
             dimension: index.dimension(),
@@ -99,13 +97,9 @@ impl Drop for Index {
         let index = self.index.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != Process::current() {
             // Its threads are those of another process, and are not waited for.
-            std::mem::forget((index, std::mem::take(&mut self.results)));
+            std::mem::forget(index);
         } else {
-            let end = || {
-                drop(index);
-                self.results.release();
-            };
-            Python::attach(|py| py.detach(|| device::keep_current(end)));
+            Python::attach(|py| py.detach(|| device::keep_current(|| drop(index))));
         }
     }
 }
@@ -400,7 +394,6 @@ impl Index {
                 }
             };
             *place = Some(index);
-            this.results.release();
             result
         };
         slf.py().detach(|| device::keep_current(moved))?;

@@ -141,8 +141,8 @@ pub use jasper_vamana::{
 pub mod cuda {
     pub use jasper_cuda::{
         Attempt, Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind,
-        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, PoolRetention, Requirement, Result, Stream,
-        device_of, driver_version, encode_on_device, exact_knn_on_device, hit_from_device, prelude,
+        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, device_of,
+        driver_version, encode_on_device, exact_knn_on_device, hit_from_device, prelude,
         with_current_context_kept,
     };
     pub use jasper_quant::{CodeTable, Quantizer};

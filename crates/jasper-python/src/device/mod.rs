@@ -5,11 +5,11 @@
 
 mod dlpack;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jasper::cuda::prelude::*;
 use jasper::cuda::{
-    Buffer, Context, DeviceBatch, DeviceHit, Error as CudaError, ErrorKind, PoolRetention, Stream, device_of,
+    Buffer, Context, DeviceBatch, DeviceHit, Error as CudaError, ErrorKind, Stream, device_of,
     with_current_context_kept,
 };
 use jasper::{Device, DeviceError, ElementKind, Metric, SearchError};
@@ -35,26 +35,6 @@ const FLOATS: [u8; 2] = [2, 4];
 /// Calls `work` and keeps the current CUDA context of this thread, which is the current device of other libraries.
 pub fn keep_current<R>(work: impl FnOnce() -> R) -> R {
     with_current_context_kept(work)
-}
-
-/// Keeps the freed memory of results on the device of an index, from the first search there on: otherwise each
-/// synchronization returns it to the driver, and allocating it again takes as long as a search.
-#[derive(Default)]
-pub struct ResultMemory(Mutex<Option<PoolRetention>>);
-
-impl ResultMemory {
-    fn retain(&self, context: &Context) -> Result<(), CudaError> {
-        let mut retention = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if retention.is_none() {
-            *retention = Some(PoolRetention::new(context)?);
-        }
-        Ok(())
-    }
-
-    /// Lets the memory go, once the index has left the device.
-    pub fn release(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
 }
 
 /// The number of the per-thread default stream, whose meaning depends on the thread that uses it.
@@ -375,7 +355,6 @@ impl Index {
         let interop = py.import("jasper._interop")?;
         keep_current(|| {
             let context = Context::open(queries.device).map_err(cuda)?;
-            self.results.retain(&context).map_err(cuda)?;
             let followed = match stream {
                 Some(stream) => stream.clone(),
                 None => interop.call_method1("current_stream", (&queries.object, queries.device))?,
