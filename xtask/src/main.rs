@@ -7,12 +7,14 @@
 //! | [`site`] | the book and the API reference as one website |
 //! | [`ptx`] | the kernels' PTX: build, check, show, report |
 //! | [`python`] | the Python package: wheel and tests |
+//! | [`arm`] | tests of the code for Arm, under QEMU |
 //! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
 //! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.
 
 #![forbid(unsafe_code)]
 
+mod arm;
 mod bundle;
 mod process;
 mod ptx;
@@ -31,7 +33,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   tidy      check layering, manifests, file headers, file lengths, unsafe code, links and paths
-  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, packages, Python
+  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, Arm, packages,
+            Python
   docs      build the book and the reference into target/site
   ptx build [--lines]
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
@@ -46,6 +49,7 @@ usage: cargo xtask TASK
   python [--frameworks]
             build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
             also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
+  arm       test the code for Arm on a CPU that QEMU emulates
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -74,6 +78,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
         ["python"] => python::run(&workspace),
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
+        ["arm"] => arm::run(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
