@@ -8,6 +8,7 @@
 //! | [`ptx`] | the kernels' PTX: build, check, show, report |
 //! | [`python`] | the Python package: wheel and tests |
 //! | [`arm`] | tests of the code for Arm, under QEMU |
+//! | [`fuzz`] | coverage-guided fuzzing of readers and operations |
 //! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
 //! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.
@@ -16,6 +17,7 @@
 
 mod arm;
 mod bundle;
+mod fuzz;
 mod process;
 mod ptx;
 mod python;
@@ -50,6 +52,8 @@ usage: cargo xtask TASK
             build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
             also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
   arm       test the code for Arm on a CPU that QEMU emulates
+  fuzz [TARGET] [--seconds N]
+            fuzz one target, or each for N seconds; needs a C++ compiler
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -79,6 +83,9 @@ fn run(words: &[&str]) -> Result<()> {
         ["python"] => python::run(&workspace),
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
         ["arm"] => arm::run(&workspace),
+        ["fuzz", target] => fuzz::run(&workspace, Some(target), None),
+        ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, None, Some(seconds)),
+        ["fuzz", target, "--seconds", seconds] => fuzz::run(&workspace, Some(target), Some(seconds)),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
