@@ -7,13 +7,17 @@
 //! | [`site`] | the book and the API reference as one website |
 //! | [`ptx`] | the kernels' PTX: build, check, show, report |
 //! | [`python`] | the Python package: wheel and tests |
+//! | [`arm`] | tests of the code for Arm, under QEMU |
+//! | [`fuzz`] | coverage-guided fuzzing of readers and operations |
 //! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
 //! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.
 
 #![forbid(unsafe_code)]
 
+mod arm;
 mod bundle;
+mod fuzz;
 mod process;
 mod ptx;
 mod python;
@@ -31,7 +35,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   tidy      check layering, manifests, file headers, file lengths, unsafe code, links and paths
-  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, packages, Python
+  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, Arm, packages,
+            Python
   docs      build the book and the reference into target/site
   ptx build [--lines]
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
@@ -46,6 +51,9 @@ usage: cargo xtask TASK
   python [--frameworks]
             build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
             also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
+  arm       test the code for Arm on a CPU that QEMU emulates
+  fuzz [TARGET] [--seconds N]
+            fuzz one target, or each for N seconds; needs a C++ compiler
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -74,6 +82,10 @@ fn run(words: &[&str]) -> Result<()> {
         ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
         ["python"] => python::run(&workspace),
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
+        ["arm"] => arm::run(&workspace),
+        ["fuzz", target] => fuzz::run(&workspace, Some(target), None),
+        ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, None, Some(seconds)),
+        ["fuzz", target, "--seconds", seconds] => fuzz::run(&workspace, Some(target), Some(seconds)),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{self, cargo, command, installed, line, output};
 use crate::workspace::Workspace;
-use crate::{ptx, python, site, tidy};
+use crate::{arm, ptx, python, site, tidy};
 
 /// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
@@ -60,6 +60,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
     list.step("tests without CUDA", cargo(root).arg("test").args(WITHOUT_CUDA))?;
+    list.section("Arm", "cargo xtask arm");
+    list.skip("Arm", arm::check(workspace)?);
     let packages = workspace.packages.iter().filter(|package| package.published);
     // Cargo keeps what it unpacks from a tarball by the path of the target folder and the version alone: in the same
     // folder, a package would be compiled against the packages of an earlier run.

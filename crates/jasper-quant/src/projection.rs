@@ -68,7 +68,11 @@ simd_fn! {
     fn product(level => Level, of: &Projection, rows: &[f32], out: &mut [f32], stride: usize) {
         let dimension = of.dimension;
         // As many rows as have registers for their sums.
-        let block_rows = if level == Level::Avx512 { WIDE_ROWS } else { NARROW_ROWS };
+        let block_rows = match level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => WIDE_ROWS,
+            _ => NARROW_ROWS,
+        };
         let blocks = rows.chunks(block_rows * dimension).zip(out.chunks_mut(block_rows * stride));
         for (rows, out) in blocks {
             for (i, panel) in of.panels.chunks_exact(dimension * PANEL).enumerate() {
@@ -93,7 +97,7 @@ simd_fn! {
 
 /// Rows per block with 32 registers of 16 floats.
 const WIDE_ROWS: usize = 8;
-/// Rows per block with 16 registers of 8 floats.
+/// Rows per block with 16 registers of 8 floats, or 32 of 4.
 const NARROW_ROWS: usize = 2;
 
 /// Writes the products of `ROWS` rows with the first `len` directions of a panel to `out[row][first..first + len]`.
@@ -121,15 +125,18 @@ fn sums<const ROWS: usize>(
     panel: &[[f32; PANEL]],
     rows: [&[f32]; ROWS],
 ) -> [[f32; PANEL]; ROWS] {
-    #[cfg(target_arch = "x86_64")]
     match level {
-        // SAFETY: `simd` passes supported levels.
+        // SAFETY: `simd_fn` passes supported levels.
+        #[cfg(target_arch = "x86_64")]
         Level::Avx512 => return unsafe { sums_avx512(panel, rows) },
         // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
         Level::Avx2 => return unsafe { sums_avx2(panel, rows) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon | Level::NeonDot => return unsafe { sums_neon(panel, rows) },
         _ => {}
     }
-    let _ = level;
     let mut sums = [[0.0_f32; PANEL]; ROWS];
     for (k, directions) in panel.iter().enumerate() {
         for (sums, row) in sums.iter_mut().zip(&rows) {
@@ -141,18 +148,17 @@ fn sums<const ROWS: usize>(
 
 /// Defines [`sums`] with intrinsics; the compiler would keep the sums in memory.
 macro_rules! sums {
-    ($name:ident $features:literal: $lanes:literal $zero:ident $load:ident $all:ident $fma:ident $store:ident) => {
+    ($name:ident $arch:ident $features:literal: $lanes:literal $load:ident $all:ident $store:ident $fma:expr) => {
         /// # Safety
         /// The CPU has the features.
-        #[cfg(target_arch = "x86_64")]
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROWS: usize>(
             panel: &[[f32; PANEL]],
             rows: [&[f32]; ROWS],
         ) -> [[f32; PANEL]; ROWS] {
-            use std::arch::x86_64::*;
-            let mut sums = [[$zero(); PANEL / $lanes]; ROWS];
+            use std::arch::$arch::*;
+            let mut sums = [[$all(0.0); PANEL / $lanes]; ROWS];
             for (k, directions) in panel.iter().enumerate() {
                 let y: [_; PANEL / $lanes] = std::array::from_fn(|i| {
                     // SAFETY: a panel row has `PANEL` floats.
@@ -176,8 +182,12 @@ macro_rules! sums {
         }
     };
 }
-sums!(sums_avx512 "avx512f": 16 _mm512_setzero_ps _mm512_loadu_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_storeu_ps);
-sums!(sums_avx2 "avx2,fma": 8 _mm256_setzero_ps _mm256_loadu_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_storeu_ps);
+#[cfg(target_arch = "x86_64")]
+sums!(sums_avx512 x86_64 "avx512f": 16 _mm512_loadu_ps _mm512_set1_ps _mm512_storeu_ps _mm512_fmadd_ps);
+#[cfg(target_arch = "x86_64")]
+sums!(sums_avx2 x86_64 "avx2,fma": 8 _mm256_loadu_ps _mm256_set1_ps _mm256_storeu_ps _mm256_fmadd_ps);
+#[cfg(target_arch = "aarch64")]
+sums!(sums_neon aarch64 "neon": 4 vld1q_f32 vdupq_n_f32 vst1q_f32 |x, y, sum| vfmaq_f32(sum, x, y));
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,8 @@
-//! AVX2 kernels: 256-bit registers. Tails are copied into zero-filled blocks.
+//! AVX2 kernels: 256-bit registers.
 
 use std::arch::x86_64::*;
 
+use super::blocks::registers;
 use super::scalar::scale;
 use super::select::{Level, Simd};
 use super::x86::sum_eight;
@@ -25,55 +26,6 @@ trait Bytes: Copy + Default {
     /// # Safety
     /// Sixteen values are readable at `from`; the CPU has AVX2.
     unsafe fn load(from: *const Self) -> __m256i;
-}
-
-/// Calls `step(register, a, b)` for each block of `LANES` elements of both vectors, with `register` cycling through
-/// `0..REGISTERS`. A partial last block is a zero-padded copy.
-///
-/// # Safety
-/// Both vectors are readable for `len` elements.
-#[inline(always)]
-unsafe fn registers<T: Copy + Default, const REGISTERS: usize, const LANES: usize>(
-    a: *const T,
-    b: *const T,
-    len: usize,
-    mut step: impl FnMut(usize, *const T, *const T),
-) {
-    let block = REGISTERS * LANES;
-    let whole = len / block * block;
-    for at in (0..whole).step_by(block) {
-        for register in 0..REGISTERS {
-            let at = at + register * LANES;
-            // SAFETY: the block that holds `at` ends at or before `whole`, and `whole <= len`.
-            unsafe { step(register, a.add(at), b.add(at)) };
-        }
-    }
-    // The remainder. Unrolled over registers, so that each number is a compile-time constant.
-    for register in 0..REGISTERS {
-        let at = whole + register * LANES;
-        if at + LANES <= len {
-            // SAFETY: checked on the line above.
-            unsafe { step(register, a.add(at), b.add(at)) };
-        } else if at < len {
-            // SAFETY: `at < len`, and fewer than `LANES` elements follow.
-            let (a, b) = unsafe {
-                (zero_filled::<T, LANES>(a.add(at), len - at), zero_filled::<T, LANES>(b.add(at), len - at))
-            };
-            step(register, a.as_ptr(), b.as_ptr());
-        }
-    }
-}
-
-/// The first `count` elements at `from`, then zeros. Not inlined, because stored rows are padded and never need it.
-///
-/// # Safety
-/// `count` elements are readable at `from`, and `count <= N`.
-#[inline(never)]
-unsafe fn zero_filled<T: Copy + Default, const N: usize>(from: *const T, count: usize) -> [T; N] {
-    let mut out = [T::default(); N];
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), count) };
-    out
 }
 
 #[inline]

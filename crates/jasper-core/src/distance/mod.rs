@@ -1,4 +1,4 @@
-//! Dot products and squared L2 distances: scalar, AVX2 and AVX-512, chosen at run time.
+//! Dot products and squared L2 distances: scalar, AVX2, AVX-512 and NEON, chosen at run time.
 //!
 //! All implementations return the same bits, so that the same data give the same graph on every machine. Integer sums
 //! are exact. Float sums have one fixed order, whatever the register width:
@@ -9,8 +9,8 @@
 //! result = lanes added by halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1
 //! ```
 //!
-//! `scalar.rs` is that definition in plain Rust. 64 partial sums are eight AVX2 registers or four of AVX-512, enough to
-//! hide the latency of a fused multiply-add.
+//! `scalar.rs` is that definition in plain Rust. 64 partial sums are sixteen registers of NEON, eight of AVX2 or four of
+//! AVX-512, enough to hide the latency of a fused multiply-add.
 //!
 //! ```
 //! use jasper_core::Element;
@@ -22,11 +22,17 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod blocks;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 pub(crate) mod select;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
 pub use select::Level;
 
 /// A function of two vectors of equal length.
@@ -60,20 +66,31 @@ pub struct Kernels<T: 'static> {
 /// Prefetches every cache line of `row` into L1.
 #[inline(always)]
 pub fn prefetch<T>(row: &[T]) {
+    const LINE: usize = 64;
+    // Starts at the first line's boundary: an unaligned row of 128 bytes touches three lines.
+    let before = row.as_ptr().addr() % LINE;
+    let first = row.as_ptr().cast::<i8>().wrapping_sub(before);
+    for line in (0..before + size_of_val(row)).step_by(LINE) {
+        prefetch_line(first.wrapping_add(line));
+    }
+}
+
+/// Prefetches one cache line, where the architecture has an instruction for it.
+#[inline(always)]
+fn prefetch_line(line: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        const LINE: usize = 64;
-        // Starts at the first line's boundary: an unaligned row of 128 bytes touches three lines.
-        let before = row.as_ptr().addr() % LINE;
-        let first = row.as_ptr().cast::<i8>().wrapping_sub(before);
-        for line in (0..before + size_of_val(row)).step_by(LINE) {
-            // SAFETY: a prefetch is a hint that never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line)) };
-        }
+        // SAFETY: a prefetch is a hint that never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = row;
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above. The standard library's function is not stable.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
 }
 
 #[cfg(test)]

@@ -1,23 +1,33 @@
 //! Run-time selection of the SIMD level, and safe functions over its kernels.
 
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use super::{Kernels, prefetch, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
 
-/// A SIMD instruction set, in ascending order of width.
+/// A SIMD instruction set of this architecture, in ascending order of speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
     /// Plain Rust.
     Scalar,
-    /// x86-64 with AVX2, FMA and F16C (2013 on).
+    /// AVX2, FMA and F16C (2013 on).
+    #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// x86-64 with AVX-512 F, BW, VL and VNNI (2019 on).
+    /// AVX-512 F, BW, VL and VNNI (2019 on).
+    #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// NEON, which every AArch64 CPU has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    /// NEON with dot products of bytes: Armv8.4, or 8.2 with that option (2018 on).
+    #[cfg(target_arch = "aarch64")]
+    NeonDot,
 }
 
 impl Level {
-    /// The widest level that this CPU supports.
+    /// The fastest level that this CPU supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -30,12 +40,10 @@ impl Level {
                 return Self::Avx2;
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        return if std::arch::is_aarch64_feature_detected!("dotprod") { Self::NeonDot } else { Self::Neon };
+        #[cfg(not(target_arch = "aarch64"))]
         Self::Scalar
-    }
-
-    /// The levels that this CPU supports, for tests and benches.
-    pub fn available() -> impl Iterator<Item = Self> {
-        [Self::Scalar, Self::Avx2, Self::Avx512].into_iter().filter(|level| *level <= Self::detect())
     }
 }
 
@@ -57,29 +65,36 @@ pub(crate) trait Simd<T> {
     unsafe fn scale(values: &mut [T], factor: f64);
 }
 
-/// The functions of the widest level up to `level`.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn kernels<T: 'static>(level: Level) -> Kernels<T>
-where
-    Scalar: Simd<T>,
-    Avx2: Simd<T>,
-    Avx512: Simd<T>,
-{
-    match level.min(Level::detect()) {
-        Level::Scalar => table::<Scalar, T>(),
-        Level::Avx2 => table::<Avx2, T>(),
-        Level::Avx512 => table::<Avx512, T>(),
-    }
+/// Defines what needs the list of this architecture's levels and their implementations.
+macro_rules! levels {
+    ($($level:ident: $simd:ty),*) => {
+        impl Level {
+            /// The levels that this CPU supports, for tests and benches.
+            pub fn available() -> impl Iterator<Item = Self> {
+                [Self::Scalar $(, Self::$level)*].into_iter().filter(|level| *level <= Self::detect())
+            }
+        }
+
+        /// The functions of the fastest level up to `level`.
+        pub(crate) fn kernels<T: 'static>(level: Level) -> Kernels<T>
+        where
+            Scalar: Simd<T>,
+            $($simd: Simd<T>,)*
+        {
+            match level.min(Level::detect()) {
+                Level::Scalar => table::<Scalar, T>(),
+                $(Level::$level => table::<$simd, T>(),)*
+            }
+        }
+    };
 }
 
-/// The functions of the only level of this architecture.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn kernels<T: 'static>(_: Level) -> Kernels<T>
-where
-    Scalar: Simd<T>,
-{
-    table::<Scalar, T>()
-}
+#[cfg(target_arch = "x86_64")]
+levels!(Avx2: Avx2, Avx512: Avx512);
+#[cfg(target_arch = "aarch64")]
+levels!(Neon: Neon<false>, NeonDot: Neon<true>);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+levels!();
 
 /// The table of functions of one level. Only [`kernels`] may call this, with a supported level.
 fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {

@@ -2,20 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::scalar::Scalar;
-use super::select::{Level, Simd, kernels};
-#[cfg(target_arch = "x86_64")]
-use super::{avx2::Avx2, avx512::Avx512};
+use super::Level;
 use crate::{Element, f16};
 
-#[cfg(target_arch = "x86_64")]
-fn check_levels<T: Element>(a: &[T], b: &[T])
-where
-    Scalar: Simd<T>,
-    Avx2: Simd<T>,
-    Avx512: Simd<T>,
-{
-    let reference = kernels::<T>(Level::Scalar);
+fn check_levels<T: Element>(a: &[T], b: &[T]) {
+    let reference = T::kernels_at(Level::Scalar);
     let product: f64 = a.iter().zip(b).map(|(x, y)| f64::from(x.to_f32()) * f64::from(y.to_f32())).sum();
     let distance: f64 =
         a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()) - f64::from(y.to_f32())).powi(2)).sum();
@@ -24,7 +15,7 @@ where
     assert!((f64::from((reference.dot)(a, b)) - product).abs() <= 1e-5 * scale);
     assert!((f64::from((reference.squared_l2)(a, b)) - distance).abs() <= 1e-5 * (distance + 1.0));
     for level in Level::available() {
-        let level = kernels::<T>(level);
+        let level = T::kernels_at(level);
         let expected = [(reference.dot)(a, b), (reference.squared_l2)(a, b)];
         assert_eq!([(level.dot)(a, b), (level.squared_l2)(a, b)], expected, "{:?}", level.level);
         let rows = [b, a, b, b, a];
@@ -40,7 +31,6 @@ where
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 proptest! {
     #[test]
     fn levels_agree(pairs in proptest::collection::vec((-100.0_f32..100.0, -100.0_f32..100.0), 0..300)) {

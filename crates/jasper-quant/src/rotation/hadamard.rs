@@ -114,8 +114,15 @@ fn transform(values: &mut [f32], level: Level) {
     for block in blocks {
         #[cfg(target_arch = "x86_64")]
         if level >= Level::Avx2 {
-            // SAFETY: `simd` passes supported levels.
+            // SAFETY: `simd_fn` passes supported levels.
             unsafe { transform_block(block) };
+            continue;
+        }
+        #[cfg(target_arch = "aarch64")]
+        if level >= Level::Neon {
+            // SAFETY: as above.
+            unsafe { transform_fours(block) };
+            [4, 8].into_iter().for_each(|half| butterflies(block, half));
             continue;
         }
         let _ = level;
@@ -177,4 +184,21 @@ unsafe fn transform_block(block: &mut [f32; BLOCK]) {
         _mm256_storeu_ps(low.as_mut_ptr(), _mm256_add_ps(a, b));
         _mm256_storeu_ps(high.as_mut_ptr(), _mm256_sub_ps(a, b));
     }
+}
+
+/// The first two steps, of four values each: registers of every fourth value need no shuffles.
+///
+/// # Safety
+/// The CPU has NEON.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn transform_fours(block: &mut [f32; BLOCK]) {
+    use std::arch::aarch64::*;
+    // SAFETY: a block is four registers.
+    let float32x4x4_t(a, b, c, d) = unsafe { vld4q_f32(block.as_ptr()) };
+    let (a, b, c, d) = (vaddq_f32(a, b), vsubq_f32(a, b), vaddq_f32(c, d), vsubq_f32(c, d));
+    let fours = float32x4x4_t(vaddq_f32(a, c), vaddq_f32(b, d), vsubq_f32(a, c), vsubq_f32(b, d));
+    // SAFETY: as above.
+    unsafe { vst4q_f32(block.as_mut_ptr(), fours) };
 }

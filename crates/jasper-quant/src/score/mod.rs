@@ -19,9 +19,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use bytemuck::{Pod, Zeroable};
+#[cfg(target_arch = "aarch64")]
+use jasper_core::distance::Neon;
 use jasper_core::distance::{Level, prefetch};
 
 use crate::factors::LOW;
@@ -166,7 +170,7 @@ trait Simd {
 /// Bytes of rows prefetched ahead, as for exact distances.
 const PREFETCH_BYTES: usize = 4096;
 
-/// Writes the estimate of row `row(i)` to `out[i]`, for every `i`, at the widest SIMD level up to `level`.
+/// Writes the estimate of row `row(i)` to `out[i]`, for every `i`, at the fastest SIMD level up to `level`.
 pub(crate) fn estimates<'a>(
     level: Level,
     query: &QueryCode,
@@ -178,6 +182,10 @@ pub(crate) fn estimates<'a>(
         Level::Avx512 => estimates_by(Level::Avx512, query, row, out, avx512::Avx512),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => estimates_by(Level::Avx2, query, row, out, avx2::Avx2),
+        #[cfg(target_arch = "aarch64")]
+        Level::NeonDot => estimates_by(Level::NeonDot, query, row, out, Neon::<true>),
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => estimates_by(Level::Neon, query, row, out, Neon::<false>),
         _ => estimates_by(Level::Scalar, query, row, out, scalar::Scalar),
     }
 }

@@ -63,8 +63,14 @@ simd_fn! {
         // SAFETY: the CPU supports the level, and groups and rows have one layout.
         unsafe {
             match level {
+                #[cfg(target_arch = "x86_64")]
                 Level::Avx512 => avx512::Avx512::products(planes, groups, rows),
+                #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => avx2::Avx2::products(planes, groups, rows),
+                #[cfg(target_arch = "aarch64")]
+                Level::NeonDot => Neon::<true>::products(planes, groups, rows),
+                #[cfg(target_arch = "aarch64")]
+                Level::Neon => Neon::<false>::products(planes, groups, rows),
                 _ => scalar::Scalar::products(planes, groups, rows),
             }
         }
