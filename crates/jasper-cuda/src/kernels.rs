@@ -4,22 +4,27 @@
 //! kernel is therefore a module of its own: unused kernels cost nothing, and a compiled kernel stays in the driver's
 //! cache when others change. Kernels that read vectors are compiled once per length of rows.
 
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use cust::sys::CUfunction;
-use gpu_kernels::{Kernel, LaunchConfig, Specialization};
+use gpu_kernels::{Kernel, Specialization};
 use jasper_ptx::{Archive, specialize};
 
 use crate::Context;
 use crate::context::lock;
 use crate::error::{ErrorKind, Result};
-use crate::module::LoadedModule;
+use crate::module::{Function, LoadedModule};
 
-/// The kernels that were launched in a context.
+/// The kernels that were loaded in a context.
 #[derive(Debug, Default)]
-pub(crate) struct Kernels(Mutex<HashMap<KernelId, Arc<LoadedKernel>>>);
+pub(crate) struct Kernels {
+    /// The functions of kernels that were launched: a `HashMap<K, Arc<Function>>` for each type `K` of kernels.
+    launched: RwLock<HashMap<TypeId, Box<dyn Any + Send + Sync>>>,
+    /// The modules, which stay loaded as long as the context.
+    loaded: Mutex<HashMap<KernelId, Arc<LoadedKernel>>>,
+}
 
 /// Identifies a loaded kernel: its entry point, and the constants that it is specialized for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,18 +50,31 @@ impl KernelId {
     }
 }
 
+/// The functions of the kernels of one type.
+type Functions<K> = HashMap<K, Arc<Function>>;
+
 /// A kernel's module, once it is loaded. Loading it blocks only other callers of the same kernel.
 type LoadedKernel = Mutex<Option<LoadedModule>>;
 
 impl Kernels {
-    /// A kernel, ready for `launch`.
-    pub(crate) fn prepare(
-        &self,
-        context: &Context,
-        id: &KernelId,
-        launch: LaunchConfig,
-    ) -> Result<CUfunction> {
-        self.with(context, id, |kernel| kernel.prepare(context, &id.entry_point, launch))?
+    /// The function of a kernel. One that was launched before costs a shared lock and two look-ups of small keys.
+    pub(crate) fn function<K: Kernel>(&self, context: &Context, kernel: &K) -> Result<Arc<Function>> {
+        if let Some(function) = self.launched_before(kernel) {
+            return Ok(function);
+        }
+        let id = KernelId::of(kernel);
+        let function = self.with(context, &id, |module| module.function(context, &id.entry_point))??;
+        let mut launched = self.launched.write().unwrap_or_else(PoisonError::into_inner);
+        let of_type = launched.entry(TypeId::of::<K>()).or_insert_with(|| Box::new(Functions::<K>::new()));
+        let of_type = of_type.downcast_mut::<Functions<K>>().expect("the key is the type of the kernels");
+        of_type.insert(*kernel, Arc::clone(&function));
+        Ok(function)
+    }
+
+    fn launched_before<K: Kernel>(&self, kernel: &K) -> Option<Arc<Function>> {
+        let launched = self.launched.read().unwrap_or_else(PoisonError::into_inner);
+        let of_type = launched.get(&TypeId::of::<K>())?.downcast_ref::<Functions<K>>()?;
+        of_type.get(kernel).cloned()
     }
 
     /// Loads a kernel unless it is loaded.
@@ -66,7 +84,7 @@ impl Kernels {
 
     fn with<R>(&self, context: &Context, id: &KernelId, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {
         let kernel = {
-            let mut kernels = lock(&self.0);
+            let mut kernels = lock(&self.loaded);
             match kernels.get(id) {
                 Some(kernel) => kernel.clone(),
                 None => kernels.entry(id.clone()).or_default().clone(),

@@ -12,7 +12,11 @@ use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
 use crate::{Buffer, Context, Pinned, Result, Stream};
 
 /// The streams and buffers of a chunk in flight. This is a trait, so that tests run the same code in the emulator.
-pub(crate) trait SearchContext<T> {
+///
+/// # Safety
+/// Buffers and pointers have the asked sizes, and stay valid until the context is dropped, which waits for its streams.
+/// The stream allocated the scratch memory.
+pub(crate) unsafe trait SearchContext<T> {
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
@@ -126,7 +130,9 @@ fn grow_buffer<'a, T: Pod>(
     Ok(buffer)
 }
 
-impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
+// SAFETY: each buffer is grown to its size before it is handed out, and is freed after the drop has synchronized the
+// stream, which waits for the rerank stream.
+unsafe impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
     type Stream = Stream;
 
     fn stream(&self) -> &Stream {

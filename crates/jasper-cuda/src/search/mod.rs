@@ -19,7 +19,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use gpu_kernels::Buffer as _;
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::Element;
 use jasper_graph::Graph;
 use jasper_vamana::{
