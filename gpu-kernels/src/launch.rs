@@ -75,9 +75,22 @@ pub struct Specialization {
 }
 
 impl Specialization {
-    /// The `.minnctapersm` for devices of a compute capability. Code for capabilities below 9.0 takes more registers.
-    pub const fn min_blocks_on(&self, (major, _): (u32, u32)) -> u32 {
-        if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 }
+    /// The `.minnctapersm` for devices of a compute capability: no more than [`max_blocks`]. Code for capabilities below
+    /// 9.0 takes more registers.
+    pub fn min_blocks_on(&self, capability: (u32, u32)) -> u32 {
+        let fits =
+            if capability.0 >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 };
+        fits.min(max_blocks(capability))
+    }
+}
+
+/// Most resident blocks per multiprocessor on devices of a compute capability, from the table of technical
+/// specifications in the CUDA programming guide.
+pub const fn max_blocks(capability: (u32, u32)) -> u32 {
+    match capability {
+        (8, 6 | 7) => 16,
+        (8, 9) | (12, _) => 24,
+        _ => 32,
     }
 }
 

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use gpu_kernels::{Kernel, Specialization};
-use jasper_ptx::{Archive, specialize};
+use gpu_kernels::{Kernel, Specialization, max_blocks};
+use jasper_ptx::{Archive, cap_blocks, specialize};
 
 use crate::Context;
 use crate::context::lock;
@@ -45,7 +45,7 @@ impl KernelId {
             ptx.map_err(|_| ErrorKind::UnknownKernel { entry: self.entry_point.clone().into_owned() })?;
         Ok(match self.specialization {
             Some(how) => specialize(&ptx, &how.constants, how.min_blocks_on(capability)),
-            None => ptx,
+            None => cap_blocks(&ptx, max_blocks(capability)),
         })
     }
 }
@@ -121,6 +121,33 @@ mod tests {
             assert!(kernel.starts_with(&format!("{entry}(")) && !kernel.contains(ENTRY), "{entry}");
             let (_, rest) = kernel.split_once("\n}").unwrap();
             assert_eq!(rest.trim(), "", "{entry}");
+        }
+    }
+    /// The assembler would ignore the launch bounds.
+    #[test]
+    fn no_kernel_asks_for_more_blocks_than_a_multiprocessor_has() {
+        let archive = Archive::read(gpu_kernels::PTX).unwrap();
+        let asks_for_more = |entry: &str, capability| {
+            let id = KernelId { entry_point: entry.to_owned().into(), specialization: None };
+            let ptx = id.ptx(capability).unwrap();
+            let blocks = ptx.lines().find_map(|line| line.strip_prefix(".minnctapersm "));
+            blocks.is_some_and(|blocks| blocks.parse::<u32>().unwrap() > max_blocks(capability))
+        };
+        let specialized = gpu_kernels::specializations(128);
+        for capability in [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)] {
+            for entry in archive.entries() {
+                assert!(!asks_for_more(entry, capability), "{entry} on {capability:?}");
+            }
+            for (entry, how) in &specialized {
+                assert!(how.min_blocks_on(capability) <= max_blocks(capability), "{entry} on {capability:?}");
+            }
+        }
+        // On compute capability 9.0 every kernel is loaded as it is committed.
+        for entry in archive.entries() {
+            assert_eq!(
+                cap_blocks(&archive.kernel(entry).unwrap(), max_blocks((9, 0))),
+                archive.kernel(entry).unwrap()
+            );
         }
     }
 }

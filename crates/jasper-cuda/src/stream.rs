@@ -195,6 +195,11 @@ impl Stream {
         })
     }
 
+    /// Bytes of pinned memory for copies, while no copy uses it.
+    pub(crate) fn staging_bytes(&self) -> usize {
+        lock(&self.inner.staging).as_ref().map_or(0, |_| 2 * Self::PIECE_BYTES)
+    }
+
     /// Calls `copy` with pinned memory for copies, allocated by the first copy. The lock is not held meanwhile, because
     /// `copy` calls code that may copy in this stream, or take long: a copy that begins meanwhile allocates memory of its
     /// own, and the last to end keeps it.

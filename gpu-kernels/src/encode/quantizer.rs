@@ -56,6 +56,16 @@ pub struct QueryCodes<S: Stream> {
     scratch: Scratch<S>,
 }
 
+impl<S: Stream> QueryCodes<S> {
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> usize {
+        let Scratch { residuals, rotated, sums } = &self.scratch;
+        (self.levels.len() + residuals.len() + rotated.len()) * size_of::<u32>()
+            + self.terms.len() * size_of::<QueryTerms>()
+            + sums.len() * size_of::<[f32; 2]>()
+    }
+}
+
 /// A quantizer in device memory.
 pub struct DeviceQuantizer<S: Stream> {
     shape: CodeShape,

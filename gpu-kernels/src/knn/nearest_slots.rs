@@ -79,6 +79,13 @@ impl<S: Stream> ProductScratch<S> {
             candidates: stream.allocate(0)?,
         })
     }
+
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> usize {
+        let Self { rows, queries, lists, bounds, candidates, .. } = self;
+        (rows.len() + queries.len() + bounds.len() + candidates.len()) * size_of::<u32>()
+            + lists.len() * size_of::<u64>()
+    }
 }
 
 /// Makes room for `len` elements, without keeping any.

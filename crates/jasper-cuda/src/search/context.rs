@@ -9,7 +9,7 @@ use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
-use crate::{Buffer, Context, Pinned, Result, Stream};
+use crate::{Buffer, Bytes, Context, Pinned, Result, Stream};
 
 /// The streams and buffers of a chunk in flight. This is a trait, so that tests run the same code in the emulator.
 ///
@@ -103,6 +103,21 @@ impl<T: Pod> PinnedSearchContext<T> {
             scratch: ProductScratch::new(&stream, PRODUCT_BYTES)?,
             stream,
         })
+    }
+
+    /// The memory that it holds.
+    pub(super) fn bytes(&self) -> Bytes {
+        let pinned = size_of_val::<[T]>(&self.queries)
+            + size_of_val::<[u32]>(&self.levels)
+            + size_of_val::<[QueryTerms]>(&self.terms)
+            + size_of_val::<[DeviceHit]>(&self.results)
+            + size_of_val::<[u32]>(&self.costs)
+            + self.stream.staging_bytes();
+        let device = self.rerank_slots.bytes()
+            + self.padding_hits.bytes()
+            + self.codes.as_ref().map_or(0, QueryCodes::bytes)
+            + self.scratch.bytes();
+        Bytes { device: device as u64, host: pinned as u64 }
     }
 }
 
