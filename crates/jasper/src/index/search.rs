@@ -202,6 +202,8 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
+        use jasper_cuda::prelude::*;
+
         let row_len = self.backend.read(|graph| jasper_core::padded_len::<T>(graph.dimension()));
         self.limits().check(&params, arrays.queries.len() / row_len)?;
         self.backend.search_on_device(stream, params, arrays)
