@@ -26,12 +26,17 @@ impl EmulatedStream {
     pub fn emulator(&self) -> &Emulator {
         &self.emulator
     }
+
+    fn buffer<T>(&self, array: emulator::Buffer<T>, on_host: bool) -> EmulatedBuffer<T> {
+        EmulatedBuffer { array, emulator: Arc::clone(&self.emulator), on_host }
+    }
 }
 
 /// An array of an emulated device. Host and device share one memory: arrays on the host differ in name only.
 pub struct EmulatedBuffer<T> {
     /// The array, by which tests read it.
     pub array: emulator::Buffer<T>,
+    emulator: Arc<Emulator>,
     on_host: bool,
 }
 
@@ -46,7 +51,8 @@ impl From<EmulatedFault> for DeviceError {
     }
 }
 
-impl Stream for EmulatedStream {
+// SAFETY: the emulator runs each launch before the call returns, and checks every access.
+unsafe impl Stream for EmulatedStream {
     type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
@@ -56,17 +62,16 @@ impl Stream for EmulatedStream {
     }
 
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
-        Ok(EmulatedBuffer { array: self.emulator.allocate(&name::<T>(len), len), on_host: false })
+        Ok(self.buffer(self.emulator.allocate(&name::<T>(len), len), false))
     }
 
     fn allocate_on_host<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
         let name = format!("{} on the host", name::<T>(len));
-        Ok(EmulatedBuffer { array: self.emulator.allocate(&name, len), on_host: true })
+        Ok(self.buffer(self.emulator.allocate(&name, len), true))
     }
 
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, EmulatedFault> {
-        let array = self.emulator.upload(&name::<T>(values.len()), values);
-        Ok(EmulatedBuffer { array, on_host: false })
+        Ok(self.buffer(self.emulator.upload(&name::<T>(values.len()), values), false))
     }
 
     /// In pieces of two granules, so that small tests have several.
@@ -123,6 +128,10 @@ impl Stream for EmulatedStream {
         Ok(buffer.array.read_range(within)?)
     }
 
+    fn check_owner<T: Pod>(&self, buffer: &Self::Buffer<T>) {
+        assert!(Arc::ptr_eq(&self.emulator, &buffer.emulator), "a buffer is used by the stream that made it");
+    }
+
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         let (body, launch) = (kernel.body(), kernel.launch_config(&args));
         // SAFETY: the caller's promise, which the emulator also checks at every access.
@@ -137,7 +146,8 @@ fn name<T>(len: usize) -> String {
     format!("[{}; {len}]", std::any::type_name::<T>())
 }
 
-impl<T: Pod> Buffer<T> for EmulatedBuffer<T> {
+// SAFETY: the array is memory of the emulator, aligned to 256 bytes, as long as it lives.
+unsafe impl<T: Pod> Buffer<T> for EmulatedBuffer<T> {
     fn len(&self) -> usize {
         self.array.len()
     }

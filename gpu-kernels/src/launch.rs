@@ -1,11 +1,17 @@
 //! Kernels and their launches.
 
 use std::borrow::Cow;
+use std::hash::Hash;
 
 use crate::WARP_SIZE;
 
 /// Bytes of shared memory that a block may use on every device without opting in.
 pub const MAX_SHARED_BYTES: u32 = 48 << 10;
+
+/// Most threads of a launch with a thread per item.
+pub(crate) const MAX_THREADS: u64 = 1 << 32;
+/// Threads per block of such a launch.
+const ITEM_THREADS: u32 = 256;
 
 /// Warps per block of launches with a warp per row.
 const WARPS_PER_BLOCK: u32 = 8;
@@ -31,6 +37,15 @@ impl LaunchConfig {
     #[must_use]
     pub const fn with_shared(self, shared: u32) -> Self {
         Self { shared, ..self }
+    }
+
+    /// A launch with one thread for each of `items`.
+    ///
+    /// # Panics
+    /// Panics if there are more than [`MAX_THREADS`]: threads have numbers of 32 bits.
+    pub(crate) fn thread_per_item(items: u64) -> Self {
+        assert!(items <= MAX_THREADS, "a launch of {items} threads must be of at most {MAX_THREADS}");
+        Self::linear(items.div_ceil(u64::from(ITEM_THREADS)) as u32, ITEM_THREADS)
     }
 
     /// A launch with one warp for each of `rows`.
@@ -60,15 +75,49 @@ pub struct Specialization {
 }
 
 impl Specialization {
-    /// The `.minnctapersm` for devices of a compute capability. Code for capabilities below 9.0 takes more registers.
-    pub const fn min_blocks_on(&self, (major, _): (u32, u32)) -> u32 {
-        if major >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 }
+    /// The `.minnctapersm` for devices of a compute capability: no more than [`max_blocks`]. Code for capabilities below
+    /// 9.0 takes more registers.
+    pub fn min_blocks_on(&self, capability: (u32, u32)) -> u32 {
+        let fits =
+            if capability.0 >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 };
+        fits.min(max_blocks(capability))
+    }
+}
+
+/// Most resident blocks per multiprocessor on devices of a compute capability, from the table of technical
+/// specifications in the CUDA programming guide.
+pub const fn max_blocks(capability: (u32, u32)) -> u32 {
+    match capability {
+        (8, 6 | 7) => 16,
+        (8, 9) | (12, _) => 24,
+        _ => 32,
     }
 }
 
 /// A kernel, or one of a family, which the value selects. A launch with the arguments of another kernel does not
-/// compile.
-pub trait Kernel {
+/// compile. Nor does a safe implementation, because launches trust what it says:
+///
+/// ```compile_fail,E0200
+/// # use gpu_kernels::{Kernel, LaunchConfig};
+/// #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// struct Wrong;
+///
+/// impl Kernel for Wrong {
+///     type Args = u64;
+/// #   fn entry_point(&self) -> std::borrow::Cow<'static, str> { "copy_rows".into() }
+/// #   fn launch_config(&self, _: &u64) -> LaunchConfig { LaunchConfig::linear(1, 32) }
+/// #   #[cfg(feature = "kernels")]
+/// #   fn body(&self) -> unsafe fn(u64) { unimplemented!() }
+///     // ..
+/// }
+/// ```
+///
+/// # Safety
+/// - The entry point takes one parameter with the layout of `Args`. With the constants of the specialization, it is
+///   the same function as the body.
+/// - Equal values have the same entry point and specialization.
+/// - Launched as [`launch_config`](Self::launch_config) says, it accesses no more than what the arguments describe.
+pub unsafe trait Kernel: Copy + Eq + Hash + Send + Sync + 'static {
     /// The one parameter of the entry point, `#[repr(C)]`: device and host compile the same type.
     type Args: Copy + Send + Sync + 'static;
 
@@ -92,10 +141,12 @@ pub trait Kernel {
 macro_rules! kernels {
     ($($(#[$doc:meta])* $Kernel:ident($Args:ty) = $module:ident::$entry:ident, |$args:ident| $launch:expr;)*) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $Kernel;
 
-        impl $crate::Kernel for $Kernel {
+        // SAFETY: the emulator's body has the type of the arguments, and the PTX is compiled from the same function;
+        // the declaration gives its grid.
+        unsafe impl $crate::Kernel for $Kernel {
             type Args = $Args;
 
             fn entry_point(&self) -> std::borrow::Cow<'static, str> {

@@ -82,7 +82,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     pub mod launch;
     pub mod stream;
 
-    pub use launch::{Kernel, LaunchConfig, MAX_SHARED_BYTES, Specialization};
+    pub use launch::{Kernel, LaunchConfig, MAX_SHARED_BYTES, Specialization, max_blocks};
     pub use stream::{Buffer, Stream};
 } }
 

@@ -14,7 +14,14 @@ const PIECE: usize = 1 << 12;
 ///
 /// Operations are written once over this trait, so a GPU runs the same launches as the emulator. Work runs in the order
 /// of the calls. Only downloads and the synchronizing methods wait for it.
-pub trait Stream {
+///
+/// # Safety
+/// Safe functions launch kernels in the memory of a stream, and trust that
+/// - an allocated buffer has the asked length, and is distinct from every other live buffer;
+/// - a dropped buffer is freed only after the work that was queued in the stream that allocated it;
+/// - [`check_owner`](Self::check_owner) returns for buffers of this stream alone;
+/// - work runs in the order of the calls, and a download returns what that work has written.
+pub unsafe trait Stream {
     /// What can go wrong on the device.
     type Error: std::error::Error + Into<DeviceError>;
 
@@ -185,6 +192,29 @@ pub trait Stream {
         self.download_range(buffer, 0..buffer.len())
     }
 
+    /// Panics unless this stream, or a clone of it, allocated the buffer. Memory is freed in the order of the stream that
+    /// allocated it, so that only that stream can use it without further synchronization.
+    fn check_owner<T: Pod>(&self, buffer: &Self::Buffer<T>);
+
+    /// The pointer to an array of this stream, for a kernel that reads it.
+    ///
+    /// # Panics
+    /// Panics if another stream allocated it. Launches that are ordered with that stream by other means take
+    /// [`Buffer::input`].
+    fn input<T: Pod>(&self, buffer: &Self::Buffer<T>) -> DevicePtr<T> {
+        self.check_owner(buffer);
+        buffer.input()
+    }
+
+    /// The pointer to an array of this stream, for a kernel that writes it.
+    ///
+    /// # Panics
+    /// As [`Self::input`].
+    fn output<T: Pod>(&self, buffer: &mut Self::Buffer<T>) -> DevicePtrMut<T> {
+        self.check_owner(buffer);
+        buffer.output()
+    }
+
     /// Queues a kernel. A launch without blocks does nothing.
     ///
     /// # Errors
@@ -198,7 +228,11 @@ pub trait Stream {
 }
 
 /// An array in memory that the device can access.
-pub trait Buffer<T> {
+///
+/// # Safety
+/// Both pointers are to [`len`](Self::len) elements, aligned to 16 bytes, that kernels may access as long as the buffer
+/// lives.
+pub unsafe trait Buffer<T> {
     /// Number of elements.
     fn len(&self) -> usize;
 

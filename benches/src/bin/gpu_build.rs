@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use jasper::MemorySpace;
 use jasper::cuda::Context;
 use jasper::data::{VectorFile, VectorFileOptions};
@@ -52,7 +52,7 @@ fn measure<T: Element>(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) 
 
     // When each stage ended, in seconds.
     let mut stages = BTreeMap::new();
-    let peak = PeakMemory::new(&Context::open(0)?)?;
+    let peak = PeakMemory::new(&Context::open(0)?)?.context("this device has no memory pool to measure")?;
     let begun = Instant::now();
     let mut note = |progress: Progress| {
         stages.insert(progress.stage.to_string(), begun.elapsed().as_secs_f64());

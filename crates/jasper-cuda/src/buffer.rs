@@ -28,6 +28,8 @@ pub struct Buffer<T: Pod> {
 enum Memory<T: Pod> {
     /// In the device's memory pool, in stream order.
     Pool,
+    /// In an allocation of its own, on a device without memory pools.
+    Single,
     /// In a reserved range of device addresses, in which the array can grow.
     Virtual(VirtualAllocation),
     /// In pinned host memory.
@@ -37,17 +39,21 @@ enum Memory<T: Pod> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// Allocates an uninitialized array in the memory pool.
+    /// Allocates an uninitialized array in the memory pool, if the device has one.
     pub(crate) fn new(stream: &Stream, len: usize) -> Result<Self> {
         let (bytes, context) = (checked_bytes::<T>(stream, len)?, stream.context());
-        let mut address = 0;
+        let (mut address, has_pool) = (0, context.has_memory_pool());
         if bytes > 0 {
-            // SAFETY: `address` is writable.
-            let allocated =
-                context.call(|| unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) });
+            let allocated = context.call(|| match has_pool {
+                // SAFETY: `address` is writable.
+                true => unsafe { sys::cuMemAllocAsync(&mut address, bytes, stream.raw()) },
+                // SAFETY: as above.
+                false => unsafe { sys::cuMemAlloc_v2(&mut address, bytes) },
+            });
             allocated.map_err(|error| error.with_purpose(|| purpose(bytes)))?;
         }
-        Ok(Self { stream: stream.clone(), address, len, memory: Memory::Pool })
+        let memory = if has_pool { Memory::Pool } else { Memory::Single };
+        Ok(Self { stream: stream.clone(), address, len, memory })
     }
 
     /// Allocates an uninitialized array in pinned host memory.
@@ -137,7 +143,8 @@ fn purpose(bytes: usize) -> String {
     format!("a buffer of {bytes} bytes")
 }
 
-impl<T: Pod> gpu_kernels::Buffer<T> for Buffer<T> {
+// SAFETY: the driver allocated the elements, at a multiple of 256 bytes, or they are as `borrow` asks for.
+unsafe impl<T: Pod> gpu_kernels::Buffer<T> for Buffer<T> {
     fn len(&self) -> usize {
         self.len
     }
@@ -169,6 +176,12 @@ impl<T: Pod> Drop for Buffer<T> {
             Memory::Pool => {
                 // SAFETY: this stream allocated the address, and this is its only owner.
                 stream.context().release(|| unsafe { sys::cuMemFreeAsync(address, stream.raw()) });
+            }
+            Memory::Single => {
+                // Queued work may still use it. After a failure it no longer runs.
+                let _ = stream.synchronize();
+                // SAFETY: the driver allocated the address, and this is its only owner.
+                stream.context().release(|| unsafe { sys::cuMemFree_v2(address) });
             }
             Memory::Virtual(_) | Memory::Borrowed => {}
             // Queued work may still use the pages. After a failure it no longer runs.

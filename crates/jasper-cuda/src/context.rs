@@ -1,16 +1,18 @@
 //! CUDA contexts: the state that all threads of the process share per device.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::sys::{self, CUcontext, CUresult};
-use gpu_kernels::{Kernel, LaunchConfig};
+use gpu_kernels::Kernel;
 use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
 use crate::error::{Error, ErrorKind, Result, failure_of};
-use crate::kernels::{KernelId, Kernels};
+use crate::kernels::Kernels;
 use crate::memory_pool;
 use crate::{Bytes, DeviceInfo};
 
@@ -27,11 +29,15 @@ pub struct Context {
 struct Inner {
     device: DeviceInfo,
     driver: (u32, u32),
+    /// Whether streams allocate from a memory pool.
+    has_memory_pool: bool,
     /// The loaded kernels. Declared before `primary`, so that they are dropped first.
     kernels: Kernels,
     primary: cust::context::Context,
-    /// The name of the kernel launched last, to report with a fault.
-    last_launch: Mutex<String>,
+    /// The names of the functions that were found, to report the last with a fault.
+    launch_names: Mutex<Vec<Box<str>>>,
+    /// The number of the function launched last; past the end of the names if there is none.
+    last_launch: AtomicUsize,
     /// The number of [`memory_pool::PoolRetention`]s.
     retentions: Mutex<usize>,
     /// The error that made the context unusable.
@@ -81,14 +87,17 @@ impl Context {
         // Not before: reading the properties of a device takes most of a millisecond.
         let device = DeviceInfo::get(ordinal)?;
         let driver = crate::device::driver_version()?;
+        let has_memory_pool = device.has_memory_pools()?;
         let primary = cust::context::Context::new(device.raw()?)
             .map_err(|error| ErrorKind::new(failure_of(error as i32), || (0, device.memory)).on(ordinal))?;
         let inner = Arc::new(Inner {
             device,
             driver,
+            has_memory_pool,
             kernels: Kernels::default(),
             primary,
-            last_launch: Mutex::default(),
+            launch_names: Mutex::default(),
+            last_launch: AtomicUsize::new(usize::MAX),
             retentions: Mutex::default(),
             lost: OnceLock::new(),
         });
@@ -99,6 +108,11 @@ impl Context {
     /// The device.
     pub fn device(&self) -> &DeviceInfo {
         &self.inner.device
+    }
+
+    /// Whether streams allocate from a memory pool, which a virtual GPU may not have.
+    pub(crate) fn has_memory_pool(&self) -> bool {
+        self.inner.has_memory_pool
     }
 
     /// The number of [`memory_pool::PoolRetention`]s of this device.
@@ -137,8 +151,7 @@ impl Context {
     /// # Errors
     /// Returns [`ErrorKind::Ptx`], [`ErrorKind::UnknownKernel`].
     pub fn warm_up(&self, kernel: &impl Kernel) -> Result<()> {
-        let launch = LaunchConfig::linear(1, 1);
-        self.inner.kernels.prepare(self, &KernelId::of(kernel), launch).map(drop)
+        self.inner.kernels.function(self, kernel).map(drop)
     }
 
     /// The embedded kernels.
@@ -194,16 +207,25 @@ impl Context {
         kind.into().on(self.inner.device.ordinal)
     }
 
-    /// Stores the name of the kernel that is launched.
-    pub(crate) fn note_launch(&self, entry: &str) {
-        let mut last = lock(&self.inner.last_launch);
-        last.clear();
-        last.push_str(entry);
+    /// The number by which [`Self::note_launch`] knows the function `entry`.
+    pub(crate) fn launch_number(&self, entry: &str) -> usize {
+        let mut names = lock(&self.inner.launch_names);
+        names.iter().position(|name| **name == *entry).unwrap_or_else(|| {
+            names.push(entry.into());
+            names.len() - 1
+        })
+    }
+
+    /// Stores the number of the function that is launched.
+    pub(crate) fn note_launch(&self, number: usize) {
+        self.inner.last_launch.store(number, Relaxed);
     }
 
     fn last_launch(&self) -> String {
-        let last = lock(&self.inner.last_launch);
-        if last.is_empty() { "nothing was launched".into() } else { format!("the last launch was {last}") }
+        match lock(&self.inner.launch_names).get(self.inner.last_launch.load(Relaxed)) {
+            Some(last) => format!("the last launch was {last}"),
+            None => "nothing was launched".into(),
+        }
     }
 
     /// Calls a driver function that frees a resource, ignoring errors: they follow from the loss of the context, and

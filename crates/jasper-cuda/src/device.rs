@@ -7,7 +7,6 @@ use cust::device::DeviceAttribute;
 use cust::error::CudaError;
 use cust::sys::{self, CUdevice_attribute};
 
-use crate::Context;
 use crate::error::{ErrorKind, Result, failure_of};
 
 /// A CUDA device: its name and its limits.
@@ -61,10 +60,18 @@ impl DeviceInfo {
     }
 
     /// Whether the device supports virtual memory management.
-    pub(crate) fn maps_memory(context: &Context) -> Result<bool> {
-        let wanted = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
-        let value = raw(context.device().ordinal).and_then(|device| attribute(device, wanted));
-        value.map(|value| value != 0).map_err(|kind| context.fail(kind))
+    pub(crate) fn maps_memory(&self) -> Result<bool> {
+        self.supports(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)
+    }
+
+    /// Whether the device supports memory pools. Virtual GPUs may not.
+    pub(crate) fn has_memory_pools(&self) -> Result<bool> {
+        self.supports(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
+    }
+
+    fn supports(&self, wanted: CUdevice_attribute) -> Result<bool> {
+        let value = raw(self.ordinal).and_then(|device| attribute(device, wanted));
+        value.map(|value| value != 0).map_err(|kind| kind.on(self.ordinal))
     }
 
     fn read(ordinal: usize) -> Result<Self, ErrorKind> {

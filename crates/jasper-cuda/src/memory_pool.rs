@@ -1,4 +1,5 @@
-//! The device's memory pool: retaining freed memory, trimming, and measuring peak use.
+//! The device's memory pool: retaining freed memory, trimming, and measuring peak use. Virtual GPUs may have none; arrays
+//! are then allocated and freed one by one.
 
 use cust::sys::CUmemPool_attribute::{CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_USED_MEM_HIGH};
 use cust::sys::{self, CUmemPool_attribute, CUmemoryPool};
@@ -8,9 +9,9 @@ use crate::error::Result;
 
 /// Keeps freed device memory in the pool of this process while this value lives, by raising the pool's release
 /// threshold. Without it each synchronization returns unused memory to the driver, and allocating it again costs a
-/// millisecond or two per 100 MB. Any number may exist per device.
+/// millisecond or two per 100 MB. Any number may exist per device. Without effect on a device that has no memory pools.
 #[derive(Debug)]
-pub struct PoolRetention(MemoryPool);
+pub struct PoolRetention(Option<MemoryPool>);
 
 impl PoolRetention {
     /// Retains freed memory of the device from now on.
@@ -18,29 +19,30 @@ impl PoolRetention {
     /// # Errors
     /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
-        let pool = MemoryPool::new(context)?;
+        let Some(pool) = MemoryPool::new(context)? else { return Ok(Self(None)) };
         let mut retentions = context.retentions();
         pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
         *retentions += 1;
         drop(retentions);
-        Ok(Self(pool))
+        Ok(Self(Some(pool)))
     }
 }
 
 impl Drop for PoolRetention {
     fn drop(&mut self) {
-        let mut retentions = self.0.context.retentions();
+        let Some(pool) = &self.0 else { return };
+        let mut retentions = pool.context.retentions();
         *retentions -= 1;
         if *retentions == 0 {
             // The next synchronization or trim frees the memory. An error means that the context is lost.
-            let _ = self.0.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+            let _ = pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
         }
     }
 }
 
 /// Returns unused memory of the pool to the driver.
 pub(crate) fn trim(context: &Context) -> Result<()> {
-    let pool = MemoryPool::new(context)?;
+    let Some(pool) = MemoryPool::new(context)? else { return Ok(()) };
     // SAFETY: the device's default pool is never destroyed; memory in use is not affected.
     context.call(|| unsafe { sys::cuMemPoolTrimTo(pool.raw, 0) })
 }
@@ -52,14 +54,14 @@ pub(crate) fn trim(context: &Context) -> Result<()> {
 pub struct PeakMemory(MemoryPool);
 
 impl PeakMemory {
-    /// Starts a measurement at the memory in use now.
+    /// Starts a measurement at the memory in use now; `None` if the device has no memory pool, which keeps the count.
     ///
     /// # Errors
     /// Returns the driver's error.
-    pub fn new(context: &Context) -> Result<Self> {
-        let pool = MemoryPool::new(context)?;
+    pub fn new(context: &Context) -> Result<Option<Self>> {
+        let Some(pool) = MemoryPool::new(context)? else { return Ok(None) };
         pool.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
-        Ok(Self(pool))
+        Ok(Some(Self(pool)))
     }
 
     /// The maximum number of bytes in use at once since the start.
@@ -79,12 +81,16 @@ struct MemoryPool {
 }
 
 impl MemoryPool {
-    fn new(context: &Context) -> Result<Self> {
+    /// `None` if the device has no memory pools.
+    fn new(context: &Context) -> Result<Option<Self>> {
+        if !context.has_memory_pool() {
+            return Ok(None);
+        }
         let device = context.device().raw()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is writable, and the device came from the driver.
         context.call(|| unsafe { sys::cuDeviceGetDefaultMemPool(&mut raw, device.as_raw()) })?;
-        Ok(Self { context: context.clone(), raw })
+        Ok(Some(Self { context: context.clone(), raw }))
     }
 
     /// Sets one of the two attributes that this module uses.

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use cust::function::FunctionAttribute;
 use cust::sys::{self, CUfunction, CUfunction_attribute};
@@ -16,9 +18,10 @@ use crate::ptx::Requirement;
 /// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
 #[derive(Debug)]
 pub struct Module {
+    /// Declared before `context`, so that it is dropped first.
+    pub(crate) loaded: LoadedModule,
     /// The context of the module.
     pub(crate) context: Context,
-    pub(crate) loaded: LoadedModule,
 }
 
 impl Module {
@@ -27,29 +30,68 @@ impl Module {
     /// # Errors
     /// Returns [`ErrorKind::Ptx`], which says what is wrong, or which driver or device is required.
     pub fn load(context: &Context, ptx: &str) -> Result<Self> {
-        Ok(Self { context: context.clone(), loaded: LoadedModule::new(context, ptx)? })
+        Ok(Self { loaded: LoadedModule::new(context, ptx)?, context: context.clone() })
     }
 }
 
-/// A module loaded in one context, and the attributes of the kernels that were launched from it.
+impl Drop for Module {
+    fn drop(&mut self) {
+        // The module is unloaded next, in the current context. In a lost context there is nothing to unload.
+        let _ = self.context.make_current();
+    }
+}
+
+/// A module loaded in one context, and the functions that were launched from it. Unloaded in the current context.
 pub(crate) struct LoadedModule {
     module: cust::module::Module,
-    functions: Mutex<HashMap<Box<str>, Function>>,
+    functions: Mutex<HashMap<Box<str>, Arc<Function>>>,
 }
 
 /// A kernel's handle and limits.
-#[derive(Clone, Copy)]
-struct Function {
+pub(crate) struct Function {
     raw: CUfunction,
+    /// The number of its name: see [`Context::launch_number`].
+    number: usize,
+    entry: Box<str>,
     /// Maximum threads per block, given the kernel's registers.
     threads: u32,
     /// Maximum dynamic shared memory, and how much of it is enabled.
     max_shared: u32,
-    enabled_shared: u32,
+    enabled_shared: AtomicU32,
 }
 
 // SAFETY: the handle identifies a function of the driver, which accepts calls from any thread.
 unsafe impl Send for Function {}
+// SAFETY: as above; the other fields are `Sync`.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// The handle, ready for `launch`.
+    pub(crate) fn prepare(&self, context: &Context, launch: LaunchConfig) -> Result<CUfunction> {
+        let (x, y) = context.device().grid;
+        let limit = if launch.block == 0 || launch.block > self.threads {
+            Some(LaunchLimit::Threads(self.threads))
+        } else if launch.shared > self.max_shared {
+            Some(LaunchLimit::Shared(self.max_shared))
+        } else if launch.grid.0 > x {
+            Some(LaunchLimit::GridX(x))
+        } else {
+            (launch.grid.1 > y).then_some(LaunchLimit::GridY(y))
+        };
+        if let Some(limit) = limit {
+            let kernel = self.entry.clone().into_string();
+            return Err(context.fail(ErrorKind::Launch { kernel, launch, limit }));
+        }
+        if launch.shared > self.enabled_shared.load(Relaxed) {
+            let bytes = self.max_shared as i32;
+            // SAFETY: the caller holds the module of this function, or the context whose kernels include it.
+            context.call(|| unsafe { sys::cuFuncSetAttribute(self.raw, MAX_DYNAMIC_SHARED, bytes) })?;
+            self.enabled_shared.store(self.max_shared, Relaxed);
+        }
+        context.note_launch(self.number);
+        Ok(self.raw)
+    }
+}
 
 impl LoadedModule {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
@@ -69,33 +111,15 @@ impl LoadedModule {
         Ok(Self { module, functions: Mutex::default() })
     }
 
-    /// The kernel `entry`, ready for `launch`.
-    pub(crate) fn prepare(&self, context: &Context, entry: &str, launch: LaunchConfig) -> Result<CUfunction> {
+    /// The kernel `entry`.
+    pub(crate) fn function(&self, context: &Context, entry: &str) -> Result<Arc<Function>> {
         let mut functions = lock(&self.functions);
-        if !functions.contains_key(entry) {
-            functions.insert(entry.into(), self.find(context, entry)?);
+        if let Some(function) = functions.get(entry) {
+            return Ok(Arc::clone(function));
         }
-        let function = functions.get_mut(entry).expect("was inserted above, if it was not there");
-        let (x, y) = context.device().grid;
-        let limit = if launch.block == 0 || launch.block > function.threads {
-            Some(LaunchLimit::Threads(function.threads))
-        } else if launch.shared > function.max_shared {
-            Some(LaunchLimit::Shared(function.max_shared))
-        } else if launch.grid.0 > x {
-            Some(LaunchLimit::GridX(x))
-        } else {
-            (launch.grid.1 > y).then_some(LaunchLimit::GridY(y))
-        };
-        if let Some(limit) = limit {
-            return Err(context.fail(ErrorKind::Launch { kernel: entry.to_owned(), launch, limit }));
-        }
-        if launch.shared > function.enabled_shared {
-            let bytes = function.max_shared as i32;
-            // SAFETY: the function is of this module, which is loaded.
-            context.call(|| unsafe { sys::cuFuncSetAttribute(function.raw, MAX_DYNAMIC_SHARED, bytes) })?;
-            function.enabled_shared = function.max_shared;
-        }
-        Ok(function.raw)
+        let function = Arc::new(self.find(context, entry)?);
+        functions.insert(entry.into(), Arc::clone(&function));
+        Ok(function)
     }
 
     fn find(&self, context: &Context, entry: &str) -> Result<Function> {
@@ -113,9 +137,11 @@ impl LoadedModule {
         let max_shared = context.device().shared_per_block.saturating_sub(fixed);
         Ok(Function {
             raw: function.to_raw(),
+            number: context.launch_number(entry),
+            entry: entry.into(),
             threads: get(FunctionAttribute::MaxThreadsPerBlock)?,
             max_shared,
-            enabled_shared: MAX_SHARED_BYTES.saturating_sub(fixed).min(max_shared),
+            enabled_shared: MAX_SHARED_BYTES.saturating_sub(fixed).min(max_shared).into(),
         })
     }
 }

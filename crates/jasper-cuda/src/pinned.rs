@@ -70,7 +70,8 @@ impl<T: Pod> Drop for Pinned<T> {
 
 /// Kernels access the array at its host address, over PCIe, which suits data that a kernel reads or writes once. The
 /// host must synchronize with the device before it reads.
-impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
+// SAFETY: the driver allocated the elements, page-aligned, and frees them at the drop.
+unsafe impl<T: Pod> gpu_kernels::Buffer<T> for Pinned<T> {
     fn len(&self) -> usize {
         self.len
     }

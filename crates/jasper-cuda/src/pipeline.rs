@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::mpsc;
 
 use bytemuck::Pod;
-use gpu_kernels::Stream as _;
+use gpu_kernels::{Buffer as _, Stream as _};
 
 use crate::error::{Error, Result};
 use crate::{Buffer, Context, Event, Stream};
@@ -64,8 +64,9 @@ impl<T: Pod + Send> Pipeline<T> {
     /// Processes `rows` rows, one tile at a time.
     ///
     /// A separate thread calls `fill`, one tile ahead, with a range of rows and host memory to write them to. `process`
-    /// gets the range of a tile and its buffer, and queues launches in `stream`, which waits for the copy; it may also
-    /// synchronize. Each copy waits for the work on the tile's previous contents. Returns when all work is queued.
+    /// gets the range of a tile and its buffer, which belongs to `stream` meanwhile, and queues launches in `stream`,
+    /// which waits for the copy; it may also synchronize. Each copy waits for the work on the tile's previous contents.
+    /// Returns when all work is queued.
     ///
     /// # Errors
     /// Returns the device's error, or the first error of `fill` or `process`. Work queued before it still runs.
@@ -107,7 +108,11 @@ impl<T: Pod + Send> Pipeline<T> {
             for filled in full {
                 let (range, tile) = filled?;
                 stream.wait(&tile.filled)?;
-                let processed = process(range, &tile.buffer);
+                // SAFETY: the tile is memory of the device, aligned as allocated. The work on it in `stream` follows
+                // the copy into it, as the wait ensures; the copy stream neither writes nor frees it before that work,
+                // which `used` records, is complete.
+                let view = unsafe { Buffer::borrow(stream, tile.buffer.address(), tile.buffer.len()) };
+                let processed = process(range, &view);
                 // The event is recorded after an error too, because work queued before it still reads the tile.
                 tile.used.record(stream)?;
                 processed?;

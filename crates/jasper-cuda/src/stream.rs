@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
 use cust::sys::{self, CUfunction, CUstream};
-use gpu_kernels::{Buffer as _, Kernel, LaunchConfig};
+use gpu_kernels::{Buffer as _, Kernel, LaunchConfig, Stream as _};
 
 use crate::context::lock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::KernelId;
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module};
 
@@ -38,7 +37,7 @@ struct Inner {
     raw: CUstream,
     /// Whether another library made the stream and destroys it.
     is_borrowed: bool,
-    /// Pinned memory for copies from and to pageable memory; allocated by the first copy.
+    /// Pinned memory for copies from and to pageable memory, while no copy uses it; allocated by the first.
     staging: Mutex<Option<Staging>>,
 }
 
@@ -164,8 +163,7 @@ impl Stream {
             self.context().device().ordinal,
             "a module is launched on the device that it was loaded for"
         );
-        let function = module.loaded.prepare(self.context(), entry, launch)?;
-        self.context().note_launch(entry);
+        let function = module.loaded.function(self.context(), entry)?.prepare(self.context(), launch)?;
         // SAFETY: the caller's promise.
         unsafe { self.queue(function, launch, args) }
     }
@@ -197,21 +195,27 @@ impl Stream {
         })
     }
 
-    /// The pinned memory for copies, allocated by the first copy.
-    fn staging<'a>(&self, staging: &'a mut Option<Staging>) -> Result<&'a mut Staging> {
-        Ok(match staging {
-            Some(staging) => staging,
-            none => none.insert(Staging::new(self.context(), Self::PIECE_BYTES)?),
-        })
+    /// Bytes of pinned memory for copies, while no copy uses it.
+    pub(crate) fn staging_bytes(&self) -> usize {
+        lock(&self.inner.staging).as_ref().map_or(0, |_| 2 * Self::PIECE_BYTES)
     }
 
-    /// Asserts that this stream allocated the buffer. Memory is freed in the order of the stream that allocated it, so
-    /// only that stream can use it without further synchronization.
-    pub(crate) fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
-        assert!(
-            Arc::ptr_eq(&self.inner, &buffer.stream().inner),
-            "a buffer is used by the stream that made it"
-        );
+    /// Calls `copy` with pinned memory for copies, allocated by the first copy. The lock is not held meanwhile, because
+    /// `copy` calls code that may copy in this stream, or take long: a copy that begins meanwhile allocates memory of its
+    /// own, and the last to end keeps it.
+    fn with_staging<E: From<Error>>(
+        &self,
+        copy: impl FnOnce(&mut Staging) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let idle = lock(&self.inner.staging).take();
+        let mut staging = match idle {
+            Some(staging) => staging,
+            None => Staging::new(self.context(), Self::PIECE_BYTES)?,
+        };
+        let copied = copy(&mut staging);
+        let other = lock(&self.inner.staging).replace(staging);
+        drop(other);
+        copied
     }
 
     pub(crate) fn raw(&self) -> CUstream {
@@ -219,7 +223,9 @@ impl Stream {
     }
 }
 
-impl gpu_kernels::Stream for Stream {
+// SAFETY: the driver runs the work of a stream in order; buffers hold the stream that allocated them, and are freed in its
+// order.
+unsafe impl gpu_kernels::Stream for Stream {
     type Error = Error;
     type Buffer<T: Pod> = Buffer<T>;
 
@@ -260,20 +266,20 @@ impl gpu_kernels::Stream for Stream {
         if let Some(elements) = buffer.host_mut()? {
             return pieces(within, piece).try_for_each(|range| fill(range.clone(), &mut elements[range]));
         }
-        let mut staging = lock(&self.inner.staging);
-        let staging = self.staging(&mut staging)?;
-        for range in pieces(within, piece) {
-            let pinned = staging.next()?;
-            let (first, bytes) = (range.start, range.len() * size_of::<T>());
-            fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
-            let to = buffer.address() + (first * size_of::<T>()) as u64;
-            let from = pinned.memory.as_ptr().cast::<c_void>();
-            // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next completes.
-            // The range is within the buffer, which this stream frees after the copy.
-            self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
-            pinned.copied.record(self)?;
-        }
-        Ok(())
+        self.with_staging(|staging| {
+            for range in pieces(within, piece) {
+                let pinned = staging.next()?;
+                let (first, bytes) = (range.start, range.len() * size_of::<T>());
+                fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
+                let to = buffer.address() + (first * size_of::<T>()) as u64;
+                let from = pinned.memory.as_ptr().cast::<c_void>();
+                // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next
+                // completes. The range is within the buffer, which this stream frees after the copy.
+                self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
+                pinned.copied.record(self)?;
+            }
+            Ok(())
+        })
     }
 
     /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
@@ -289,30 +295,30 @@ impl gpu_kernels::Stream for Stream {
             pieces(within, piece).for_each(|range| take(range.clone(), &elements[range]));
             return Ok(());
         }
-        let mut staging = lock(&self.inner.staging);
-        let staging = self.staging(&mut staging)?;
         let mut take = |range: Range<usize>, bytes: &[u8]| {
             let len = range.len() * size_of::<T>();
             take(range, bytemuck::cast_slice(&bytes[..len]));
         };
-        let mut previous = None;
-        for range in pieces(within, piece) {
-            let pinned = staging.next()?;
-            let bytes = range.len() * size_of::<T>();
-            let from = buffer.address() + (range.start * size_of::<T>()) as u64;
-            let to = pinned.memory.as_mut_ptr().cast::<c_void>();
-            // SAFETY: `to` has room for `bytes` pinned bytes and is not read before the event that is recorded next
-            // completes. The range is within the buffer, which this stream frees after the copy.
-            self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
-            pinned.copied.record(self)?;
-            if let Some(previous) = previous.replace(range) {
-                take(previous, staging.previous()?);
+        self.with_staging(|staging| {
+            let mut previous = None;
+            for range in pieces(within, piece) {
+                let pinned = staging.next()?;
+                let bytes = range.len() * size_of::<T>();
+                let from = buffer.address() + (range.start * size_of::<T>()) as u64;
+                let to = pinned.memory.as_mut_ptr().cast::<c_void>();
+                // SAFETY: `to` has room for `bytes` pinned bytes and is not read before the event that is recorded next
+                // completes. The range is within the buffer, which this stream frees after the copy.
+                self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
+                pinned.copied.record(self)?;
+                if let Some(previous) = previous.replace(range) {
+                    take(previous, staging.previous()?);
+                }
             }
-        }
-        if let Some(last) = previous {
-            take(last, staging.current()?);
-        }
-        Ok(())
+            if let Some(last) = previous {
+                take(last, staging.current()?);
+            }
+            Ok(())
+        })
     }
 
     fn fill<T: Pod>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
@@ -396,11 +402,17 @@ impl gpu_kernels::Stream for Stream {
         Ok(values)
     }
 
+    fn check_owner<T: Pod>(&self, buffer: &Buffer<T>) {
+        assert!(
+            Arc::ptr_eq(&self.inner, &buffer.stream().inner),
+            "a buffer is used by the stream that made it"
+        );
+    }
+
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<()> {
         let launch = kernel.launch_config(&args);
-        let id = KernelId::of(kernel);
-        let function = self.context().kernels().prepare(self.context(), &id, launch)?;
-        self.context().note_launch(&id.entry_point);
+        let function = self.context().kernels().function(self.context(), kernel)?;
+        let function = function.prepare(self.context(), launch)?;
         // SAFETY: device and host share the definition of `K::Args`; the rest is the caller's promise.
         unsafe { self.queue(function, launch, &args) }
     }

@@ -6,8 +6,8 @@ use cust::sys::{
     CUmemLocation, CUmemLocationType,
 };
 
+use crate::Context;
 use crate::error::Result;
-use crate::{Context, DeviceInfo};
 
 /// A reserved address range of the size of the device's memory, with physical memory mapped to its first bytes.
 pub(crate) struct VirtualAllocation {
@@ -27,7 +27,7 @@ impl VirtualAllocation {
     /// # Errors
     /// Returns the driver's error.
     pub(crate) fn new(context: &Context) -> Result<Option<Self>> {
-        if !DeviceInfo::maps_memory(context)? {
+        if !context.device().maps_memory()? {
             return Ok(None);
         }
         let (mut granularity, kind) = (0, allocation(context));

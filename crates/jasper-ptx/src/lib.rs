@@ -35,7 +35,7 @@ mod specialize;
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
-pub use specialize::specialize;
+pub use specialize::{cap_blocks, specialize};
 
 /// First line of an archive: its format and version.
 const MAGIC: &str = "jasper-ptx 1\n";

@@ -30,3 +30,24 @@ pub fn specialize(ptx: &str, constants: &[u32], min_blocks: u32) -> String {
     };
     ptx.split_inclusive('\n').map(line).collect()
 }
+
+/// The PTX of a kernel compiled for at most `most` blocks per multiprocessor, where it asks for more: the assembler
+/// ignores a number that the device does not have.
+///
+/// ```
+/// use jasper_ptx::cap_blocks;
+///
+/// assert_eq!(cap_blocks(".minnctapersm 24\n{\n}\n", 16), ".minnctapersm 16\n{\n}\n");
+/// assert_eq!(cap_blocks(".minnctapersm 12\n{\n}\n", 16), ".minnctapersm 12\n{\n}\n");
+/// ```
+pub fn cap_blocks(ptx: &str, most: u32) -> String {
+    let line = |line: &str| {
+        let blocks = line.strip_prefix(MIN_BLOCKS).and_then(|blocks| blocks.trim_end().parse::<u32>().ok());
+        if blocks.is_some_and(|blocks| blocks > most) {
+            format!("{MIN_BLOCKS}{most}\n")
+        } else {
+            line.to_owned()
+        }
+    };
+    ptx.split_inclusive('\n').map(line).collect()
+}

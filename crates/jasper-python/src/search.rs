@@ -80,6 +80,8 @@ impl Options {
         params.beam_width = self.beam_width.or(params.beam_width);
         params.distances = self.distances;
         params.filter = self.filter.as_ref().map(|filter| filter.get().as_filter());
+        // Here, because batches are searched in parts.
+        index.limits().check(&params, queries).map_err(Raise::raise)?;
         Ok(params)
     }
 }
@@ -183,8 +185,9 @@ impl Index {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let key = arrays::key(key)?;
         let found = self.call(py, |index| {
+            let params = options.params(index, 1)?;
             let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
-            let hits = index.search_by_key(key, options.params(index, 1)?).map_err(Raise::raise)?;
+            let hits = index.search_by_key(key, params).map_err(Raise::raise)?;
             found.as_mut().fill(hits.into_iter());
             Ok(found.into_arrays())
         })?;

@@ -58,7 +58,7 @@ impl Index {
             let array = Array::<T>::queries(queries, "queries")?;
             let view = array.view()?;
             let searches: Vec<Search> = slf.get().call(py, |index| {
-                let params = options.params(index, 1)?;
+                let params = options.params(index, view.len())?;
                 let submit = |row| Ok(Box::pin(index.submit::<T>(row, params).map_err(Raise::raise)?) as Search);
                 view.rows().map(submit).collect::<PyResult<_>>()
             })?;

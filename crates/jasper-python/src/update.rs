@@ -2,7 +2,7 @@
 
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Key, Quantization, with_element};
+use jasper::{Key, Quantization, SearchLimits, with_element};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
@@ -186,6 +186,31 @@ impl Index {
     /// keys can be deleted; other changes raise Error.
     fn drop_vectors(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, |index| index.drop_vectors().map_err(Raise::raise))
+    }
+
+    /// Bounds what a search may ask for, for services that pass on the parameters of their clients: memory and time are
+    /// proportional to them. A search beyond a bound raises ParameterError. None is no bound. Not saved with the index.
+    ///
+    /// >>> import jasper
+    /// >>> index = jasper.Index(2)
+    /// >>> index.set_limits(max_k=100, max_beam_width=1000, max_queries=10_000)
+    #[pyo3(signature = (*, max_k = None, max_beam_width = None, max_queries = None))]
+    fn set_limits(
+        &self,
+        py: Python<'_>,
+        max_k: Option<i64>,
+        max_beam_width: Option<i64>,
+        max_queries: Option<i64>,
+    ) -> PyResult<()> {
+        let bound = |name, value: Option<i64>| value.map_or(Ok(usize::MAX), |value| count(name, value));
+        let limits = SearchLimits::new()
+            .max_k(bound("max_k", max_k)?)
+            .max_beam_width(bound("max_beam_width", max_beam_width)?)
+            .max_queries(bound("max_queries", max_queries)?);
+        self.call(py, |index| {
+            index.set_limits(limits);
+            Ok(())
+        })
     }
 
     /// Finds the narrowest beam that reaches a recall at k, and keeps it with the index for search(recall=...).

@@ -192,3 +192,23 @@ def test_many_threads_search_while_one_changes(index, vectors):
     for thread in threads:
         thread.join()
     assert not errors and len(index) == 1250 and index.check().is_sound
+
+
+def test_limits_bound_what_clients_ask_for(vectors):
+    index = jasper.Index.build(vectors[:100])
+    index.set_limits(max_k=10, max_beam_width=100, max_queries=50)
+    assert index.search(vectors[:50], k=10, beam_width=100).keys.shape == (50, 10)
+    for refused, message in [
+        (lambda: index.search(vectors[0], k=11), "k (11) must be at most 10"),
+        (lambda: index.search(vectors[0], k=2**62), f"k ({2**62}) must be at most 10"),
+        (lambda: index.search(vectors[0], beam_width=101), "beam_width (101) must be at most 100"),
+        (lambda: index.search(vectors[:51]), "the number of queries (51) must be at most 50"),
+        (lambda: index.search_by_key(0, k=11), "k (11) must be at most 10"),
+    ]:
+        with pytest.raises(jasper.ParameterError) as raised:
+            refused()
+        assert message in str(raised.value)
+    index.set_limits()
+    assert index.search(vectors[:60], k=20).keys.shape == (60, 20)
+    with pytest.raises(jasper.ParameterError):
+        index.set_limits(max_k=-1)

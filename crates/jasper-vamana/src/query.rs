@@ -184,6 +184,18 @@ pub enum SearchError {
         /// The largest beam width of the device.
         max_beam_width: usize,
     },
+    /// The search asks for more than the limits of the index allow.
+    #[error(
+        "{name} ({value}) must be at most {max}, the limit of this index; lower it, or raise the limit (`set_limits`)"
+    )]
+    Limit {
+        /// What is limited.
+        name: &'static str,
+        /// The value given.
+        value: usize,
+        /// The largest value.
+        max: usize,
+    },
     /// A launch parameter is out of range.
     #[error("{name} ({value}) of the launch parameters must be {bound}")]
     Launch {

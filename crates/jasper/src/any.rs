@@ -22,7 +22,7 @@ use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
     BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenError,
-    OpenOptions, SearchFuture, UpdateError, WithProgress,
+    OpenOptions, SearchFuture, SearchLimits, UpdateError, WithProgress,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -305,6 +305,8 @@ forward! {
     fn keys() -> Vec<Key>;
     fn device() -> Device;
     fn max_beam_width() -> usize;
+    fn limits() -> SearchLimits;
+    fn set_limits(limits: SearchLimits) -> ();
     fn device_name() -> String;
     fn device_bytes() -> u64;
 }

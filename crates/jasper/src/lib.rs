@@ -122,7 +122,7 @@ pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
 pub use device::{Device, DeviceOptions};
 pub use error::{BuildError, DeviceError, FileError, MoveError, OpenError, SearchError, UpdateError};
-pub use index::{Index, OpenOptions};
+pub use index::{Index, OpenOptions, SearchLimits};
 pub use progress::WithProgress;
 pub use stats::IndexStats;
 

@@ -68,9 +68,9 @@ impl<S: Stream> SlotList<S> {
         let len = range.end - range.start;
         tiles.launch(stream, select_tiles(len), |look_back| {
             let args = ListSlotsArgs {
-                bits: bits.input().add((range.start / SLOTS_PER_WORD) as usize),
-                slots: slots.output(),
-                count: count.output(),
+                bits: stream.input(bits).add((range.start / SLOTS_PER_WORD) as usize),
+                slots: stream.output(slots),
+                count: stream.output(count),
                 look_back,
                 first: range.start,
                 len,

@@ -68,11 +68,11 @@ impl<S: Stream> ReachableSet<S> {
         start.resize(from.len().next_multiple_of(EDGES_ALIGN), NO_SLOT);
         let (outside, start_row) = (stream.upload(&[0])?, stream.upload(&start)?);
         let step = ReachArgs {
-            edges: start_row.input(),
-            frontier: outside.input(),
-            reached: self.bits.output(),
-            queue: self.queue.output(),
-            queue_len: self.len.output(),
+            edges: stream.input(&start_row),
+            frontier: stream.input(&outside),
+            reached: stream.output(&mut self.bits),
+            queue: stream.output(&mut self.queue),
+            queue_len: stream.output(&mut self.len),
             frontier_len: 1,
             slots: self.queue.len() as u32,
             edges_stride: start.len() as u32,
@@ -85,8 +85,8 @@ impl<S: Stream> ReachableSet<S> {
                 return Ok(());
             }
             let step = ReachArgs {
-                edges: edges.input(),
-                frontier: self.queue.input().add(self.expanded as usize),
+                edges: stream.input(edges),
+                frontier: stream.input(&self.queue).add(self.expanded as usize),
                 frontier_len: end - self.expanded,
                 edges_stride,
                 ..step

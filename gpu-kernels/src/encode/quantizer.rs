@@ -56,6 +56,16 @@ pub struct QueryCodes<S: Stream> {
     scratch: Scratch<S>,
 }
 
+impl<S: Stream> QueryCodes<S> {
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> usize {
+        let Scratch { residuals, rotated, sums } = &self.scratch;
+        (self.levels.len() + residuals.len() + rotated.len()) * size_of::<u32>()
+            + self.terms.len() * size_of::<QueryTerms>()
+            + sums.len() * size_of::<[f32; 2]>()
+    }
+}
+
 /// A quantizer in device memory.
 pub struct DeviceQuantizer<S: Stream> {
     shape: CodeShape,
@@ -208,7 +218,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Returns the device's error.
     ///
     /// # Panics
-    /// Panics if a row is past the end of either table.
+    /// Panics if a row is past the end of either table, or another stream allocated one of them or this quantizer.
     pub fn encode<T: Element>(
         &self,
         stream: &S,
@@ -217,6 +227,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         codes: &mut S::Buffer<u32>,
     ) -> Result<(), S::Error> {
         let (len, words) = (selection.len(), self.shape.words as usize);
+        stream.check_owner(&self.center);
         assert!(
             selection.end() * words <= codes.len(),
             "rows to {} in {} words",
@@ -232,16 +243,16 @@ impl<S: Stream> DeviceQuantizer<S> {
         let mut scratch = self.scratch(stream, len)?;
         for first in (0..len).step_by(self.pass_rows()) {
             let selection = RowSelectionArgs {
-                slots: slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input().add(first)),
+                slots: slots.as_ref().map_or(DevicePtr::null(), |slots| stream.input(slots).add(first)),
                 first: (begin + first) as u32,
                 len: (len - first).min(self.pass_rows()) as u32,
             };
             // SAFETY: the rows exist, as was checked, and the scratch memory has room for as many.
-            let rotated = unsafe { self.rotate(stream, rows.input(), selection, &mut scratch)? };
+            let rotated = unsafe { self.rotate(stream, stream.input(rows), selection, &mut scratch)? };
             let rows = EncodeArgs {
                 rotated,
                 selection,
-                codes: codes.output(),
+                codes: stream.output(codes),
                 shape: self.shape,
                 metric: self.metric,
                 units: self.units,
@@ -313,7 +324,7 @@ impl<S: Stream> DeviceQuantizer<S> {
     ///
     /// # Safety
     /// `queries` holds as many queries, each padded to [`padded_len`]. They are written for this stream, and live until
-    /// the launches have run.
+    /// the launches have run, as does this quantizer, which another stream may have uploaded.
     pub unsafe fn encode_queries<T: Element>(
         &self,
         stream: &S,
@@ -335,8 +346,8 @@ impl<S: Stream> DeviceQuantizer<S> {
             let args = EncodeQueriesArgs {
                 rotated,
                 of_dimensions,
-                levels: codes.levels.output().add(first * words),
-                terms: codes.terms.output().add(first),
+                levels: stream.output(&mut codes.levels).add(first * words),
+                terms: stream.output(&mut codes.terms).add(first),
                 metric: self.metric,
                 units: self.units,
                 half,
@@ -364,13 +375,13 @@ impl<S: Stream> DeviceQuantizer<S> {
         scratch: &mut Scratch<S>,
     ) -> Result<RotatedResiduals, S::Error> {
         let (stride, rotated_stride) = self.strides();
-        let residuals: DevicePtrMut<f32> = scratch.residuals.output();
+        let residuals: DevicePtrMut<f32> = stream.output(&mut scratch.residuals);
         let args = ResidualArgs {
             rows: rows.cast(),
             selection,
             center: self.center.input(),
             residuals,
-            sums: scratch.sums.output(),
+            sums: stream.output(&mut scratch.sums),
             row_bytes: (padded_len::<T>(self.dimension) * size_of::<T>()) as u32,
             dimension: self.dimension as u32,
             stride: stride as u32,
@@ -390,7 +401,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 let args = ProjectArgs {
                     rows: residuals.cast_const(),
                     panels: panels.input(),
-                    out: scratch.rotated.output(),
+                    out: stream.output(&mut scratch.rotated),
                     rows_len: selection.len,
                     dimension: self.dimension as u32,
                     stride: stride as u32,
@@ -399,10 +410,10 @@ impl<S: Stream> DeviceQuantizer<S> {
                 };
                 // SAFETY: the scratch has room for products of as many rows; buffers are freed after the launch.
                 unsafe { stream.launch(&Project, args)? };
-                (scratch.rotated.input(), rotated_stride)
+                (stream.input(&scratch.rotated), rotated_stride)
             }
         };
-        Ok(RotatedResiduals { values, sums: scratch.sums.input(), stride: stride as u32 })
+        Ok(RotatedResiduals { values, sums: stream.input(&scratch.sums), stride: stride as u32 })
     }
 }
 

@@ -51,9 +51,9 @@ impl<S: Stream> Groups<S> {
         let Self { offsets, count, tiles } = self;
         tiles.launch(stream, select_tiles(len), |look_back| {
             let args = FindGroupsArgs {
-                keys: keys.input(),
-                offsets: offsets.output(),
-                count: count.output(),
+                keys: stream.input(keys),
+                offsets: stream.output(offsets),
+                count: stream.output(count),
                 look_back,
                 len,
                 shift,

@@ -79,6 +79,13 @@ impl<S: Stream> ProductScratch<S> {
             candidates: stream.allocate(0)?,
         })
     }
+
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> usize {
+        let Self { rows, queries, lists, bounds, candidates, .. } = self;
+        (rows.len() + queries.len() + bounds.len() + candidates.len()) * size_of::<u32>()
+            + lists.len() * size_of::<u64>()
+    }
 }
 
 /// Makes room for `len` elements, without keeping any.
@@ -121,8 +128,14 @@ pub unsafe fn nearest_slots<S: Stream>(
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
     let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
         let (from, to_slots) = (from.cast(), DevicePtr::null());
-        let args =
-            CopyRowsArgs { from, to: to.output(), from_slots, to_slots, rows, row_words: row_bytes / 4 };
+        let args = CopyRowsArgs {
+            from,
+            to: stream.output(to),
+            from_slots,
+            to_slots,
+            rows,
+            row_words: row_bytes / 4,
+        };
         // SAFETY: the table has room for a piece of the rows, which the caller promises.
         unsafe { stream.launch(&CopyRows, args) }
     };
@@ -145,16 +158,16 @@ pub unsafe fn nearest_slots<S: Stream>(
             let slots = search.graph.start_points.add(first_row as usize);
             copy(search.graph.rows, slots, rows, rows_len)?;
             let args = ScanArgs {
-                rows: rows.input().cast(),
-                queries: queries.input().cast(),
-                lists: lists.output(),
+                rows: stream.input(rows).cast(),
+                queries: stream.input(queries).cast(),
+                lists: stream.output(lists),
                 row_bytes,
                 rows_len,
                 queries_len: len,
                 first_row,
                 segment_rows,
                 wanted,
-                bounds: bounds.output(),
+                bounds: stream.output(bounds),
             };
             // SAFETY: rows and queries have been copied, as many as the arguments say; there are lists for all
             // segments of a piece, of which the first writes every one.
@@ -162,17 +175,17 @@ pub unsafe fn nearest_slots<S: Stream>(
         }
         reserve(stream, candidates, (len * wanted) as usize)?;
         let args = ListCandidatesArgs {
-            lists: lists.input(),
+            lists: stream.input(lists),
             slots: search.graph.start_points,
-            candidates: candidates.output(),
+            candidates: stream.output(candidates),
             queries_len: len,
             segments,
             wanted,
         };
         let ranking = SearchArgs {
-            queries: queries.input().cast(),
+            queries: stream.input(queries).cast(),
             distances_before: slots_len,
-            ..pass.scan_candidates(candidates.input(), wanted)
+            ..pass.scan_candidates(stream.input(candidates), wanted)
         };
         let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.frontier_len, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs

@@ -55,7 +55,8 @@ impl Rank {
     }
 }
 
-impl Kernel for Scan {
+// SAFETY: the entry points take these arguments, and the grid covers them.
+unsafe impl Kernel for Scan {
     type Args = ScanArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {
@@ -83,7 +84,8 @@ impl Kernel for Scan {
     }
 }
 
-impl Kernel for Rank {
+// SAFETY: the entry points take these arguments, and the grid covers them.
+unsafe impl Kernel for Rank {
     type Args = RankArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {

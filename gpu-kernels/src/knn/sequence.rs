@@ -57,7 +57,7 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// Returns the device's error.
 ///
 /// # Panics
-/// Panics if k is 0 or above [`MAX_K`], if there are no rows, or if a buffer holds no whole rows or fewer than `rows_len`.
+/// Panics if k is 0 or above [`MAX_K`], if there are no rows or 2^32, or if a buffer holds no whole rows or fewer than `rows_len`.
 pub fn exact_knn<S: Stream, T: Element>(
     stream: &S,
     metric: Metric,
@@ -71,7 +71,8 @@ pub fn exact_knn<S: Stream, T: Element>(
     assert!((1..=MAX_K).contains(&k), "k ({k}) must be between 1 and {MAX_K}");
     assert!(rows_len > 0 && rows_len * stride <= rows.len(), "{rows_len} rows of {stride} in {}", rows.len());
     assert!(queries.len().is_multiple_of(stride), "{} is no multiple of {stride}", queries.len());
-    let (element, rows_len) = (T::KIND, rows_len as u32);
+    let element = T::KIND;
+    let rows_len = u32::try_from(rows_len).expect("numbers of rows have 32 bits");
     let row_bytes = (stride * size_of::<T>()) as u32;
     let wanted = wanted::<T>(metric, k);
     let queries_len = queries.len() / stride;
@@ -86,25 +87,25 @@ pub fn exact_knn<S: Stream, T: Element>(
         stream.fill(&mut bounds, u8::MAX)?;
         let mut found = stream.allocate::<u32>(len as usize * k)?;
         let mut at = stream.allocate::<u64>(len as usize * k)?;
-        let (rows, queries) = (rows.input().cast(), queries.input().add(first * stride).cast());
+        let (rows, queries) = (stream.input(rows).cast(), stream.input(queries).add(first * stride).cast());
         let scan = ScanArgs {
             rows,
             queries,
-            lists: lists.output(),
+            lists: stream.output(&mut lists),
             row_bytes,
             rows_len,
             queries_len: len,
             first_row: 0,
             segment_rows,
             wanted,
-            bounds: bounds.output(),
+            bounds: stream.output(&mut bounds),
         };
         let rank = RankArgs {
             rows,
             queries,
-            lists: lists.input(),
-            ids: found.output(),
-            distances: at.output(),
+            lists: stream.input(&lists),
+            ids: stream.output(&mut found),
+            distances: stream.output(&mut at),
             row_bytes,
             dimension: dimension as u32,
             queries_len: len,

@@ -44,7 +44,7 @@ impl<S: Stream> TileStates<S> {
             stream.fill(&mut self.words, 0)?;
             self.stamp = 0;
         }
-        let (words, tickets) = (self.words.output(), self.tickets.output());
+        let (words, tickets) = (stream.output(&mut self.words), stream.output(&mut self.tickets));
         launch(LookBack { words, tickets, first_ticket: self.drawn, stamp: self.stamp, tiles })?;
         self.drawn = self.drawn.wrapping_add(tiles);
         self.stamp += 2;
@@ -89,7 +89,8 @@ mod tests {
 
     struct Null<T>(usize, PhantomData<T>);
 
-    impl<T> Buffer<T> for Null<T> {
+    // SAFETY: no kernel runs.
+    unsafe impl<T> Buffer<T> for Null<T> {
         fn len(&self) -> usize {
             self.0
         }
@@ -103,7 +104,8 @@ mod tests {
         }
     }
 
-    impl Stream for CountingStream {
+    // SAFETY: no kernel runs.
+    unsafe impl Stream for CountingStream {
         type Error = Failed;
         type Buffer<T: Pod> = Null<T>;
 
@@ -153,6 +155,8 @@ mod tests {
         fn download_range<T: Pod>(&self, _: &Null<T>, _: Range<usize>) -> Result<Vec<T>, Self::Error> {
             Err(Failed)
         }
+
+        fn check_owner<T: Pod>(&self, _: &Null<T>) {}
 
         unsafe fn launch<K: Kernel>(&self, _: &K, _: K::Args) -> Result<(), Self::Error> {
             Ok(())

@@ -76,7 +76,8 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
     pub(crate) use plan::specializations;
     pub use plan::{FindPeers, Link, Merge, Repair};
-    use crate::{LaunchConfig, launch::kernels};
+    use crate::LaunchConfig;
+    use crate::launch::{MAX_THREADS, kernels};
 } }
 
 pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
@@ -84,9 +85,8 @@ pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
 use crate::graph::{DistanceEpilogue, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
 
-/// Threads per block of the kernels whose threads share nothing.
-#[cfg(not(target_arch = "nvptx64"))]
-const ROW_THREADS: u32 = 256;
+/// Edges per thread of [`PublishRows`].
+const EDGES_PER_THREAD: u32 = 4;
 
 /// Arguments of every prune.
 #[repr(C)]
@@ -210,16 +210,59 @@ pub struct PublishRowsArgs {
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
+impl PublishRowsArgs {
+    /// Most rows of one launch.
+    pub fn max_rows(edges_stride: u32) -> u32 {
+        let rows = MAX_THREADS / u64::from(edges_stride / EDGES_PER_THREAD);
+        rows.try_into().unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of those
     /// that agree.
     FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = rows::reverse_edges, |args| {
-        LaunchConfig::linear((args.vertices_len * args.edges_stride).div_ceil(ROW_THREADS), ROW_THREADS)
+        LaunchConfig::thread_per_item(u64::from(args.vertices_len) * u64::from(args.edges_stride))
     };
     /// Writes rows into the graph.
     PublishRows(PublishRowsArgs) = rows::publish_rows, |args| {
-        LaunchConfig::linear((args.rows * (args.edges_stride / 4)).div_ceil(ROW_THREADS), ROW_THREADS)
+        LaunchConfig::thread_per_item(u64::from(args.rows) * u64::from(args.edges_stride / EDGES_PER_THREAD))
     };
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use super::*;
+    use crate::Kernel as _;
+
+    fn publish(rows: u32, edges_stride: u32) -> LaunchConfig {
+        let (pointer, output) = (DevicePtr::null(), DevicePtrMut::null());
+        PublishRows.launch_config(&PublishRowsArgs {
+            row_vertices: pointer,
+            neighbors: pointer,
+            edges: output,
+            rows,
+            edges_stride,
+        })
+    }
+
+    #[test]
+    fn every_row_has_threads() {
+        assert_eq!(publish(100, 64).grid, (7, 1));
+        // 2^32 threads.
+        assert_eq!(publish(1 << 28, 64).grid, (1 << 24, 1));
+        assert_eq!(PublishRowsArgs::max_rows(64), 1 << 28);
+        assert_eq!(PublishRowsArgs::max_rows(32 * 3), u32::MAX / 24);
+        let edges = u64::from(PublishRowsArgs::max_rows(96)) * 96 / 4;
+        assert_eq!(u64::from(publish(PublishRowsArgs::max_rows(96), 96).grid.0), edges.div_ceil(256));
+    }
+
+    #[test]
+    #[should_panic(expected = "must be of at most 4294967296")]
+    fn threads_beyond_their_numbers_are_refused() {
+        publish((1 << 28) + 1, 64);
+    }
 }

@@ -69,7 +69,8 @@ macro_rules! families {
             }
         }
 
-        impl Kernel for $Family {
+        // SAFETY: the entry points take these arguments, and there is a block for each vertex or row.
+        unsafe impl Kernel for $Family {
             type Args = $Args;
 
             fn entry_point(&self) -> Cow<'static, str> {

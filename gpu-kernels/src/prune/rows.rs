@@ -29,8 +29,7 @@ pub unsafe fn reverse_edges(args: ReverseEdgesArgs) {
     }
 }
 
-/// Edges per thread.
-const EDGES_PER_THREAD: usize = 4;
+const EDGES_PER_THREAD: usize = super::EDGES_PER_THREAD as usize;
 
 /// Writes rows into the graph; one thread per four edges.
 ///

@@ -15,7 +15,8 @@ pub struct Residuals {
     pub element: ElementKind,
 }
 
-impl Kernel for Residuals {
+// SAFETY: the entry points take these arguments, and the grid covers them.
+unsafe impl Kernel for Residuals {
     type Args = ResidualArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {
@@ -48,7 +49,8 @@ impl Rotate {
     }
 }
 
-impl Kernel for Rotate {
+// SAFETY: the entry points take these arguments, and the grid covers them.
+unsafe impl Kernel for Rotate {
     type Args = RotateArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {

@@ -72,14 +72,15 @@ pub struct QuantizeSq8Args {
 
 /// Quantizes vectors of floats to bytes (SQ8). Arguments: [`QuantizeSq8Args`].
 #[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantizeSq8 {
     /// The element of the vectors.
     pub element: ElementKind,
 }
 
+// SAFETY: the entry points take these arguments, and there is a warp for each row.
 #[cfg(not(target_arch = "nvptx64"))]
-impl Kernel for QuantizeSq8 {
+unsafe impl Kernel for QuantizeSq8 {
     type Args = QuantizeSq8Args;
 
     fn entry_point(&self) -> Cow<'static, str> {

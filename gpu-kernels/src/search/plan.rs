@@ -60,7 +60,8 @@ impl Search {
     }
 }
 
-impl Kernel for Search {
+// SAFETY: the entry points take these arguments, and the grid covers them.
+unsafe impl Kernel for Search {
     type Args = SearchArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {
@@ -155,7 +156,8 @@ impl QuantizedSearch {
     }
 }
 
-impl Kernel for QuantizedSearch {
+// SAFETY: the entry points take these arguments, and the grid covers them.
+unsafe impl Kernel for QuantizedSearch {
     type Args = QuantizedSearchArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {

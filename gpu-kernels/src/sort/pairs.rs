@@ -88,20 +88,20 @@ pub fn sort_pairs<S: Stream>(
         assert!(len as usize <= capacity, "a sort of {len} pairs needs more than room for {capacity}");
     }
     stream.fill(counts, 0)?;
-    let args = CountArgs { keys: pairs.keys.input(), counts: counts.output(), len, bits };
+    let args = CountArgs { keys: stream.input(&pairs.keys), counts: stream.output(counts), len, bits };
     // SAFETY: there are `len` keys, and counts for every digit.
     unsafe { stream.launch(&Count, args)? };
-    let args = BeginsArgs { counts: counts.output(), passes: bits.passes() };
+    let args = BeginsArgs { counts: stream.output(counts), passes: bits.passes() };
     // SAFETY: there are counts for every pass.
     unsafe { stream.launch(&Begins, args)? };
     for pass in 0..bits.passes() {
         tiles.launch(stream, len.div_ceil(TILE), |look_back| {
             let args = PassArgs {
-                keys: pairs.keys.input(),
-                values: pairs.values.input(),
-                sorted_keys: other.keys.output(),
-                sorted_values: other.values.output(),
-                begins: counts.input().add((pass * RADIX) as usize),
+                keys: stream.input(&pairs.keys),
+                values: stream.input(&pairs.values),
+                sorted_keys: stream.output(&mut other.keys),
+                sorted_values: stream.output(&mut other.values),
+                begins: stream.input(counts).add((pass * RADIX) as usize),
                 look_back,
                 len,
                 digit: bits.digit(pass),

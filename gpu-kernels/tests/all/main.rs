@@ -3,3 +3,4 @@
 mod emulator;
 mod faults;
 mod mutations;
+mod owners;

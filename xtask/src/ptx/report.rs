@@ -6,15 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread};
 
 use anyhow::{Result, bail};
-use jasper_ptx::{specialize, split};
+use jasper_ptx::{cap_blocks, specialize, split};
 
 use super::build::write;
 use super::ptxas::{self, Usage};
 use super::{CRATES, KernelCrate};
 use crate::workspace::Workspace;
 
-/// A100, H200, B200, with their compute capabilities.
-const ARCHITECTURES: [(&str, (u32, u32)); 3] = [("sm_80", (8, 0)), ("sm_90", (9, 0)), ("sm_100", (10, 0))];
+/// A100; A10 and GeForce 30; L4, L40 and GeForce 40; H200; B200; GeForce 50, with their compute capabilities.
+const ARCHITECTURES: [(&str, (u32, u32)); 6] = [
+    ("sm_80", (8, 0)),
+    ("sm_86", (8, 6)),
+    ("sm_89", (8, 9)),
+    ("sm_90", (9, 0)),
+    ("sm_100", (10, 0)),
+    ("sm_120", (12, 0)),
+];
 
 /// Bytes of the rows that kernels are specialized for: few and many loads in narrow and wide tiles, and several rounds.
 const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
@@ -38,7 +45,8 @@ pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
     }
 }
 
-/// Assembles the committed PTX for every architecture and prints the table.
+/// Assembles the committed PTX for every architecture, with the launch bounds that it is loaded with there, and prints
+/// the table.
 ///
 /// # Errors
 /// When a kernel does not assemble, spills registers or has a stack frame.
@@ -97,7 +105,9 @@ fn specialized(text: &str, row_bytes: u32, capability: (u32, u32)) -> String {
     for (entry, kernel) in kernels {
         match specializations.iter().find(|(specialized, _)| specialized == entry) {
             Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks_on(capability)),
-            None if row_bytes == ROW_BYTES[0] => ptx += kernel,
+            None if row_bytes == ROW_BYTES[0] => {
+                ptx += &cap_blocks(kernel, gpu_kernels::max_blocks(capability))
+            }
             None => {}
         }
     }
@@ -163,13 +173,16 @@ mod tests {
     fn the_table_has_a_row_for_each_kernel() {
         let columns = [
             vec![usage("distances", 20, 0), usage("sort", 64, 0)],
+            vec![usage("distances", 20, 0), usage("sort", 64, 0)],
+            vec![usage("distances", 21, 0), usage("sort", 65, 0)],
             vec![usage("distances", 22, 0), usage("sort", 70, 8)],
+            vec![usage("distances", 22, 0), usage("sort", 72, 0)],
             vec![usage("distances", 22, 0), usage("sort", 72, 0)],
         ];
         let expected = "\
-kernel      sm_80   sm_90  sm_100  shared  spills   stack
-distances      20      22      22       0       0       0
-sort           64      70      72       0       8       0
+kernel      sm_80   sm_86   sm_89   sm_90  sm_100  sm_120  shared  spills   stack
+distances      20      20      21      22      22      22       0       0       0
+sort           64      64      65      70      72      72       0       8       0
 ";
         assert_eq!(table(&columns), expected);
     }

@@ -84,7 +84,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
-            counters: counters.output(),
+            counters: self.stream.output(counters),
         }
     }
 
@@ -101,6 +101,15 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
     fn assert_same_graph(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
         assert_eq!(graph.id, id, "the result of a step is for the graph that it was computed from");
+    }
+}
+
+impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
+    /// The copy of `graph`, whose arrays belong to the stream of this executor.
+    fn device_graph<'a>(&self, graph: &'a MirroredGraph<T, S>) -> &'a DeviceGraph<T, S> {
+        let graph = graph.on_device();
+        self.stream.check_owner(&graph.edges);
+        graph
     }
 }
 
@@ -200,7 +209,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph: &MirroredGraph<T, S>,
         chunk: &[Slot],
     ) -> Result<Candidates<S>, S::Error> {
-        let graph = graph.on_device();
+        let graph = self.device_graph(graph);
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
@@ -213,10 +222,10 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut results = stream.allocate::<DeviceHit>(new_vertices.len())?;
         let args = SearchArgs {
             queries: input.args.rows,
-            query_rows: new_vertices.input(),
-            results: results.output(),
-            costs: costs.output(),
-            expanded: expanded.output(),
+            query_rows: stream.input(&new_vertices),
+            results: stream.output(&mut results),
+            costs: stream.output(&mut costs),
+            expanded: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             max_hops: candidates_stride,
             ..search_args(&input, beam, launch)
@@ -244,20 +253,20 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
-        let graph = graph.on_device();
+        let (graph, stream) = (self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().rows,
-            new_vertices: candidates.new_vertices.input(),
-            candidates: candidates.expanded.input(),
-            costs: candidates.costs.input(),
-            duplicate_of: candidates.duplicate_of.output(),
+            new_vertices: stream.input(&candidates.new_vertices),
+            candidates: stream.input(&candidates.expanded),
+            costs: stream.input(&candidates.costs),
+            duplicate_of: stream.output(&mut candidates.duplicate_of),
             row_bytes: graph.row_bytes(),
             vertices_len: candidates.len(),
             candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
-        unsafe { self.stream.launch(&FindDuplicates, args)? };
+        unsafe { stream.launch(&FindDuplicates, args)? };
         Ok(candidates)
     }
 
@@ -267,18 +276,18 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
-        let graph = graph.on_device();
+        let (graph, stream) = (self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let vertices_len = candidates.len();
-        let mut peers = self.stream.allocate(vertices_len as usize * self.params.max_degree())?;
+        let mut peers = stream.allocate(vertices_len as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            new_vertices: candidates.new_vertices.input(),
-            candidates: candidates.expanded.input(),
-            costs: candidates.costs.input(),
-            duplicate_of: candidates.duplicate_of.input(),
-            peers: peers.output(),
+            new_vertices: stream.input(&candidates.new_vertices),
+            candidates: stream.input(&candidates.expanded),
+            costs: stream.input(&candidates.costs),
+            duplicate_of: stream.input(&candidates.duplicate_of),
+            peers: stream.output(&mut peers),
             vertices_len,
             group: sampling.group as u32,
             stride: sampling.stride as u32,
@@ -287,7 +296,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
-        unsafe { self.stream.launch(&input.kernel(FindPeers::for_rows), args)? };
+        unsafe { stream.launch(&input.kernel(FindPeers::for_rows), args)? };
         candidates.peers = Some(peers);
         Ok(candidates)
     }
@@ -297,7 +306,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph: &MirroredGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
-        let graph = graph.on_device();
+        let graph = self.device_graph(graph);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let (stream, vertices_len) = (&self.stream, candidates.len());
@@ -306,14 +315,14 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
         let args = LinkArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            new_vertices: candidates.new_vertices.input(),
-            candidates: candidates.expanded.input(),
-            peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| entries.input()),
-            costs: candidates.costs.input(),
-            duplicate_of: candidates.duplicate_of.input(),
-            row_vertices: rows.vertices.output(),
-            neighbors: rows.neighbors.output(),
-            ordered_distances: ordered_distances.output(),
+            new_vertices: stream.input(&candidates.new_vertices),
+            candidates: stream.input(&candidates.expanded),
+            peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
+            costs: stream.input(&candidates.costs),
+            duplicate_of: stream.input(&candidates.duplicate_of),
+            row_vertices: stream.output(&mut rows.vertices),
+            neighbors: stream.output(&mut rows.neighbors),
+            ordered_distances: stream.output(&mut ordered_distances),
             vertices_len,
             candidates_stride: candidates.candidates_stride,
         };
@@ -344,18 +353,19 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     fn reverse_edges(&self, chunks: Vec<Edges<S>>) -> Result<BackEdges<S>, S::Error> {
         let stream = &self.stream;
         let len: usize = chunks.iter().map(|chunk| chunk.rows.neighbors.len()).sum();
-        let mut edges = Pairs::allocate(stream, len as u32)?;
+        let len = u32::try_from(len).expect("a batch has fewer than 2^32 edges, with padding");
+        let mut edges = Pairs::allocate(stream, len)?;
         let mut first = 0;
         let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
         let graph = chunks.first().map(|chunk| chunk.graph);
         assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
         for Edges { rows, ordered_distances, .. } in chunks {
             let args = ReverseEdgesArgs {
-                row_vertices: rows.vertices.input(),
-                neighbors: rows.neighbors.input(),
-                ordered_distances: ordered_distances.input(),
-                sort_keys: edges.keys.output().add(first),
-                sources: edges.values.output().add(first),
+                row_vertices: stream.input(&rows.vertices),
+                neighbors: stream.input(&rows.neighbors),
+                ordered_distances: stream.input(&ordered_distances),
+                sort_keys: stream.output(&mut edges.keys).add(first),
+                sources: stream.output(&mut edges.values).add(first),
                 vertices_len: rows.len(),
                 edges_stride: (rows.neighbors.len() / rows.vertices.len()) as u32,
             };
@@ -363,11 +373,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             unsafe { stream.launch(&ReverseEdges, args)? };
             first += rows.neighbors.len();
         }
-        let mut scratch = SortScratch::allocate(stream, len as u32)?;
-        sort_pairs(stream, &mut edges, len as u32, 0..u32::BITS + slot_bits, &mut scratch)?;
+        let mut scratch = SortScratch::allocate(stream, len)?;
+        sort_pairs(stream, &mut edges, len, 0..u32::BITS + slot_bits, &mut scratch)?;
         drop(scratch);
-        let mut targets = Groups::allocate(stream, len as u32)?;
-        targets.find(stream, &edges.keys, len as u32, u32::BITS)?;
+        let mut targets = Groups::allocate(stream, len)?;
+        targets.find(stream, &edges.keys, len, u32::BITS)?;
         let targets_len = stream.download(&targets.count)?[0];
         Ok(BackEdges { edges, targets, targets_len, merged: 0, graph })
     }
@@ -377,26 +387,26 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph: &MirroredGraph<T, S>,
         back_edges: &mut BackEdges<S>,
     ) -> Result<Option<Updates<S>>, S::Error> {
-        let graph = graph.on_device();
+        let (graph, stream) = (self.device_graph(graph), &self.stream);
         let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
         let len = (*targets_len - *merged).min(MERGE_CHUNK);
         let (Some(id), 1..) = (*id, len) else { return Ok(None) };
         self.assert_same_graph(graph, id);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeRows::allocate(&self.stream, len, graph.edges_stride())?;
+        let mut rows = EdgeRows::allocate(stream, len, graph.edges_stride())?;
         let args = MergeArgs {
             prune: self.prune_args(&input, &mut counters),
-            sort_keys: edges.keys.input(),
-            sources: edges.values.input(),
-            offsets: targets.offsets.input().add(*merged as usize),
-            row_vertices: rows.vertices.output(),
-            neighbors: rows.neighbors.output(),
+            sort_keys: stream.input(&edges.keys),
+            sources: stream.input(&edges.values),
+            offsets: stream.input(&targets.offsets).add(*merged as usize),
+            row_vertices: stream.output(&mut rows.vertices),
+            neighbors: stream.output(&mut rows.neighbors),
             targets: len,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.
-        unsafe { self.stream.launch(&input.kernel(Merge::for_rows), args)? };
+        unsafe { stream.launch(&input.kernel(Merge::for_rows), args)? };
         *merged += len;
         Ok(Some(self.updates(rows, &counters, id)?))
     }
@@ -413,13 +423,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     }
 
     fn rows_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
-        let graph = graph.on_device();
+        let graph = self.device_graph(graph);
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
         let args = FindRowsToRepairArgs {
-            edges: graph.edges.input(),
-            live: graph.live_bits().input(),
-            rows_to_repair: to_repair.output(),
+            edges: stream.input(&graph.edges),
+            live: stream.input(graph.live_bits()),
+            rows_to_repair: stream.output(&mut to_repair),
             slots,
             edges_stride: graph.edges_stride(),
         };
@@ -437,26 +447,26 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     }
 
     fn repair_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Updates<S>, S::Error> {
-        let graph = graph.on_device();
+        let (graph, stream) = (self.device_graph(graph), &self.stream);
         graph.check_vertices(vertices);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
-        let mut rows = EdgeRows::for_vertices(&self.stream, vertices, graph.edges_stride())?;
+        let mut rows = EdgeRows::for_vertices(stream, vertices, graph.edges_stride())?;
         let args = RepairArgs {
             prune: self.prune_args(&input, &mut counters),
-            live: graph.live_bits().input(),
-            row_vertices: rows.vertices.input(),
-            neighbors: rows.neighbors.output(),
+            live: stream.input(graph.live_bits()),
+            row_vertices: stream.input(&rows.vertices),
+            neighbors: stream.output(&mut rows.neighbors),
             rows: rows.len(),
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
         // each.
-        unsafe { self.stream.launch(&input.kernel(Repair::for_rows), args)? };
+        unsafe { stream.launch(&input.kernel(Repair::for_rows), args)? };
         self.updates(rows, &counters, graph.id)
     }
 
     fn reachable(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Reached, S::Error> {
-        let graph = graph.on_device();
+        let graph = self.device_graph(graph);
         let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
         reached.extend(&self.stream, &graph.edges, graph.edges_stride(), &[start.get()])?;
         Ok(Reached::from_words(self.stream.download(reached.bits())?))
@@ -468,7 +478,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         candidates: Candidates<S>,
         reached: &Reached,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
-        let graph = graph.on_device();
+        let graph = self.device_graph(graph);
         self.assert_same_graph(graph, candidates.graph);
         let stream = &self.stream;
         let reached = stream.upload(&reached.words())?;
@@ -478,12 +488,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         );
         let mut nearest = stream.allocate(candidates.len() as usize)?;
         let args = FindRowWithRoomArgs {
-            edges: graph.edges.input(),
-            reached: reached.input(),
-            candidates: candidates.expanded.input(),
-            costs: candidates.costs.input(),
-            duplicate_of: candidates.duplicate_of.input(),
-            nearest: nearest.output(),
+            edges: stream.input(&graph.edges),
+            reached: stream.input(&reached),
+            candidates: stream.input(&candidates.expanded),
+            costs: stream.input(&candidates.costs),
+            duplicate_of: stream.input(&candidates.duplicate_of),
+            nearest: stream.output(&mut nearest),
             vertices_len: candidates.len(),
             candidates_stride: candidates.candidates_stride,
             edges_stride: graph.edges_stride(),

@@ -63,17 +63,17 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let SlotMoves { from, to, renamed, kept } = moves;
         assert_eq!(renamed.len(), self.slots - kept, "the moves are of this graph");
         let mut tables = vec![
-            (self.edges.output(), self.edges_stride),
-            (self.keys.output().cast(), size_of::<Key>() / WORD),
+            (stream.output(&mut self.edges), self.edges_stride),
+            (stream.output(&mut self.keys).cast(), size_of::<Key>() / WORD),
         ];
         if self.has_vectors {
             let words = padded_len::<T>(self.dimension) * size_of::<T>() / WORD;
-            tables.push((self.rows.output().cast(), words));
+            tables.push((stream.output(&mut self.rows).cast(), words));
         }
-        tables.extend(self.squared_norms.as_mut().map(|norms| (norms.output().cast(), 1)));
+        tables.extend(self.squared_norms.as_mut().map(|norms| (stream.output(norms).cast(), 1)));
         tables.extend(self.codes.as_mut().map(|codes| {
             let words = codes.words();
-            (codes.table.output(), words)
+            (stream.output(&mut codes.table), words)
         }));
         for (table, row_words) in tables {
             let rows = from.len() as u32;
@@ -81,8 +81,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let args = CopyRowsArgs {
                 from: table.cast_const(),
                 to: table,
-                from_slots: from.input(),
-                to_slots: to.input(),
+                from_slots: stream.input(from),
+                to_slots: stream.input(to),
                 rows,
                 row_words: row_words as u32,
             };
@@ -91,8 +91,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             unsafe { stream.launch(&CopyRows, args)? };
         }
         let args = RenameEdgesArgs {
-            edges: self.edges.output(),
-            renamed: renamed.input(),
+            edges: stream.output(&mut self.edges),
+            renamed: stream.input(renamed),
             kept: *kept as u32,
             slots: self.slots as u32,
             edges_stride: self.edges_stride as u32,

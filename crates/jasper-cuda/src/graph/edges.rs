@@ -96,20 +96,21 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
-        let args = PublishRowsArgs {
-            row_vertices: rows.vertices.input(),
-            neighbors: rows.neighbors.input(),
-            edges_stride: self.edges_stride as u32,
-            edges: self.edges.output(),
-            rows: rows.len(),
-        };
-        assert_eq!(
-            rows.neighbors.len(),
-            rows.vertices.len() * self.edges_stride,
-            "rows are those of this graph"
-        );
-        // SAFETY: the arrays have `rows` rows of the length of the graph's, and are freed after the launch.
-        unsafe { stream.launch(&PublishRows, args) }
+        let stride = self.edges_stride;
+        assert_eq!(rows.neighbors.len(), rows.vertices.len() * stride, "rows are those of this graph");
+        let most = PublishRowsArgs::max_rows(stride as u32);
+        for first in (0..rows.len()).step_by(most as usize) {
+            let args = PublishRowsArgs {
+                row_vertices: stream.input(&rows.vertices).add(first as usize),
+                neighbors: stream.input(&rows.neighbors).add(first as usize * stride),
+                edges_stride: stride as u32,
+                edges: stream.output(&mut self.edges),
+                rows: most.min(rows.len() - first),
+            };
+            // SAFETY: the arrays have these rows, of the length of the graph's, and are freed after the launch.
+            unsafe { stream.launch(&PublishRows, args)? };
+        }
+        Ok(())
     }
 
     /// Saves the rows that are about to be overwritten.
@@ -138,9 +139,9 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Copies the rows of `rows.vertices` to `rows.neighbors`.
     fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
         let args = CopyRowsArgs {
-            from: self.edges.input(),
-            to: rows.neighbors.output(),
-            from_slots: rows.vertices.input(),
+            from: stream.input(&self.edges),
+            to: stream.output(&mut rows.neighbors),
+            from_slots: stream.input(&rows.vertices),
             to_slots: DevicePtr::null(),
             rows: rows.len(),
             row_words: self.edges_stride as u32,

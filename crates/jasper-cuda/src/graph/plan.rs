@@ -6,10 +6,11 @@ use jasper_graph::Graph;
 use jasper_vamana::BuildSpec;
 
 use super::{DeviceGraph, edges_stride};
+use crate::search::MAX_IDLE;
 use crate::{Bytes, MemoryPlan, MemorySpace, PlanError, Stream};
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
-    /// The memory that a copy of `graph` takes.
+    /// The memory that a copy of `graph` takes, and what its searches keep for later ones at most.
     pub fn plan(graph: &Graph<T>, vectors: MemorySpace) -> MemoryPlan {
         let (code, quantizer) = graph.vectors().codes().map_or((0, 0), |codes| {
             let quantizer = codes.quantizer();
@@ -25,6 +26,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         Self::plan_with(&BuildSpec::of(graph), vectors, plan)
             .part(MemorySpace::Device, "codes", (graph.slots() * code) as u64)
             .part(MemorySpace::Device, "quantizer", quantizer as u64)
+            .part(MemorySpace::Device, "idle searches", MAX_IDLE.device)
+            .part(MemorySpace::Host, "idle searches", MAX_IDLE.host)
     }
 
     /// The plan of a copy that fits into `free` memory. If `wanted` is `None`, the vectors are stored on the device if

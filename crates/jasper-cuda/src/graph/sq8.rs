@@ -164,9 +164,9 @@ impl<S: Stream> Sq8Rows<S> {
         centers.resize(row_len, 0.0);
         let centers = stream.upload(&centers)?;
         let args = QuantizeSq8Args {
-            vectors: vectors.input().cast(),
-            centers: centers.input(),
-            bytes: self.words.output().add(first * row_words),
+            vectors: stream.input(vectors).cast(),
+            centers: stream.input(&centers),
+            bytes: stream.output(&mut self.words).add(first * row_words),
             rows: rows as u32,
             row_bytes: (row_len * size_of::<T>()) as u32,
             row_words: row_words as u32,

@@ -57,7 +57,8 @@ fn wished() -> EmulatedFault {
     Fault::Unwritten { buffer: "wished".into(), element: 0, len: 0 }.into()
 }
 
-impl Stream for Faulty {
+// SAFETY: every call is one of the emulator, or fails.
+unsafe impl Stream for Faulty {
     type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
@@ -130,6 +131,10 @@ impl Stream for Faulty {
 
     fn synchronize_device(&self) -> Result<(), EmulatedFault> {
         self.call()
+    }
+
+    fn check_owner<T: Pod>(&self, buffer: &Self::Buffer<T>) {
+        self.stream.check_owner(buffer);
     }
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {

@@ -9,10 +9,14 @@ use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
-use crate::{Buffer, Context, Pinned, Result, Stream};
+use crate::{Buffer, Bytes, Context, Pinned, Result, Stream};
 
 /// The streams and buffers of a chunk in flight. This is a trait, so that tests run the same code in the emulator.
-pub(crate) trait SearchContext<T> {
+///
+/// # Safety
+/// Buffers and pointers have the asked sizes, and stay valid until the context is dropped, which waits for its streams.
+/// The stream allocated the scratch memory.
+pub(crate) unsafe trait SearchContext<T> {
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
@@ -100,6 +104,21 @@ impl<T: Pod> PinnedSearchContext<T> {
             stream,
         })
     }
+
+    /// The memory that it holds.
+    pub(super) fn bytes(&self) -> Bytes {
+        let pinned = size_of_val::<[T]>(&self.queries)
+            + size_of_val::<[u32]>(&self.levels)
+            + size_of_val::<[QueryTerms]>(&self.terms)
+            + size_of_val::<[DeviceHit]>(&self.results)
+            + size_of_val::<[u32]>(&self.costs)
+            + self.stream.staging_bytes();
+        let device = self.rerank_slots.bytes()
+            + self.padding_hits.bytes()
+            + self.codes.as_ref().map_or(0, QueryCodes::bytes)
+            + self.scratch.bytes();
+        Bytes { device: device as u64, host: pinned as u64 }
+    }
 }
 
 /// Pinned memory for `len` elements: the current allocation, or a new one if that is too small.
@@ -126,7 +145,9 @@ fn grow_buffer<'a, T: Pod>(
     Ok(buffer)
 }
 
-impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
+// SAFETY: each buffer is grown to its size before it is handed out, and is freed after the drop has synchronized the
+// stream, which waits for the rerank stream.
+unsafe impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
     type Stream = Stream;
 
     fn stream(&self) -> &Stream {

@@ -5,43 +5,46 @@
 //! | `batch` | queries in host memory, searched in overlapping chunks |
 //! | `context` | the streams and buffers of a chunk in flight |
 //! | `device_batch` | queries in device memory, launched without synchronizing |
+//! | `idle` | the contexts of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
 //! | `params` | launch parameters, and what searches cost |
 
 mod batch;
 mod context;
 mod device_batch;
+mod idle;
 pub(crate) mod launch;
 pub(crate) mod params;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use gpu_kernels::Buffer as _;
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::Element;
 use jasper_graph::Graph;
 use jasper_vamana::{
     CpuExecutor, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport,
 };
 
-use crate::context::lock;
 use crate::graph::DeviceCodes;
 use crate::preload::query_kernels;
-use crate::{Context, DeviceGraph, Result, Stream};
+use crate::{Bytes, Context, DeviceGraph, Result, Stream};
 use batch::{BatchSearch, PendingQuery};
 use context::{PinnedSearchContext, SearchContext as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
+use idle::IdleContexts;
+pub(crate) use idle::MAX_IDLE;
 use launch::check_shared_memory;
 use params::cost_model;
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
-/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, unless it has a predicate,
-/// or scans the slots of a filter that allows more than 1/32 of them. Beam searches with such a filter read its bitmap,
+/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, unless these took more than
+/// 256 MiB of pinned or device memory together, of which no more is kept, or the call has a predicate, or scans the slots of a filter that allows more than 1/32 of them. Beam searches with such a filter read its bitmap,
 /// which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
@@ -57,8 +60,7 @@ pub struct DeviceSearcher<T: Element> {
     context: Context,
     /// Prepares the queries.
     cpu: Arc<CpuExecutor>,
-    /// The contexts of finished calls.
-    idle: Mutex<Vec<Vec<PinnedSearchContext<T>>>>,
+    idle: IdleContexts<PinnedSearchContext<T>>,
 }
 
 /// A graph on the host and its complete copy in device memory, as a search reads them.
@@ -86,7 +88,7 @@ impl<'a, T: Element> GraphView<'a, T> {
 impl<T: Element> DeviceSearcher<T> {
     /// Searches on the device of `context`. The threads of `cpu` prepare the queries of large batches.
     pub fn new(context: &Context, cpu: Arc<CpuExecutor>) -> Self {
-        Self { context: context.clone(), cpu, idle: Mutex::default() }
+        Self { context: context.clone(), cpu, idle: IdleContexts::default() }
     }
 
     /// The CUDA context.
@@ -187,16 +189,20 @@ impl<T: Element> DeviceSearcher<T> {
         graph: &DeviceGraph<T>,
         tasks: Vec<PendingQuery<'_, T>>,
     ) -> Result<SearchReport, SearchError> {
-        let idle = || lock(&self.idle);
         let add = || PinnedSearchContext::new(&self.context).map_err(SearchError::device);
-        let mut contexts = idle().pop().unwrap_or_default();
+        let mut contexts = self.idle.take();
         if contexts.is_empty() {
             contexts.push(add()?);
         }
         let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(tasks, &mut contexts, add);
         // After an error chunks may be in flight: their contexts can be reused once these are complete.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
-            idle().push(contexts);
+            let bytes = contexts.iter().map(PinnedSearchContext::bytes);
+            let bytes = bytes.fold(Bytes::default(), |sum, bytes| Bytes {
+                device: sum.device + bytes.device,
+                host: sum.host + bytes.host,
+            });
+            self.idle.put(contexts, bytes);
         }
         report
     }

@@ -1,6 +1,7 @@
 //! Copies to and from the device; failed allocations change nothing.
 
 use gpu_kernels::{Buffer as _, LaunchConfig, Stream as _};
+use jasper_core::Metric;
 use jasper_cuda::{Context, Error, ErrorKind, MemoryPlan, MemorySpace, Module, Pinned, Stream};
 
 #[test]
@@ -170,4 +171,43 @@ fn a_buffer_belongs_to_its_stream() {
     let (one, other) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
     let buffer = one.upload(&[1_u8]).unwrap();
     let _ = other.download(&buffer);
+}
+
+#[test]
+#[should_panic(expected = "used by the stream that made it")]
+fn exact_neighbors_are_of_arrays_of_one_stream() {
+    let Some(context) = crate::common::context() else { panic!("skipped: used by the stream that made it") };
+    let (one, other) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
+    let (rows, queries) = (one.upload(&[1.0_f32; 16]).unwrap(), other.upload(&[1.0_f32; 16]).unwrap());
+    let _ = gpu_kernels::knn::exact_knn(&one, Metric::L2, 16, 1, &rows, 1, &queries);
+}
+
+#[test]
+fn an_array_is_filled_from_another_of_its_stream() {
+    let Some(context) = crate::common::context() else { return };
+    let stream = Stream::new(&context).unwrap();
+    let values: Vec<u32> = (0..3 * Stream::PIECE_BYTES as u32 / 4 + 5).collect();
+    let from = stream.upload(&values).unwrap();
+    let mut to = stream.allocate::<u32>(values.len()).unwrap();
+    stream
+        .write(&mut to, values.len(), 1, |range, out: &mut [u32]| {
+            out.copy_from_slice(&stream.download_range(&from, range.clone())?);
+            let first = range.start;
+            stream.read_range(&from, range, 1, |part, read| {
+                assert!(out[part.start - first..part.end - first] == *read);
+            })
+        })
+        .unwrap();
+    assert!(stream.download(&to).unwrap() == values);
+}
+
+#[test]
+fn a_module_is_unloaded_in_any_thread() {
+    let Some(context) = crate::common::context() else { return };
+    let module = Module::load(&context, crate::common::PROBE).unwrap();
+    let unload = move || {
+        drop(module);
+        jasper_driver::take_failure()
+    };
+    assert_eq!(std::thread::spawn(unload).join().unwrap(), None);
 }

@@ -16,7 +16,8 @@ fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
     for share in [0.02, 0.1] {
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
         let ingested = ingest(&cpu, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
-        let meter = PeakMemory::new(&context).unwrap();
+        // Without a memory pool there is no count to compare the plan with.
+        let Some(meter) = PeakMemory::new(&context).unwrap() else { return };
         let linked = link_on_device(&context, &cpu, ingested, None, None, &mut no_progress).unwrap();
         let (peak, graph) = (meter.bytes().unwrap(), linked.graph);
         let planned = plan_build::<f32>(&BuildSpec::of(&graph), true).unwrap().total(MemorySpace::Device);

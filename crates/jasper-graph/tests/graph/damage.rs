@@ -8,10 +8,16 @@ use jasper_core::{Element, Metric, f16, no_progress};
 use jasper_graph::{Graph, IndexInfo};
 use rand::RngExt;
 
+use crate::allocation::largest_of;
 use crate::fuzz;
 
+/// What a file may cost at once: a multiple of its size, because readers convert it, and tables of a fixed size.
+const SIZE_FACTOR: usize = 8;
+const FIXED_BYTES: usize = 1 << 20;
+
 /// Runs `target` over `seed` and over `rounds` damaged copies: a few words at `offsets` are overwritten, and every
-/// eighth copy is also cut or extended. Some copies must be readable, and some not.
+/// eighth copy is also cut or extended. Some copies must be readable, and some not; none may cost more than its size
+/// accounts for.
 fn damage(target: fn(&[u8]) -> bool, seed: &[u8], offsets: &[usize], rounds: usize) {
     assert!(target(seed), "the seed is good");
     let mut read = 0;
@@ -32,7 +38,10 @@ fn damage(target: fn(&[u8]) -> bool, seed: &[u8], offsets: &[usize], rounds: usi
         if random.random_range(0..8) == 0 {
             bytes.resize(random.random_range(0..seed.len() + 100), 0);
         }
-        read += usize::from(target(&bytes));
+        let (is_read, largest) = largest_of(|| target(&bytes));
+        let allowed = SIZE_FACTOR * bytes.len() + FIXED_BYTES;
+        assert!(largest <= allowed, "{largest} bytes were allocated at once for a file of {}", bytes.len());
+        read += usize::from(is_read);
     }
     assert!((rounds / 50..rounds * 3 / 4).contains(&read), "{read} of {rounds} were read");
 }

@@ -1,5 +1,6 @@
 //! Tests of graphs and their files, in one binary.
 
+mod allocation;
 mod append;
 mod codes;
 mod common;

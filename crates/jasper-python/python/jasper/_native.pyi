@@ -147,6 +147,13 @@ class Index:
     def quantize(self, quantization: str = "auto", *, progress: Progress | bool | None = None) -> str: ...
     def drop_codes(self) -> None: ...
     def drop_vectors(self) -> None: ...
+    def set_limits(
+        self,
+        *,
+        max_k: int | None = None,
+        max_beam_width: int | None = None,
+        max_queries: int | None = None,
+    ) -> None: ...
     def tune(
         self,
         recall: float = 0.95,

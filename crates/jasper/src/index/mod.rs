@@ -1,5 +1,6 @@
 //! The index.
 
+mod limits;
 mod open;
 mod quantize;
 mod search;
@@ -8,7 +9,7 @@ mod update;
 use std::fmt;
 use std::io::Cursor;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
@@ -18,6 +19,7 @@ use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
+pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
 
@@ -46,6 +48,7 @@ pub struct Index<T: Element> {
     writer: Mutex<()>,
     /// Whether changes on a CUDA device never link SQ8 vectors.
     pub(crate) exact_linking: bool,
+    limits: RwLock<SearchLimits>,
 }
 
 impl<T: Element> fmt::Debug for Index<T> {
@@ -80,17 +83,18 @@ impl<T: Element> Index<T> {
             executor,
             writer: Mutex::default(),
             exact_linking,
+            limits: RwLock::default(),
         }
     }
 
     /// The index with its graph on another backend.
     fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
-        let Self { backend, batcher, executor, writer, exact_linking } = self;
+        let Self { backend, batcher, executor, writer, exact_linking, limits } = self;
         // Waits for submitted searches, which hold the backend.
         drop(batcher);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
         let batcher = SearchBatcher::new(Arc::clone(&backend));
-        Self { batcher, backend, executor, writer, exact_linking }
+        Self { batcher, backend, executor, writer, exact_linking, limits }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it

@@ -19,9 +19,16 @@ impl<T: Element> Index<T> {
     ///   zero under the cosine metric;
     /// - `k` is 0 or above the beam width, the beam is wider than [`Self::max_beam_width`], or launch parameters are
     ///   out of range;
+    /// - it asks for more than the [limits](Self::set_limits) allow;
     /// - estimated distances are requested of an index without codes, or exact ones of an index without vectors;
     /// - the device failed.
     pub fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.limits().check(&params, 1)?;
+        self.search_unlimited(query, params)
+    }
+
+    /// [`Self::search`], without its limits.
+    fn search_unlimited(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
             Device::Cpu => self.backend.search(query, params),
             Device::Auto | Device::Cuda(_) => self.batcher.search(query, params),
@@ -55,10 +62,11 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, or [`SearchError::Thread`]
-    /// if the threads that search cannot be started: then there is no future. The future returns the errors of
+    /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, [`SearchError::Limit`], or
+    /// [`SearchError::Thread`] if the threads that search cannot be started: then there is no future. The future returns the errors of
     /// [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
+        self.limits().check(&params, 1)?;
         self.batcher.submit(query, params)
     }
 
@@ -73,6 +81,7 @@ impl<T: Element> Index<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
+        self.limits().check(&params, queries.len())?;
         let search = |matches: MatchesMut<'_>| self.backend.search_batch(queries, params, matches);
         Matches::filled(queries.len(), params.k, search)
     }
@@ -91,6 +100,7 @@ impl<T: Element> Index<T> {
         keys: &mut [Key],
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
+        self.limits().check(&params, queries.len())?;
         self.backend.search_batch(queries, params, MatchesMut::new(keys, distances))
     }
 
@@ -100,6 +110,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`SearchError`] if there is no such key, the index has no vectors, or [`Self::search`] would fail.
     pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.limits().check(&params, 1)?;
         let vector = self.backend.read(|graph| {
             graph.require_vectors()?;
             let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
@@ -112,7 +123,7 @@ impl<T: Element> Index<T> {
             let widest = self.backend.max_beam_width().max(one_more.k);
             one_more.beam_width = params.beam_width.map(|width| width.saturating_add(1).min(widest));
         }
-        let mut hits = self.search(&vector, one_more)?;
+        let mut hits = self.search_unlimited(&vector, one_more)?;
         hits.retain(|hit| hit.key != key);
         hits.truncate(params.k);
         Ok(hits)
@@ -127,8 +138,8 @@ impl<T: Element> Index<T> {
     /// a wider beam. On a CUDA device, at most 1024 keys can be found, which is the widest beam there.
     ///
     /// # Errors
-    /// As [`Self::search`], or [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its
-    /// widest beam holds.
+    /// As [`Self::search`], [`SearchError::Limit`] if more keys are within the radius than the limits allow to find, or
+    /// [`SearchError::BeamWidthLimit`] if a CUDA device would have to find more keys than its widest beam holds.
     pub fn search_within(
         &self,
         query: &[T],
@@ -191,6 +202,10 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
+        use jasper_cuda::prelude::*;
+
+        let row_len = self.backend.read(|graph| jasper_core::padded_len::<T>(graph.dimension()));
+        self.limits().check(&params, arrays.queries.len() / row_len)?;
         self.backend.search_on_device(stream, params, arrays)
     }
 

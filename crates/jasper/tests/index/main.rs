@@ -10,6 +10,7 @@
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
 //! | [`atomic`] | a call that fails or is cancelled changes nothing |
 //! | [`filter`] | only matching keys are returned, and all of them if they are few |
+//! | [`limits`] | no search asks for more than the limits of its index |
 //! | [`on_device`] | results do not depend on the device |
 //! | [`shared`] | searches continue during a change, and see one state or the other |
 //! | [`submit`] | submitted searches of many callers, each with its own result |
@@ -26,6 +27,7 @@ mod codes;
 mod common;
 mod degenerate;
 mod filter;
+mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
 mod model;

@@ -48,7 +48,8 @@ struct DeviceChunk<T> {
     codes: Option<QueryCodes<EmulatedStream>>,
 }
 
-impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
+// SAFETY: the emulator has run a launch before its call returns, and checks every access.
+unsafe impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
     type Stream = EmulatedStream;
 
     fn stream(&self) -> &EmulatedStream {

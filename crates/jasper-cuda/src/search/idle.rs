@@ -1,0 +1,77 @@
+//! The search contexts of finished calls, which later calls take.
+
+use std::sync::Mutex;
+
+use crate::Bytes;
+use crate::context::lock;
+
+/// Most memory of idle contexts, which memory plans count: that of several large batches, or of single queries from
+/// hundreds of threads.
+pub(crate) const MAX_IDLE: Bytes = Bytes { device: 256 << 20, host: 256 << 20 };
+
+/// Sets of contexts that no call uses, with the memory of each.
+pub(super) struct IdleContexts<C>(Mutex<Vec<(Bytes, Vec<C>)>>);
+
+impl<C> IdleContexts<C> {
+    /// The contexts that were put back last, or none.
+    pub(super) fn take(&self) -> Vec<C> {
+        lock(&self.0).pop().map(|(_, contexts)| contexts).unwrap_or_default()
+    }
+
+    /// Keeps the contexts of a call, which take `bytes`. While all together take more than [`MAX_IDLE`], those that
+    /// take the most are dropped, unless they are the only ones.
+    pub(super) fn put(&self, contexts: Vec<C>, bytes: Bytes) {
+        let mut dropped = Vec::new();
+        let mut idle = lock(&self.0);
+        idle.push((bytes, contexts));
+        let exceeds = |idle: &[(Bytes, Vec<C>)]| {
+            let total = |of: fn(&Bytes) -> u64| idle.iter().map(|(bytes, _)| of(bytes)).sum::<u64>();
+            total(|bytes| bytes.device) > MAX_IDLE.device || total(|bytes| bytes.host) > MAX_IDLE.host
+        };
+        while idle.len() > 1 && exceeds(&idle) {
+            let largest = idle.iter().enumerate().max_by_key(|(_, (bytes, _))| bytes.device + bytes.host);
+            let largest = largest.expect("there are at least two").0;
+            dropped.push(idle.remove(largest));
+        }
+        // Freeing pinned memory takes long.
+        drop(idle);
+        drop(dropped);
+    }
+}
+
+impl<C> Default for IdleContexts<C> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Bytes = Bytes { device: 0, host: 4096 };
+    const LARGE: Bytes = Bytes { device: 10 << 20, host: 100 << 20 };
+
+    #[test]
+    fn idle_contexts_are_bounded() {
+        let idle = IdleContexts::default();
+        for call in 0..64 {
+            idle.put(vec![call], LARGE);
+            idle.put(vec![100 + call], SMALL);
+        }
+        let kept: Vec<Vec<i32>> =
+            std::iter::from_fn(|| Some(idle.take()).filter(|set| !set.is_empty())).collect();
+        assert_eq!(kept.iter().filter(|set| set[0] < 100).count(), 2, "{kept:?}");
+        assert_eq!(kept.iter().filter(|set| set[0] >= 100).count(), 64, "{kept:?}");
+    }
+
+    #[test]
+    fn the_contexts_of_one_call_stay_whatever_they_take() {
+        let idle = IdleContexts::default();
+        let huge = Bytes { device: 0, host: 2 * MAX_IDLE.host };
+        for call in 0..3 {
+            assert_eq!(idle.take(), if call == 0 { vec![] } else { vec![call - 1] });
+            idle.put(vec![call], huge);
+        }
+    }
+}
