@@ -51,7 +51,7 @@ for name in [*names, *reversed(names)]:
 
 
 @pytest.mark.skipif(not jasper.devices() or len(LIBRARIES) == 1, reason="needs a device, and another library")
-@pytest.mark.parametrize("order", itertools.permutations(LIBRARIES), ids="-".join)
+@pytest.mark.parametrize("order", list(itertools.permutations(LIBRARIES)), ids="-".join)
 def test_each_library_works(order):
     run = subprocess.run([sys.executable, "-c", SCRIPT, *order], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
