@@ -114,8 +114,9 @@ impl Index {
     ///
     /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they are
     /// contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of floats;
-    /// results are views with strides. Values are not checked there: NaN gives any keys. And a filter or deleted vectors
-    /// can leave fewer than k, and of equal vectors only the first is found.
+    /// results are views with strides. Values are not checked there, which would wait for the device: a query with NaN
+    /// or infinity gets any keys of the index, or -1, and other queries what they would get without it. And a filter or
+    /// deleted vectors can leave fewer than k, and of equal vectors only the first is found.
     ///
     /// May be called from several threads. Raises ParameterError.
     ///

@@ -158,31 +158,3 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 @pytest.mark.parametrize("before", ["imported", "used"])
 def test_a_forked_process_makes_its_own_indexes(before):
     subprocess.run([sys.executable, "-c", SCRIPT, before], check=True, timeout=60)
-
-
-def resident():
-    """Bytes of memory of this process."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
-def test_searches_leak_nothing(shared, vectors):
-    """10,000 searches of each kind; with 256 bytes lost in each, memory would grow by 20 MB."""
-    filter = jasper.Filter.keys(np.arange(500))
-
-    def search(rounds):
-        for _ in range(rounds):
-            for row in (0, 1):
-                shared.search(vectors[row], 10)
-                shared.search(vectors[row : row + 2], 10, filter=filter)
-                shared.search_by_key(row, 3)
-                try:
-                    shared.search(vectors[row], 0)
-                except jasper.ParameterError:
-                    pass
-
-    search(1_000)
-    before = resident()
-    search(10_000)
-    assert resident() - before < 4 << 20

@@ -69,7 +69,12 @@ def test_ctrl_c_ends_it(checkpoint, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(1.5)
+    # Until the command has opened its input, an interrupt may still be one of the interpreter.
+    opened = pathlib.Path(f"/proc/{process.pid}/fd")
+    while all(file.resolve().name != "vectors.npy" for file in opened.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

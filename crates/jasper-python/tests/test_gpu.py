@@ -169,6 +169,31 @@ def test_floats_are_converted_on_the_device(torch, on_device, vectors):
         on_device.search(queries.clone().requires_grad_(), 1)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("distances", ["exact", "auto", "quantized"])
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
+def test_values_on_a_device_are_not_checked_and_do_no_harm(torch, vectors, metric, distances, value):
+    index = jasper.Index.build(vectors, metric=metric)
+    index.quantize("rabitq:4")
+    index.to("cuda:0")
+    queries = torch.from_numpy(vectors[:100]).cuda()
+    expected = index.search(queries, 5, distances=distances)
+    harmful = queries.clone()
+    harmful[7] = value
+    harmful[8, 3] = value
+    found = index.search(harmful, 5, distances=distances)
+    others = [row for row in range(100) if row not in (7, 8)]
+    assert (found.keys[others] == expected.keys[others]).all()
+    # Keys of the index, or none.
+    assert ((found.keys >= -1) & (found.keys < 1000)).all()
+    one = index.search(harmful[7], 5, distances=distances)
+    assert ((one.keys >= -1) & (one.keys < 1000)).all()
+    assert (index.search(queries, 5, distances=distances).keys == expected.keys).all()
+    # In host memory they are refused.
+    with pytest.raises(jasper.ParameterError, match="not finite"):
+        index.search(harmful.cpu(), 5, distances=distances)
+
+
 def test_tensors_that_are_not_contiguous(torch, on_device, vectors):
     expected = on_device.search(vectors[:100], 3)
     queries = torch.from_numpy(vectors[:100]).cuda()

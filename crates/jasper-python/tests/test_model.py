@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 from hypothesis import settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 import jasper
 
@@ -19,6 +19,8 @@ entries = st.lists(st.tuples(keys, vectors), max_size=8)
 
 class Model(RuleBasedStateMachine):
     """Every call does what it does to a dictionary, or raises and does nothing."""
+
+    calls = 0
 
     def __init__(self):
         super().__init__()
@@ -108,11 +110,18 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def same_as_the_dictionary(self):
+        Model.calls += 1
         found = self.index.keys()
         assert len(self.index) == len(self.live) and set(found.tolist()) == self.live.keys()
         assert self.index.vectors(found).tolist() == [self.live[key] for key in found.tolist()]
         assert self.index.check().is_sound
 
 
-TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, derandomize=True)
+def test_ten_thousand_calls():
+    """The same calls in every run."""
+    examples = 300
+    run_state_machine_as_test(
+        Model, settings=settings(max_examples=examples, stateful_step_count=50, deadline=None, derandomize=True)
+    )
+    # The dictionary is compared after each call, and once before the first.
+    assert Model.calls - examples >= 10_000
