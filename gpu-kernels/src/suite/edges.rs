@@ -59,14 +59,14 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let edges = Edges::random(&mut rng, slots, max_edges);
         let on_device = stream.upload(&edges.places()).unwrap();
         let mut reached = ReachableSet::empty(stream, slots).unwrap();
-        let mut expected = BTreeSet::new();
+        let mut expected = BTreeSet::<u32>::new();
         let mut parents = stream.upload(&vec![NO_SLOT; slots as usize]).unwrap();
-        let mut roots = BTreeSet::new();
+        let mut roots = BTreeSet::<u32>::new();
         for seeds in [1, 0, 40] {
             let from: Vec<u32> = (0..seeds).map(|_| rng.random_range(0..slots)).collect();
             let (stride, to_parents) = (edges.stride as u32, Some(&mut parents));
             reached.extend(stream, &on_device, stride, &from, to_parents).unwrap();
-            roots.extend(from.iter().filter(|slot| !expected.contains(slot)));
+            roots.extend(from.iter().filter(|slot| !expected.contains(*slot)));
             edges.reach(from, &mut expected);
             let bits = stream.download(reached.bits()).unwrap();
             assert_eq!(bits, words(&expected, slots), "{slots} slots, {max_edges} edges");
