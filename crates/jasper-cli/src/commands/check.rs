@@ -46,12 +46,11 @@ impl Args {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };
             writeln!(text, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.section.to_string())?;
         }
-        let not_verified = || (Value::Null, "graph      not verified: the file is damaged".to_owned());
-        let (report, (graph, graph_text)) = if file.is_intact() {
+        let (report, graph, graph_text) = if file.is_intact() {
             let (report, graph, text) = self.check_graph(terminal)?;
-            (Some(report), (graph, text))
+            (Some(report), graph, text)
         } else {
-            (None, not_verified())
+            (None, Value::Null, "graph      not verified: the file is damaged".to_owned())
         };
         let sound = report.as_ref().is_some_and(CheckReport::is_sound);
         text.push_str(&graph_text);
