@@ -6,7 +6,7 @@ use std::io;
 use jasper_core::Slot;
 use jasper_core::distance::prefetch;
 
-use crate::Segments;
+use crate::{Segments, SpanningTree};
 
 /// The out-edges of every slot, and the start points of searches.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Adjacency {
     pub(crate) unchecked: usize,
     /// Whether the start points were set since [`crate::Graph::take_changes`].
     pub(crate) start_points_changed: bool,
+    /// A spanning tree of the current edges, if one is kept.
+    pub(crate) tree: Option<SpanningTree>,
     pub(crate) undo: Option<Undo>,
 }
 
@@ -32,6 +34,8 @@ pub(crate) struct Undo {
     slots: usize,
     start_points: Vec<Slot>,
     unchecked: usize,
+    /// Whether parents in the tree were set.
+    pub(crate) tree_changed: bool,
     /// Offset and length in `neighbors` of the old out-edges of a slot.
     rows: HashMap<Slot, (usize, u16)>,
     neighbors: Vec<Slot>,
@@ -56,6 +60,7 @@ impl Adjacency {
             start_points: Vec::new(),
             unchecked: 0,
             start_points_changed: false,
+            tree: None,
             undo: None,
         }
     }
@@ -94,6 +99,11 @@ impl Adjacency {
     /// Returns the number of vertices linked since every live vertex was last known to be reachable.
     pub fn unchecked(&self) -> usize {
         self.unchecked
+    }
+
+    /// Returns the spanning tree of the edges, if one is kept: see [`crate::Graph::set_spanning_tree`].
+    pub fn spanning_tree(&self) -> Option<&SpanningTree> {
+        self.tree.as_ref()
     }
 
     /// Sets the out-neighbors of a vertex. The ids must be distinct, in range and not `slot`, which is not checked.
@@ -154,6 +164,7 @@ impl Adjacency {
 
     /// Sets the number of slots. New slots have no edges.
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
+        self.tree.as_mut().map_or(Ok(()), |tree| tree.resize(slots))?;
         self.table.resize(slots)?;
         (slots..self.slots()).for_each(|slot| self.degrees.set(slot, 0));
         self.degrees.resize(slots)
@@ -183,6 +194,7 @@ impl Adjacency {
             slots: self.slots(),
             start_points: self.start_points.clone(),
             unchecked: self.unchecked,
+            tree_changed: false,
             rows: HashMap::new(),
             neighbors: Vec::new(),
         });
@@ -194,6 +206,8 @@ impl Adjacency {
 
     pub(crate) fn rollback(&mut self) {
         let Some(undo) = self.undo.take() else { return };
+        // Failures are rare, and the next small insert makes another tree.
+        self.tree.take_if(|_| undo.tree_changed);
         for (&slot, &(offset, degree)) in &undo.rows {
             self.set_neighbors(slot, &undo.neighbors[offset..][..degree as usize]);
         }

@@ -27,6 +27,7 @@
 //! | [`vectors`](Vectors) | the vectors, their norms, sketches and codes; exact distances |
 //! | [`adjacency`](Adjacency) | the edges and start points |
 //! | [`keys`](KeyMap) | keys, tombstones and free slots |
+//! | [`spanning_tree`](SpanningTree) | a proof that vertices are reachable |
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | checking edges, vectors and keys |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
@@ -38,6 +39,7 @@ mod graph;
 pub mod interop;
 mod keys;
 mod segments;
+mod spanning_tree;
 mod structure;
 mod vectors;
 
@@ -51,6 +53,7 @@ pub use file::{
 pub use graph::{Changes, Graph, VectorBlock};
 pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
+pub use spanning_tree::SpanningTree;
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{

@@ -90,10 +90,10 @@ impl<'a> BulkLinker<'a> {
             if batch == 0 {
                 break;
             }
-            let (_, cost) = link_batch(executor, &mut Exclusive(&mut graph), &left[..batch], LinkMode::Bulk)
+            let linked = link_batch(executor, &mut Exclusive(&mut graph), &left[..batch], LinkMode::Bulk)
                 .map_err(UpdateError::device)?;
             self.linked += batch;
-            self.cost += cost;
+            self.cost += linked.cost;
         }
         let whole = &mut Exclusive(&mut graph);
         whole.change(|host| start::add_start_points(host, self.order))?;

@@ -57,12 +57,35 @@ pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
 }
 
 /// Slots that a path from `start` leads to, itself included. Runs in the current rayon pool.
+pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
+    reach(graph, start, |_, _| ())
+}
+
+/// The parents of a spanning tree of these slots, for [`SpanningTree::new`]: of the edges to a slot, the one by which
+/// it was reached first. Runs in the current rayon pool.
+///
+/// [`SpanningTree::new`]: jasper_graph::SpanningTree::new
+pub(crate) fn spanning_tree<T: Element>(graph: &Graph<T>, start: Slot) -> Vec<u32> {
+    let parents: Vec<_> = (0..graph.slots()).map(|_| AtomicU32::new(u32::MAX)).collect();
+    parents[start.index()].store(start.get(), Relaxed);
+    reach(graph, start, |from, to| parents[to.index()].store(from.get(), Relaxed));
+    parents.into_iter().map(AtomicU32::into_inner).collect()
+}
+
+/// Slots that a path from `start` leads to. Calls `on_edge` with the edge by which each of the others is reached first.
 ///
 /// Sweeps over all slots in order, so that rows are read sequentially, until a sweep expands few vertices. Then follows
 /// the edges of the remaining ones one by one.
-pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
+fn reach<T: Element>(graph: &Graph<T>, start: Slot, on_edge: impl Fn(Slot, Slot) + Sync) -> Reached {
     let reached = Reached::new(graph.slots());
     reached.insert(start);
+    let insert = |from: Slot, to: Slot| {
+        let is_new = reached.insert(to);
+        if is_new {
+            on_edge(from, to);
+        }
+        is_new
+    };
     let mut expanded = vec![0_u32; reached.0.len()];
     let expand_words = |(first, expanded): (usize, &mut [u32])| {
         let mut count = 0;
@@ -77,7 +100,7 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
                 while unexpanded != 0 {
                     let slot = Slot::from_index(word * 32 + unexpanded.trailing_zeros() as usize);
                     for &neighbor in graph.adjacency().neighbors(slot) {
-                        reached.insert(neighbor);
+                        insert(slot, neighbor);
                     }
                     unexpanded &= unexpanded - 1;
                 }
@@ -97,7 +120,7 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
     let mut stack: Vec<Slot> =
         BitSet::from_words(unexpanded.collect()).iter().map(Slot::from_index).collect();
     while let Some(slot) = stack.pop() {
-        stack.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| reached.insert(neighbor)));
+        stack.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| insert(slot, neighbor)));
     }
     reached
 }
@@ -125,6 +148,7 @@ pub(crate) fn unreached<T: Element>(
 mod tests {
     use super::*;
     use jasper_core::{BuildParams, Metric};
+    use jasper_graph::SpanningTree;
     use proptest::prelude::*;
     use rand::RngExt;
     use std::collections::BTreeSet;
@@ -155,6 +179,16 @@ mod tests {
             }
             let reached = reachable(&graph, start);
             prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
+            let tree = SpanningTree::new(&spanning_tree(&graph, start)).unwrap();
+            for slot in graph.keys().vertices() {
+                let path: Vec<_> =
+                    std::iter::successors(Some(slot), |&slot| tree.parent(slot).filter(|&parent| parent != slot))
+                        .take(vertices + 1)
+                        .collect();
+                prop_assert!(path.len() <= vertices, "no circles");
+                prop_assert!(path.windows(2).all(|edge| graph.adjacency().neighbors(edge[1]).contains(&edge[0])));
+                prop_assert_eq!(path.last() == Some(&start), known.contains(&slot));
+            }
         }
     }
 }

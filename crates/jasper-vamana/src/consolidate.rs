@@ -25,6 +25,7 @@ use jasper_graph::Graph;
 
 use crate::pipeline::update;
 use crate::reconnect::reconnect;
+use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
 use crate::{Executor, GraphAccess, MutableGraph, SearchCost, UpdateError, transaction};
 
@@ -53,19 +54,26 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     graph: &mut impl GraphAccess<E::Graph>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<ConsolidateReport, UpdateError> {
-    let counts = |graph: &Graph<T>| (graph.keys().tombstones(), graph.keys().deleted_keys().len());
-    let (freed, deleted) = graph.read(|graph| counts(graph.host()));
+    let freed = graph.read(|graph| graph.host().keys().tombstones());
     if freed == 0 {
-        // Deleted keys whose vertices other keys share are forgotten, as all others are below.
-        if deleted > 0 {
-            transaction(graph, |graph| -> Result<_, UpdateError> {
-                Ok(graph.change(Graph::release_tombstones)?)
-            })?;
-        }
-        return Ok(ConsolidateReport::default());
+        return transaction(graph, |graph| {
+            // Files of earlier versions, and graphs of other libraries, may have unreachable vertices.
+            ensure_tree(executor, graph)?;
+            let host_has = |test: fn(&Graph<T>) -> bool| graph.read(|graph| test(graph.host()));
+            let is_connected = host_has(|graph| graph.adjacency().spanning_tree().is_some());
+            let reconnected = if is_connected || !host_has(Graph::has_vectors) {
+                0
+            } else {
+                reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?
+            };
+            // Deleted keys whose vertices other keys share are forgotten, as all others are below.
+            graph.change(Graph::release_tombstones)?;
+            Ok(ConsolidateReport { reconnected, ..ConsolidateReport::default() })
+        });
     }
     graph.read(|graph| graph.host().require_vectors())?;
     transaction(graph, |graph| {
+        graph.change(|host| host.set_spanning_tree(None))?;
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;

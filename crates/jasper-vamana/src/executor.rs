@@ -126,7 +126,7 @@ pub trait Executor<T: Element> {
         back_edges: &mut Self::BackEdges,
     ) -> Result<Option<Self::Updates>, Self::Error>;
 
-    /// Writes rows; returns the cost of computing them.
+    /// Writes rows.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -134,7 +134,7 @@ pub trait Executor<T: Element> {
         &self,
         graph: &mut Self::Graph,
         updates: Self::Updates,
-    ) -> Result<SearchCost, Self::Error>;
+    ) -> Result<Published, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
     ///
@@ -154,6 +154,13 @@ pub trait Executor<T: Element> {
     /// # Errors
     /// Returns the device's error.
     fn reachable(&self, graph: &Self::Graph, start: Slot) -> Result<Reached, Self::Error>;
+
+    /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new). Which
+    /// of several trees it is may depend on threads, and nothing else does.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    fn spanning_tree(&self, graph: &Self::Graph, start: Slot) -> Result<Vec<u32>, Self::Error>;
 
     /// For each vertex, the nearest candidate in `reached` whose row is not full, with its distance. Vertices without
     /// such a candidate are left out.
@@ -200,6 +207,16 @@ pub struct ChunkEdges<E> {
     pub duplicates: Duplicates,
     /// The cost of searching for the vertices and pruning their candidates.
     pub cost: SearchCost,
+}
+
+/// The result of [`Executor::publish_updates`].
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The cost of computing the rows.
+    pub cost: SearchCost,
+    /// Vertices to which [merged](Executor::merge) rows have no edge any more from their parent in the graph's
+    /// [spanning tree](jasper_graph::SpanningTree), in any order. Empty if there is no tree.
+    pub detached: Vec<Slot>,
 }
 
 /// Which vertices of a batch are compared with each other before they are linked.

@@ -4,9 +4,10 @@
 //! transaction:
 //!     store the vectors as tombstones              searches do not return them yet
 //!     begin to link                                   a device may quantize all vectors to bytes until the end
+//!     keep a spanning tree, unless there are many vectors
 //!     for each batch: link_batch                   see the module `pipeline`
 //!     release duplicates of vertices already there
-//!     add start points; reconnect what is unreachable, if enough vertices were not checked
+//!     add start points; reconnect what is unreachable: see the modules `spanning_tree` and `reconnect`
 //!     assign the keys                              now searches return them, all at once
 //! ```
 //!
@@ -18,12 +19,13 @@
 
 use std::collections::HashMap;
 
-use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Slot, Stage, VectorSource};
+use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
-use crate::pipeline::{LinkMode, link_batch};
+use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
+use crate::spanning_tree::{attach, ensure_tree};
 use crate::{Executor, GraphAccess, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
 
 /// Statistics of a bulk build or an insert.
@@ -36,7 +38,7 @@ pub struct InsertReport {
     /// Vectors identical to another, whose vertex they share. Under inner products, inserting a short vector that is
     /// already in the index may add a vertex, because the search for it leads to longer ones.
     pub duplicates: usize,
-    /// Vertices that were unreachable, or under inner products had no edge from a neighbor, and were given an edge.
+    /// Vertices that were unreachable and were given an edge.
     pub reconnected: usize,
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -63,12 +65,9 @@ const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_roun
 const FULL_SHARE_BATCH: usize = 512;
 const BATCH_DIVISOR: usize = 8;
 
-/// An insert ends with a check of reachability once one vertex in this many is *unchecked*, that is, added since the
-/// last check. The check reads every row once. It takes a few hundredths of the time of the inserts, or a sixth for
-/// inner products, where short vectors have few incoming edges.
-const fn check_divisor(metric: Metric) -> usize {
-    if matches!(metric, Metric::InnerProduct) { 512 } else { 64 }
-}
+/// If one vertex in this many is new, reading every row once to check reachability takes a few hundredths of the time
+/// of the insert. Smaller inserts keep a spanning tree instead.
+const CHECK_DIVISOR: usize = 64;
 
 /// Inserts vectors under `keys`. They are visible once the call returns, and not before.
 ///
@@ -116,14 +115,19 @@ fn store_and_link<T: Element, E: Executor<T>>(
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<Slot>, InsertReport), UpdateError> {
+    let has_tree = graph.read(|graph| vectors.len() * CHECK_DIVISOR < graph.host().keys().live());
+    if has_tree {
+        ensure_tree(executor, graph)?;
+    } else {
+        graph.change(|host| host.set_spanning_tree(None))?;
+    }
     let mut slots = add_vectors(executor, graph, vectors, progress)?;
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut order = slots.clone();
     order.sort_unstable();
     order.dedup();
     let new_vertices = order.len();
-    let (metric, has_no_start) =
-        graph.read(|graph| (graph.host().metric(), graph.host().adjacency().start_points().is_empty()));
+    let has_no_start = graph.read(|graph| graph.host().adjacency().start_points().is_empty());
     let order = match order.split_first() {
         Some((&first, others)) if has_no_start => {
             graph.change(|host| host.adjacency_mut().set_start_points(vec![first]))?;
@@ -135,14 +139,15 @@ fn store_and_link<T: Element, E: Executor<T>>(
     executor.begin_linking(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
-    let (mut duplicates, mut cost, mut done) = (HashMap::new(), SearchCost::default(), 0);
+    let (mut duplicates, mut detached, mut cost, mut done) =
+        (HashMap::new(), Vec::new(), SearchCost::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let mode = LinkMode::Insert(PEERS);
-        let (batch_duplicates, batch_cost) =
-            link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?;
-        duplicates.extend(batch_duplicates);
-        cost += batch_cost;
+        let linked: LinkedBatch = link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?;
+        duplicates.extend(linked.duplicates);
+        detached.extend(linked.detached);
+        cost += linked.cost;
         done += batch.len();
     }
     Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
@@ -155,20 +160,37 @@ fn store_and_link<T: Element, E: Executor<T>>(
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
 
     let identical = vectors.len() - (new_vertices - duplicates.len());
-    // Vertices added since reachability was last checked.
-    let unchecked = graph.read(|graph| graph.host().adjacency().unchecked()) + new_vertices;
-    let reconnected = if unchecked * check_divisor(metric) >= graph.read(vertices) {
-        // New vertices are still tombstones, and deleted ones may be restored: all of them must be reachable.
-        reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?
-    } else {
-        let reconnected = match metric {
-            Metric::InnerProduct => reconnect_orphans(executor, graph, &linked, progress)?,
-            _ => 0,
-        };
-        graph.change(|host| host.adjacency_mut().set_unchecked(unchecked))?;
-        reconnected
-    };
+    let reconnected = keep_reachable(executor, graph, &linked, detached, progress)?;
     Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
+}
+
+/// Makes every vertex reachable again: the `linked` ones, which are new and ascend, and the `detached` ones, which lost
+/// the edge from their parent in the spanning tree. Returns the number of vertices that were not.
+fn keep_reachable<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    linked: &[Slot],
+    detached: Vec<Slot>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<usize, UpdateError> {
+    let mut reconnected = 0;
+    let mut pending = detached;
+    pending.extend(linked);
+    let mut left = attach(executor, graph, pending, &[])?;
+    if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
+        if left.iter().any(|slot| linked.binary_search(slot).is_ok()) {
+            let added = reconnect_orphans(executor, graph, linked, progress)?;
+            reconnected += added.total;
+            left.extend(added.evicted);
+            left = attach(executor, graph, left, &added.edges)?;
+        }
+        if left.is_empty() {
+            return Ok(reconnected);
+        }
+    }
+    // New vertices are still tombstones, and deleted ones may be restored: all of them must be reachable.
+    let unreachable = reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?;
+    Ok(reconnected + unreachable)
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a

@@ -31,6 +31,7 @@
 //! | `start` | start points |
 //! | `top_k` | the nearest of many vertices |
 //! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
+//! | `spanning_tree` | keeping every vertex reachable during inserts |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
 //! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: on vectors quantized to bytes |
@@ -66,6 +67,7 @@ mod plan;
 mod query;
 mod reconnect;
 mod scalar_quantizer;
+mod spanning_tree;
 mod start;
 mod top_k;
 
@@ -80,7 +82,7 @@ pub use cost::SearchCost;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
-pub use executor::{ChunkEdges, Executor, PeerSampling};
+pub use executor::{ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;
 pub use insert::{InsertReport, OnConflict, insert};
 pub use jasper_core::LaunchParams;

@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, Slot};
 
-use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, SearchCost};
+use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, Published, SearchCost};
 
 /// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,17 @@ pub enum LinkMode {
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
 pub type Duplicates = Vec<(Slot, Slot)>;
 
+/// The result of [`link_batch`].
+#[derive(Debug, Default)]
+pub struct LinkedBatch {
+    /// Vertices that were not linked.
+    pub duplicates: Duplicates,
+    /// Vertices that lost the edge from their parent in the spanning tree, in any order.
+    pub detached: Vec<Slot>,
+    /// Operations performed.
+    pub cost: SearchCost,
+}
+
 /// Computes updates while searches read the graph, and publishes them; returns their cost.
 pub(crate) fn update<T: Element, E: Executor<T>>(
     executor: &E,
@@ -24,10 +35,10 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
     compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
 ) -> Result<SearchCost, E::Error> {
     let updates = graph.read(compute)?;
-    graph.write(|graph| executor.publish_updates(graph, updates))
+    Ok(graph.write(|graph| executor.publish_updates(graph, updates))?.cost)
 }
 
-/// Links one batch of vertices into the graph. Returns the duplicates, and the cost.
+/// Links one batch of vertices into the graph.
 ///
 /// ```text
 /// for each chunk of the batch:                      chunks bound the memory of candidates
@@ -51,10 +62,10 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     graph: &mut impl GraphAccess<E::Graph>,
     batch: &[Slot],
     mode: LinkMode,
-) -> Result<(Duplicates, SearchCost), E::Error> {
+) -> Result<LinkedBatch, E::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
-    let (mut edges, mut duplicates, mut cost) = (Vec::new(), Duplicates::new(), SearchCost::default());
+    let (mut edges, mut linked) = (Vec::new(), LinkedBatch::default());
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
             let mut candidates = executor.find_candidates(graph, chunk)?;
@@ -65,13 +76,15 @@ pub fn link_batch<T: Element, E: Executor<T>>(
             executor.prune(graph, candidates)
         })?;
         edges.push(pruned.edges);
-        duplicates.extend(pruned.duplicates);
-        cost += pruned.cost;
+        linked.duplicates.extend(pruned.duplicates);
+        linked.cost += pruned.cost;
     }
     graph.write(|graph| executor.publish_edges(graph, &edges))?;
     let mut back_edges = executor.reverse_edges(edges)?;
     while let Some(updates) = graph.read(|graph| executor.merge(graph, &mut back_edges))? {
-        cost += graph.write(|graph| executor.publish_updates(graph, updates))?;
+        let Published { cost, detached } = graph.write(|graph| executor.publish_updates(graph, updates))?;
+        linked.cost += cost;
+        linked.detached.extend(detached);
     }
-    Ok((duplicates, cost))
+    Ok(linked)
 }

@@ -11,8 +11,11 @@
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
-//! is never found. Bulk builds, larger inserts and consolidations therefore end with [`reconnect`]. New rows are
-//! computed while searches read the graph, which is locked only to write them.
+//! is never found. Bulk builds, large inserts and consolidations therefore end with [`reconnect`], and small inserts when
+//! their [spanning tree](crate::spanning_tree) does not show that every vertex is reachable. New rows are computed while
+//! searches read the graph, which is locked only to write them.
+
+use std::collections::HashSet;
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
@@ -35,15 +38,16 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     wanted: impl Fn(&Graph<T>, Slot) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
-    let find = |graph: &E::Graph| find_unreachable(executor, graph, &wanted);
-    let total = add_incoming_edges(executor, graph, find, progress)?;
+    graph.change(|host| host.set_spanning_tree(None))?;
+    let find = |graph: &E::Graph, _: &[(Slot, Slot)]| find_unreachable(executor, graph, &wanted);
+    let total = add_incoming_edges(executor, graph, find, progress)?.total;
     graph.change(|host| host.adjacency_mut().set_unchecked(0))?;
     Ok(total)
 }
 
-/// Gives each [orphan](find_orphans) among the `new` vertices an incoming edge, as [`reconnect`] does; returns the
-/// number of orphans. Under inner products there are many, because short vectors are not near to any vector. Reads the
-/// rows of the new vertices and of their neighbors.
+/// Gives each [orphan](find_orphans) among the `new` vertices an incoming edge, as [`reconnect`] does. Under inner
+/// products there are many, because short vectors are not near to any vector. Reads the rows of the new vertices and of
+/// their neighbors.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
@@ -52,8 +56,20 @@ pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     graph: &mut impl GraphAccess<E::Graph>,
     new: &[Slot],
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, UpdateError> {
-    add_incoming_edges(executor, graph, |graph| find_orphans(executor, graph, new), progress)
+) -> Result<Added, UpdateError> {
+    let find = |graph: &E::Graph, added: &[(Slot, Slot)]| find_orphans(executor, graph, new, added);
+    add_incoming_edges(executor, graph, find, progress)
+}
+
+/// Edges that were added to vertices without a path to them.
+#[derive(Debug, Default)]
+pub(crate) struct Added {
+    /// Number of these vertices.
+    pub(crate) total: usize,
+    /// The edges, as (target, source). Some may not have been added, because rows are full, or are gone again.
+    pub(crate) edges: Vec<(Slot, Slot)>,
+    /// Vertices to which an edge was replaced.
+    pub(crate) evicted: Vec<Slot>,
 }
 
 /// Gives each vertex that `find` returns as unreached an edge from a reached one. No path leads through unreached
@@ -61,11 +77,12 @@ pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
 fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
-    find: impl Fn(&E::Graph) -> Result<(Reached, Vec<Slot>), E::Error>,
+    find: impl Fn(&E::Graph, &[(Slot, Slot)]) -> Result<(Reached, Vec<Slot>), E::Error>,
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, UpdateError> {
-    let (mut reached, mut left) = graph.read(&find).map_err(UpdateError::device)?;
+) -> Result<Added, UpdateError> {
+    let (mut reached, mut left) = graph.read(|graph| find(graph, &[])).map_err(UpdateError::device)?;
     let total = left.len();
+    let mut added = Added { total, ..Added::default() };
     // The memory plan covers a batch of this size.
     let max_batch = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
     let chunk_len = E::SEARCH_CHUNK.min(max_batch).max(1);
@@ -83,16 +100,17 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
             });
             edges.extend(sources.map_err(UpdateError::device)?);
         }
+        added.edges.extend(edges.iter().map(|(to, from)| (*to, from.slot())));
         add_edges(executor, graph, edges, chunk_len).map_err(UpdateError::device)?;
         let before = left.len();
-        (reached, left) = graph.read(&find).map_err(UpdateError::device)?;
+        (reached, left) = graph.read(|graph| find(graph, &added.edges)).map_err(UpdateError::device)?;
         is_halved = left.len() <= before / 2;
     }
-    replace_edges(executor, graph, &reached, left).map_err(UpdateError::device)?;
+    replace_edges(executor, graph, &reached, left, &mut added).map_err(UpdateError::device)?;
     if total > 0 {
         Progress { stage: Stage::Reconnecting, done: total, total }.report(progress)?;
     }
-    Ok(total)
+    Ok(added)
 }
 
 /// Adds edges, given as (target, source with its distance), nearest first, while the rows of the sources have space.
@@ -123,12 +141,17 @@ fn add_edges<T: Element, E: Executor<T>>(
 const ORPHAN_CHUNK: usize = 1024;
 
 /// The orphans among `new`, which is ascending, and the set of all other vertices. An orphan is a new vertex with no
-/// edge from an old neighbor, nor from a new one that is no orphan itself.
+/// edge from an old neighbor, nor from a new one that is no orphan itself, nor an edge that was `added` to it.
 fn find_orphans<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     new: &[Slot],
+    added: &[(Slot, Slot)],
 ) -> Result<(Reached, Vec<Slot>), E::Error> {
+    let sources: Vec<Slot> = added.iter().map(|edge| edge.1).collect();
+    let added = added.iter().zip(executor.edge_rows(graph, &sources)?);
+    let added: HashSet<Slot> =
+        added.filter(|((to, _), row)| row.contains(to)).map(|((to, _), _)| *to).collect();
     let is_new = |slot: &Slot| new.binary_search(slot).is_ok();
     let (mut reached, mut frontier) = (BitSet::new(), Vec::new());
     for new in new.chunks(ORPHAN_CHUNK) {
@@ -141,7 +164,10 @@ fn find_orphans<T: Element, E: Executor<T>>(
         for (&vertex, row) in new.iter().zip(&rows) {
             let has_edge_back =
                 |target| targets.binary_search(target).is_ok_and(|i| target_rows[i].contains(&vertex));
-            if row.iter().any(has_edge_back) || graph.host().adjacency().start_points().contains(&vertex) {
+            if row.iter().any(has_edge_back)
+                || added.contains(&vertex)
+                || graph.host().adjacency().start_points().contains(&vertex)
+            {
                 reached.insert(vertex.index());
                 frontier.push(vertex);
             }
@@ -179,13 +205,17 @@ fn replace_edges<T: Element, E: Executor<T>>(
     graph: &mut impl GraphAccess<E::Graph>,
     reached: &Reached,
     unreachable: Vec<Slot>,
+    added: &mut Added,
 ) -> Result<(), E::Error> {
     for vertex in unreachable {
         if reached.contains(vertex) {
             continue;
         }
-        let (changed, rows): (Vec<_>, Vec<_>) =
-            graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?.into_iter().unzip();
+        let (rows, evicted) = graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?;
+        added.edges.extend(rows.first().map(|&(source, _)| (vertex, source)));
+        added.edges.extend(evicted.map(|evicted| (evicted, vertex)));
+        added.evicted.extend(evicted);
+        let (changed, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         update(executor, graph, |graph| executor.edge_updates(graph, &changed, &rows))?;
         let mut frontier = vec![vertex];
         while !frontier.is_empty() {
@@ -196,15 +226,15 @@ fn replace_edges<T: Element, E: Executor<T>>(
     Ok(())
 }
 
-/// New rows that give `vertex` an edge from a reached neighbor and leave every reached vertex reachable. If the row of
-/// the neighbor is full, the edge replaces the one to its farthest neighbor, and `vertex` gets an edge to that
-/// neighbor. Empty if the vertex has no reached neighbor.
+/// New rows that give `vertex` an edge from a reached neighbor, or else from the first start point, and leave every
+/// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor, which
+/// is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
 fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     vertex: Slot,
     reached: &Reached,
-) -> Result<Vec<(Slot, Vec<Slot>)>, E::Error> {
+) -> Result<(Vec<(Slot, Vec<Slot>)>, Option<Slot>), E::Error> {
     let max_degree = graph.host().params().max_degree();
     let mut own_row = executor.edge_rows(graph, &[vertex])?.concat();
     let mut sources: Vec<Slot> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
@@ -214,15 +244,15 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
     let Some((source, mut row)) =
         rows.clone().find(|(_, row)| row.len() < max_degree).or(rows.clone().next())
     else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
     if row.len() < max_degree {
         row.push(vertex);
-        return Ok(vec![(source, row)]);
+        return Ok((vec![(source, row)], None));
     }
     let scorer = graph.host().vectors().slot_scorer(source);
     let Some(farthest) = row.iter().copied().max_by_key(|&id| Neighbor::new(scorer.score_one(id), id)) else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
     row.retain(|&id| id != farthest);
     row.push(vertex);
@@ -232,5 +262,5 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
         own_row.push(farthest);
         changed.push((vertex, own_row));
     }
-    Ok(changed)
+    Ok((changed, Some(farthest)))
 }

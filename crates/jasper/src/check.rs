@@ -15,7 +15,8 @@ pub struct CheckReport {
     /// The result of checking edges, vectors and keys one by one.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub structure: StructureReport,
-    /// Keys whose vertices no path leads to. No search can find them.
+    /// Keys whose vertices no path leads to. No search can find them. Builds and changes leave none;
+    /// [`crate::Index::consolidate`] makes them reachable in imported graphs.
     pub unreachable: Vec<Key>,
 }
 

@@ -3,11 +3,13 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `reach` | one step of a breadth-first search |
+//! | `detached` | finds vertices that lose the edge from their parent |
 //! | `rows_to_repair` | finds live vertices with deleted neighbors |
 //! | `row_with_room` | finds the nearest reachable candidate whose row has a free place |
 //! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per level |
 
 cfg_if! { if #[cfg(feature = "kernels")] {
+    mod detached;
     mod reach;
     mod row_with_room;
     mod rows_to_repair;
@@ -36,10 +38,35 @@ pub struct ReachArgs {
     pub queue: DevicePtrMut<u32>,
     /// `[1]`: the length of the queue.
     pub queue_len: DevicePtrMut<u32>,
+    /// `[slots]`: the vertex by which each slot was reached, written for new slots. Null to write none.
+    pub parents: DevicePtrMut<u32>,
     /// Vertices to expand.
     pub frontier_len: u32,
     /// Number of slots. Edges to higher numbers are ignored.
     pub slots: u32,
+    /// Length of a row, with padding: a multiple of 32.
+    pub edges_stride: u32,
+}
+
+/// Arguments of [`FindDetached`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FindDetachedArgs {
+    /// `[slots][edges_stride]`: the old rows of all vertices: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub edges: DevicePtr<u32>,
+    /// `[slots]`: parents in a spanning tree of these edges.
+    pub parents: DevicePtr<u32>,
+    /// `[rows]`: distinct vertices that get new rows; [`NO_SLOT`](crate::graph::NO_SLOT) for none.
+    pub row_vertices: DevicePtr<u32>,
+    /// `[rows][edges_stride]`: the new rows.
+    pub neighbors: DevicePtr<u32>,
+    /// `[slots]`, or one per place in `neighbors`: vertices without an edge from their parent in the new rows, in any
+    /// order.
+    pub detached: DevicePtrMut<u32>,
+    /// `[1]`: their number.
+    pub detached_len: DevicePtrMut<u32>,
+    /// Number of new rows.
+    pub rows: u32,
     /// Length of a row, with padding: a multiple of 32.
     pub edges_stride: u32,
 }
@@ -92,6 +119,8 @@ pub struct FindRowWithRoomArgs {
 kernels! {
     /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.frontier_len);
+    /// Finds vertices that lose the edge from their parent. Reads the old rows and the parents of their neighbors.
+    FindDetached(FindDetachedArgs) = detached::find_detached, |args| LaunchConfig::warp_per_row(args.rows);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
     FindRowsToRepair(FindRowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         LaunchConfig::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))

@@ -17,13 +17,17 @@ pub unsafe fn reach(args: ReachArgs) {
         return;
     }
     // SAFETY: the vertex is in the frontier, which this launch does not write; each warp is converged at the
-    // collectives. Each slot is appended once, so the queue has room.
+    // collectives. Each slot is new once, so the queue has room, and one lane writes its parent.
     unsafe {
         let vertex = global::load(args.frontier.at(at));
         let row = args.edges.add(vertex as usize * args.edges_stride as usize);
         warp_stride(args.edges_stride, |place| {
             let slot = global::load_readonly(row.at(place as usize));
-            append(&args, slot, slot < args.slots && mark_reached(&args, slot));
+            let is_new = slot < args.slots && mark_reached(&args, slot);
+            if is_new && !args.parents.is_null() {
+                global::store(args.parents.at(slot as usize), vertex);
+            }
+            append(&args, slot, is_new);
         });
     }
 }

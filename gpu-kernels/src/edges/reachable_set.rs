@@ -3,7 +3,7 @@
 use super::{Reach, ReachArgs};
 use crate::bits::SLOTS_PER_WORD;
 use crate::graph::NO_SLOT;
-use crate::{Buffer, Stream};
+use crate::{Buffer, DevicePtrMut, Stream};
 
 /// Rows have a length that is a multiple of this.
 const EDGES_ALIGN: usize = 32;
@@ -40,7 +40,8 @@ impl<S: Stream> ReachableSet<S> {
         &self.bits
     }
 
-    /// Adds `from` and everything reachable from there; `edges` is `[slots][edges_stride]`.
+    /// Adds `from` and everything reachable from there; `edges` is `[slots][edges_stride]`. If there are `parents`,
+    /// `[slots]`, those of new slots are set to the vertex by which each was reached, but for `from`.
     ///
     /// One synchronous launch per level; each row is read once, over all calls.
     ///
@@ -48,13 +49,14 @@ impl<S: Stream> ReachableSet<S> {
     /// Returns the device's error.
     ///
     /// # Panics
-    /// Panics if rows have another length, or the table has fewer rows than the set has slots.
+    /// Panics if rows have another length, or a table has fewer rows than the set has slots.
     pub fn extend(
         &mut self,
         stream: &S,
         edges: &S::Buffer<u32>,
         edges_stride: u32,
         from: &[u32],
+        parents: Option<&mut S::Buffer<u32>>,
     ) -> Result<(), S::Error> {
         let places = self.queue.len() * edges_stride as usize;
         assert!(
@@ -63,6 +65,8 @@ impl<S: Stream> ReachableSet<S> {
             self.queue.len(),
             edges.len()
         );
+        assert!(parents.as_ref().is_none_or(|parents| parents.len() >= self.queue.len()));
+        let parents = parents.map_or(DevicePtrMut::null(), |parents| stream.output(parents));
         // The first level expands a vertex outside of the graph, whose neighbors are `from`.
         let mut start = from.to_vec();
         start.resize(from.len().next_multiple_of(EDGES_ALIGN), NO_SLOT);
@@ -73,6 +77,7 @@ impl<S: Stream> ReachableSet<S> {
             reached: stream.output(&mut self.bits),
             queue: stream.output(&mut self.queue),
             queue_len: stream.output(&mut self.len),
+            parents: DevicePtrMut::null(),
             frontier_len: 1,
             slots: self.queue.len() as u32,
             edges_stride: start.len() as u32,
@@ -89,6 +94,7 @@ impl<S: Stream> ReachableSet<S> {
                 frontier: stream.input(&self.queue).add(self.expanded as usize),
                 frontier_len: end - self.expanded,
                 edges_stride,
+                parents,
                 ..step
             };
             // SAFETY: as above; the frontier is of slots, which have rows, as asserted.

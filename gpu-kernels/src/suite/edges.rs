@@ -7,7 +7,8 @@ use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
 use crate::edges::{
-    FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
+    FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair,
+    FindRowsToRepairArgs, ReachableSet,
 };
 use crate::graph::NO_SLOT;
 use crate::neighbor;
@@ -58,13 +59,38 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let edges = Edges::random(&mut rng, slots, max_edges);
         let on_device = stream.upload(&edges.places()).unwrap();
         let mut reached = ReachableSet::empty(stream, slots).unwrap();
-        let mut expected = BTreeSet::new();
+        let mut expected = BTreeSet::<u32>::new();
+        let mut parents = stream.upload(&vec![NO_SLOT; slots as usize]).unwrap();
+        let mut roots = BTreeSet::<u32>::new();
         for seeds in [1, 0, 40] {
             let from: Vec<u32> = (0..seeds).map(|_| rng.random_range(0..slots)).collect();
-            reached.extend(stream, &on_device, edges.stride as u32, &from).unwrap();
+            let (stride, to_parents) = (edges.stride as u32, Some(&mut parents));
+            reached.extend(stream, &on_device, stride, &from, to_parents).unwrap();
+            roots.extend(from.iter().filter(|slot| !expected.contains(*slot)));
             edges.reach(from, &mut expected);
             let bits = stream.download(reached.bits()).unwrap();
             assert_eq!(bits, words(&expected, slots), "{slots} slots, {max_edges} edges");
+            let parents = stream.download(&parents).unwrap();
+            for slot in 0..slots {
+                let parent = parents[slot as usize];
+                if expected.contains(&slot) && !roots.contains(&slot) {
+                    assert!(
+                        edges.rows[parent as usize].contains(&slot),
+                        "the parent of {slot} has an edge to it"
+                    );
+                } else {
+                    assert_eq!(parent, NO_SLOT, "{slot} is a root, or not reached");
+                }
+            }
+            let path = |slot| {
+                std::iter::successors(Some(slot), |&slot| {
+                    Some(parents[slot as usize]).filter(|&parent| parent != NO_SLOT)
+                })
+            };
+            for &slot in &expected {
+                let root = path(slot).nth(slots as usize).or(path(slot).last()).unwrap();
+                assert!(roots.contains(&root), "parents lead to a root");
+            }
         }
     }
 }
@@ -94,6 +120,55 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
         unsafe { stream.launch(&FindRowsToRepair, args).unwrap() };
         assert_eq!(stream.download(&to_repair).unwrap(), words(&expected, slots), "{slots} slots");
+    }
+}
+
+/// Vertices that new rows cut off from their parents, where most are, and where few are.
+///
+/// # Panics
+/// Panics if they are not those of the reference, or the stream fails.
+pub fn detached_vertices_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, max_edges, kept) in [(1, 1, 0), (40, 3, 2), (500, 60, 9), (300, 90, 0)] {
+        let mut edges = Edges::random(&mut rng, slots, max_edges);
+        edges.rows.iter_mut().for_each(|row| {
+            row.sort_unstable();
+            row.dedup();
+        });
+        let parent_of = |slot: u32| edges.rows.iter().position(|row| row.contains(&slot));
+        let parents: Vec<u32> =
+            (0..slots).map(|slot| parent_of(slot).map_or(NO_SLOT, |parent| parent as u32)).collect();
+        let vertices: Vec<u32> =
+            (0..slots).filter(|_| rng.random_range(0..3) > 0).flat_map(|slot| [slot, NO_SLOT]).collect();
+        let (mut neighbors, mut expected) = (Vec::new(), BTreeSet::new());
+        for &vertex in &vertices {
+            let old = edges.rows.get(vertex as usize).cloned().unwrap_or_default();
+            let mut new: Vec<u32> = old.iter().copied().filter(|_| rng.random_range(0..10) < kept).collect();
+            expected
+                .extend(old.iter().filter(|&slot| parents[*slot as usize] == vertex && !new.contains(slot)));
+            new.resize(edges.stride, NO_SLOT);
+            neighbors.extend(new);
+        }
+        let [table, neighbors, parents, row_vertices] =
+            [&edges.places(), &neighbors, &parents, &vertices].map(|values| stream.upload(values).unwrap());
+        let mut detached = stream.allocate(slots as usize).unwrap();
+        let mut detached_len = stream.upload(&[0]).unwrap();
+        let args = FindDetachedArgs {
+            edges: table.input(),
+            parents: parents.input(),
+            row_vertices: row_vertices.input(),
+            neighbors: neighbors.input(),
+            detached: detached.output(),
+            detached_len: detached_len.output(),
+            rows: vertices.len() as u32,
+            edges_stride: edges.stride as u32,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&FindDetached, args).unwrap() };
+        let len = stream.download(&detached_len).unwrap()[0] as usize;
+        let mut found = stream.download_range(&detached, 0..len).unwrap();
+        found.sort_unstable();
+        assert!(found.iter().eq(&expected), "{slots} slots, {max_edges} edges: {found:?}, {expected:?}");
     }
 }
 

@@ -18,8 +18,8 @@ mod sort;
 pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use bits::lists_agree_with_the_reference;
 pub use edges::{
-    free_places_agree_with_the_reference, reached_slots_agree_with_the_reference,
-    rows_to_repair_agree_with_the_reference,
+    detached_vertices_agree_with_the_reference, free_places_agree_with_the_reference,
+    reached_slots_agree_with_the_reference, rows_to_repair_agree_with_the_reference,
 };
 pub use encode::{
     coded_queries_agree_with_the_quantizer, codes_agree_with_the_quantizer, codes_go_to_their_slots,
@@ -50,6 +50,7 @@ macro_rules! tests_of_the_suite {
             coded_queries_agree_with_the_quantizer
             codes_agree_with_the_quantizer
             codes_go_to_their_slots
+            detached_vertices_agree_with_the_reference
             exact_knn_agrees_with_the_reference
             exact_knn_searches_in_parts
             groups_agree_with_the_reference

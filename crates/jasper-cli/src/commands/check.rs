@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use jasper::OpenOptions;
 use jasper::error::FileFault;
 use jasper::file::check_file;
-use jasper::report::CodeReport;
+use jasper::report::{CheckReport, CodeReport};
 use serde_json::{Value, json};
 
 use crate::command_files::Files;
@@ -46,21 +46,28 @@ impl Args {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };
             writeln!(text, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.section.to_string())?;
         }
-        let (sound, graph, graph_text) = if file.is_intact() {
-            self.check_graph(terminal)?
+        let (report, graph, graph_text) = if file.is_intact() {
+            let (report, graph, text) = self.check_graph(terminal)?;
+            (Some(report), graph, text)
         } else {
-            (false, Value::Null, "graph      not verified: the file is damaged".to_owned())
+            (None, Value::Null, "graph      not verified: the file is damaged".to_owned())
         };
+        let sound = report.as_ref().is_some_and(CheckReport::is_sound);
         text.push_str(&graph_text);
         terminal.report(&json!({ "sound": sound, "sections": file.sections, "graph": graph }), text)?;
-        if !sound {
-            bail!("{}: is damaged; restore it from a copy, or rebuild it", self.index.display());
+        let index = self.index.display();
+        match report {
+            Some(report) if report.is_sound() => Ok(()),
+            Some(report) if report.structure.is_sound() => {
+                let unreachable = units::count(report.unreachable.len());
+                bail!("{index}: no search finds {unreachable} of its keys; run `jasper consolidate {index}`")
+            }
+            _ => bail!("{index}: is damaged; restore it from a copy, or rebuild it"),
         }
-        Ok(())
     }
 
-    /// Whether the graph is sound, and a report as JSON and as text.
-    fn check_graph(&self, terminal: Terminal) -> Result<(bool, Value, String)> {
+    /// What the graph is found to be, and a report as JSON and as text.
+    fn check_graph(&self, terminal: Terminal) -> Result<(CheckReport, Value, String)> {
         let index = open_index(&self.index, OpenOptions::new(), terminal)?;
         let report = index.with_progress(&mut terminal.progress()).check()?;
         let graph = &report.structure;
@@ -98,6 +105,6 @@ impl Args {
             write!(text, "\ncodes      not verified: {why}")?;
             json["quantization_not_checked"] = why.into();
         }
-        Ok((report.is_sound(), json, text))
+        Ok((report, json, text))
     }
 }

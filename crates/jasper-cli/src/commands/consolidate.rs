@@ -10,7 +10,8 @@ use crate::update::{LinkingArgs, UpdateArgs};
 /// Remove deleted vectors from the graph
 ///
 /// Repairs the edges that led through them and frees their slots for inserts. Deleted keys cannot be restored
-/// afterwards. Worthwhile when a tenth of the vectors is deleted.
+/// afterwards. Worthwhile when a tenth of the vectors is deleted. Also makes every key reachable again, should
+/// `jasper check` list some that are not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper consolidate vectors.jasper")]
 pub struct Args {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
 use gpu_kernels::edges::{
-    FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
+    FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair,
+    FindRowsToRepairArgs, ReachableSet,
 };
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
@@ -20,7 +21,7 @@ use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Reached, SearchCost,
+    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Published, Reached, SearchCost,
 };
 
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
@@ -88,6 +89,31 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         }
     }
 
+    /// The vertices that these rows, once written, cut off from their parents in the spanning tree, if there is one.
+    fn detached(&self, graph: &DeviceGraph<T, S>, rows: &EdgeRows<S>) -> Result<Vec<Slot>, S::Error> {
+        let Some(parents) = &graph.parents else { return Ok(Vec::new()) };
+        let mut detached = self.stream.allocate(rows.neighbors.len().min(parents.len()))?;
+        let mut detached_len = self.stream.upload(&[0])?;
+        let args = FindDetachedArgs {
+            edges: self.stream.input(&graph.edges),
+            parents: self.stream.input(parents),
+            row_vertices: self.stream.input(&rows.vertices),
+            neighbors: self.stream.input(&rows.neighbors),
+            detached: self.stream.output(&mut detached),
+            detached_len: self.stream.output(&mut detached_len),
+            rows: rows.len(),
+            edges_stride: graph.edges_stride(),
+        };
+        // SAFETY: the graph has a row and a parent for each slot, and there is a new row for each vertex, which are
+        // distinct slots; a vertex has one parent, and is in the list once at most.
+        unsafe { self.stream.launch(&FindDetached, args)? };
+        let len = self.stream.download(&detached_len)?[0];
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(self.stream.download_range(&detached, 0..len as usize)?.into_iter().map(Slot::new).collect())
+    }
+
     /// Waits until the new rows are computed, so that publishing them takes little time.
     fn updates(
         &self,
@@ -95,7 +121,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         counters: &S::Buffer<u64>,
         graph: GraphId,
     ) -> Result<Updates<S>, S::Error> {
-        Ok(Updates { rows, graph, cost: cost_of(&self.stream.download(counters)?) })
+        Ok(Updates { rows, graph, cost: cost_of(&self.stream.download(counters)?), detached: Vec::new() })
     }
 
     /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
@@ -176,6 +202,8 @@ pub struct Updates<S: Stream> {
     graph: GraphId,
     /// The cost of computing the rows.
     cost: SearchCost,
+    /// Vertices that they cut off from their parents in the spanning tree.
+    detached: Vec<Slot>,
 }
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
@@ -408,18 +436,19 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // graph, and are grouped by their targets, of which there are as many.
         unsafe { stream.launch(&input.kernel(Merge::for_rows), args)? };
         *merged += len;
-        Ok(Some(self.updates(rows, &counters, id)?))
+        let detached = self.detached(graph, &rows)?;
+        Ok(Some(Updates { detached, ..self.updates(rows, &counters, id)? }))
     }
 
     fn publish_updates(
         &self,
         graph: &mut MirroredGraph<T, S>,
         updates: Updates<S>,
-    ) -> Result<SearchCost, S::Error> {
+    ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
         self.assert_same_graph(graph, updates.graph);
         graph.publish_rows(&self.stream, &updates.rows)?;
-        Ok(updates.cost)
+        Ok(Published { cost: updates.cost, detached: updates.detached })
     }
 
     fn rows_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
@@ -468,8 +497,20 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     fn reachable(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Reached, S::Error> {
         let graph = self.device_graph(graph);
         let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
-        reached.extend(&self.stream, &graph.edges, graph.edges_stride(), &[start.get()])?;
+        reached.extend(&self.stream, &graph.edges, graph.edges_stride(), &[start.get()], None)?;
         Ok(Reached::from_words(self.stream.download(reached.bits())?))
+    }
+
+    fn spanning_tree(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
+        let (graph, stream) = (graph.on_device(), &self.stream);
+        let mut parents = stream.allocate(graph.slots())?;
+        stream.fill(&mut parents, NO_SLOT.to_ne_bytes()[0])?;
+        let mut reached = ReachableSet::empty(stream, graph.slots() as u32)?;
+        let stride = graph.edges_stride();
+        reached.extend(stream, &graph.edges, stride, &[start.get()], Some(&mut parents))?;
+        let mut parents = stream.download(&parents)?;
+        parents[start.index()] = start.get();
+        Ok(parents)
     }
 
     fn nearest_with_room(
@@ -518,7 +559,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         rows: &[Vec<Slot>],
     ) -> Result<Updates<S>, S::Error> {
         let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
-        Ok(Updates { rows, graph: graph.on_device().id, cost: SearchCost::default() })
+        let (graph, cost) = (graph.on_device().id, SearchCost::default());
+        Ok(Updates { rows, graph, cost, detached: Vec::new() })
     }
 
     fn sync_host_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-use gpu_kernels::Stream;
+use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{Changes, Graph};
 
@@ -63,6 +64,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let code_rows = spans(indices(&rows), code_bytes).into_iter();
         DeviceCodes::apply_changes(&mut self.codes, stream, host, code_rows, self.capacity)?;
         self.clear_edges(stream, &rows)?;
+        self.apply_parents(stream, host, &rows, changes)?;
         for slots in spans(indices(&marks), size_of::<u64>()) {
             write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.keys().first_key(slot))?;
         }
@@ -106,10 +108,51 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 stream.grow(norms, capacity)?;
             }
             stream.grow(&mut self.keys, capacity)?;
+            self.parents.as_mut().map_or(Ok(()), |parents| stream.grow(parents, capacity))?;
             stream.grow(&mut self.live, capacity.div_ceil(32))?;
             self.capacity = capacity;
         }
         Ok(())
+    }
+
+    /// Copies the parents of `rows`, which are new, and those that changed; all of them if there is another tree.
+    fn apply_parents(
+        &mut self,
+        stream: &S,
+        host: &Graph<T>,
+        rows: &[Slot],
+        changes: &Changes,
+    ) -> Result<(), S::Error> {
+        let Some(tree) = host.adjacency().spanning_tree() else {
+            self.parents = None;
+            return Ok(());
+        };
+        match &mut self.parents {
+            Some(parents) if !changes.spanning_tree => {
+                let slots = sorted_slots([rows, &changes.parents].concat().into(), host.slots());
+                if slots.is_empty() {
+                    return Ok(());
+                }
+                let words: Vec<u32> = slots.iter().map(|&slot| tree.word(slot)).collect();
+                let (from, to_slots) = (stream.upload(&words)?, stream.upload(bytemuck::cast_slice(&slots))?);
+                let args = CopyRowsArgs {
+                    from: stream.input(&from),
+                    to: stream.output(parents),
+                    from_slots: DevicePtr::null(),
+                    to_slots: stream.input(&to_slots),
+                    rows: slots.len() as u32,
+                    row_words: 1,
+                };
+                // SAFETY: there is a word for each of these distinct slots, which the table has room for.
+                unsafe { stream.launch(&CopyRows, args) }
+            }
+            parents => {
+                let mut table = stream.allocate(self.capacity)?;
+                write_rows(stream, &mut table, 0..host.slots(), 1, |slot, out| out[0] = tree.word(slot))?;
+                *parents = Some(table);
+                Ok(())
+            }
+        }
     }
 
     /// Clears the rows of slots whose vectors changed. No edge leads to them.

@@ -75,6 +75,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// `[slots]`
     keys: S::Buffer<Key>,
     start_points: S::Buffer<u32>,
+    /// `[slots]`: parents in the spanning tree, if the host keeps one.
+    pub(crate) parents: Option<S::Buffer<u32>>,
     /// One bit per slot: whether it is live.
     live: S::Buffer<u32>,
     /// Whether all slots are live.
@@ -136,6 +138,11 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
                 .transpose()?,
             keys: table(stream, slots, 1, |slot, out| out[0] = graph.keys().first_key(slot))?,
             start_points: stream.upload(&start_points(graph))?,
+            parents: graph
+                .adjacency()
+                .spanning_tree()
+                .map(|tree| table(stream, slots, 1, |slot, out| out[0] = tree.word(slot)))
+                .transpose()?,
             live: table(stream, slots.div_ceil(32), 1, |word, out| {
                 out[0] = graph.keys().live_word(word.index())
             })?,
@@ -160,6 +167,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let tables = rows
             + (self.edges.len() + self.start_points.len() + self.live.len()) * size_of::<u32>()
             + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
+            + self.parents.as_ref().map_or(0, |parents| parents.len() * size_of::<u32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
         tables as u64

@@ -187,6 +187,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
                 vectors: Vec::new(),
                 keys: (0..kept).map(Slot::from_index).collect(),
                 start_points: true,
+                ..Changes::default()
             });
             let applied = self.apply_pending();
             self.or_fail(applied)?;

@@ -17,7 +17,7 @@ use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     CpuExecutor, Exclusive, GraphAccess, InsertReport, MutableGraph, OnConflict, UpdateError, bulk_build,
-    compact, consolidate, insert, quantize, transaction,
+    compact, consolidate, insert, quantize, transaction, unreachable,
 };
 use rand::RngExt;
 
@@ -292,6 +292,25 @@ impl<T: Element> Twins<T> {
         assert_eq!(copy.largest_squared_norm, expected.vectors().largest_squared_norm());
         assert_eq!(stream.download(&copy.start_points).unwrap(), super::start_points(expected));
         assert!(found.check_structure().is_sound() && self.resident.check().is_ok());
+        self.compare_trees();
+    }
+
+    /// Checks that every vertex is reachable, and that the device has the parents of the host's spanning tree, whose
+    /// edges are in the graph.
+    fn compare_trees(&self) {
+        let found = self.resident.host();
+        assert_eq!(unreachable(found), []);
+        let parents = &self.resident.on_device().parents;
+        let Some(tree) = found.adjacency().spanning_tree() else {
+            assert!(parents.is_none());
+            return;
+        };
+        let parents = self.stream.download_range(parents.as_ref().unwrap(), 0..found.slots()).unwrap();
+        for slot in found.keys().vertices() {
+            assert_eq!(parents[slot.index()], tree.word(slot), "parent of {slot}");
+            let parent = tree.parent(slot).expect("every vertex has a parent");
+            assert!(parent == slot || found.adjacency().neighbors(parent).contains(&slot), "edge to {slot}");
+        }
     }
 }
 
@@ -305,6 +324,33 @@ fn whole<T: Element>(seed: u64, count: usize) -> Vec<T> {
         rows.copy_within(..2 * DIMENSION, 6 * DIMENSION);
     }
     rows
+}
+
+/// Inserts of few vectors, where rows are so short that some lose the last edge to a vertex. The tree of the device may
+/// be another than that of the host, and the edges are the same.
+fn small_inserts<T: Element>(metric: Metric, max_degree: usize, seed: u64) {
+    let mut twins = Twins::<T>::new(metric, 150, max_degree, seed, MemorySpace::Device);
+    let mut had_tree = false;
+    for (round, count) in [1, 1, 2, 1, 1, 2, 1].into_iter().cycle().take(21).enumerate() {
+        let rows = twins.rows(count);
+        let first = 1000 + round as Key;
+        // Every other one of these keys has a vector already.
+        twins.insert(&rows, &(first..first + count as Key).collect::<Vec<_>>());
+        had_tree |= twins.resident.on_device().parents.is_some();
+        if round % 7 == 6 {
+            let gone: Vec<Key> = (0..20).map(|key| 20 * (round as Key / 7) + key).collect();
+            twins.delete(&gone);
+            twins.consolidate();
+        }
+    }
+    assert!(had_tree);
+}
+
+#[test]
+fn few_vectors_leave_every_vertex_reachable() {
+    small_inserts::<u8>(Metric::L2, 4, 21);
+    small_inserts::<i8>(Metric::Cosine, 6, 22);
+    small_inserts::<f32>(Metric::InnerProduct, 8, 23);
 }
 
 /// Makes rounds of all kinds of changes.

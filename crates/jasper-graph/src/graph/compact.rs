@@ -31,6 +31,7 @@ impl<T: Element> Graph<T> {
     /// Returns an error if memory cannot be allocated, which shrinking does not do.
     #[doc(hidden)]
     pub fn compact(&mut self, moves: &[(Slot, Slot)], slots: usize) -> io::Result<()> {
+        self.set_spanning_tree(None);
         let mut renamed: Vec<Slot> = (0..self.slots()).map(Slot::from_index).collect();
         for &(from, to) in moves {
             renamed[from.index()] = to;

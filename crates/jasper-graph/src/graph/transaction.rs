@@ -3,6 +3,7 @@
 use jasper_core::{Element, Slot};
 
 use super::Graph;
+use crate::SpanningTree;
 
 /// The slots that changed, for copies of the graph on devices. They are in any order, and a slot may appear more than
 /// once.
@@ -16,12 +17,17 @@ pub struct Changes {
     pub keys: Vec<Slot>,
     /// Whether the start points changed.
     pub start_points: bool,
+    /// Whether there is another [spanning tree](SpanningTree), or none any more.
+    pub spanning_tree: bool,
+    /// Slots that got another parent in it.
+    pub parents: Vec<Slot>,
 }
 
 impl Changes {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
-        self.vectors.is_empty() && self.keys.is_empty() && !self.start_points
+        let Self { vectors, keys, start_points, spanning_tree, parents } = self;
+        vectors.is_empty() && keys.is_empty() && !start_points && !spanning_tree && parents.is_empty()
     }
 
     /// Adds later changes.
@@ -29,6 +35,8 @@ impl Changes {
         self.vectors.append(&mut later.vectors);
         self.keys.append(&mut later.keys);
         self.start_points |= later.start_points;
+        self.spanning_tree |= later.spanning_tree;
+        self.parents.append(&mut later.parents);
     }
 }
 
@@ -55,9 +63,35 @@ impl<T: Element> Graph<T> {
     /// Undoes the changes since [`Self::begin`].
     #[doc(hidden)]
     pub fn rollback(&mut self) {
+        let has_tree = self.adjacency.tree.is_some();
         self.vectors.rollback();
         self.adjacency.rollback();
         self.keys.rollback();
+        self.log(|changes| changes.spanning_tree |= has_tree);
+    }
+
+    /// Keeps a spanning tree of the edges, or none from now on. Whoever changes edges afterwards keeps the tree true by
+    /// [`Self::set_parents`], or clears it.
+    #[doc(hidden)]
+    pub fn set_spanning_tree(&mut self, tree: Option<SpanningTree>) {
+        self.adjacency.tree = tree;
+        self.log(|changes| changes.spanning_tree = true);
+    }
+
+    /// Sets the parents of some vertices in the spanning tree, if one is kept. A rollback clears the tree.
+    #[doc(hidden)]
+    pub fn set_parents(&mut self, parents: &[(Slot, Option<Slot>)]) {
+        let Some(tree) = &mut self.adjacency.tree else { return };
+        parents.iter().for_each(|&(slot, parent)| tree.set_parent(slot, parent));
+        if let Some(undo) = &mut self.adjacency.undo {
+            undo.tree_changed = true;
+        }
+        self.log(|changes| changes.parents.extend(parents.iter().map(|&(slot, _)| slot)));
+    }
+
+    /// Changes the log, if there is one.
+    fn log(&mut self, change: impl FnOnce(&mut Changes)) {
+        self.keys.changes.as_mut().map(change);
     }
 
     /// Returns the changes since the last call, and logs them from the first call on. [`Self::compact`] renames slots,

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
-use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, SearchCost};
+use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{Beam, SEARCHES_PER_THREAD};
 use locality::order_by_nearness;
 use prune::{Prune, pruned_prefixes};
@@ -269,13 +269,14 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &mut Graph<T>,
         updates: Vec<RowUpdates>,
-    ) -> Result<SearchCost, Infallible> {
-        let mut cost = SearchCost::default();
+    ) -> Result<Published, Infallible> {
+        let mut published = Published::default();
         for part in updates {
             part.write(graph);
-            cost += part.cost;
+            published.cost += part.cost;
+            published.detached.extend(part.detached);
         }
-        Ok(cost)
+        Ok(published)
     }
 
     fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
@@ -295,6 +296,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn reachable(&self, graph: &Graph<T>, start: Slot) -> Result<Reached, Infallible> {
         Ok(self.pool.install(|| connectivity::reachable(graph, start)))
+    }
+
+    fn spanning_tree(&self, graph: &Graph<T>, start: Slot) -> Result<Vec<u32>, Infallible> {
+        Ok(self.pool.install(|| connectivity::spanning_tree(graph, start)))
     }
 
     fn nearest_with_room(
@@ -426,6 +431,10 @@ impl Scratch {
         candidates.retain(|neighbor| !deferred.contains(neighbor));
         let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
         updates.replace(target, kept.iter().map(|kept| kept.slot()));
+        if let Some(tree) = graph.adjacency().spanning_tree() {
+            let children = old.iter().copied().filter(|&slot| tree.parent(slot) == Some(target));
+            updates.detached.extend(children.filter(|&slot| kept.iter().all(|kept| kept.slot() != slot)));
+        }
         updates.cost.prune_distances += self.slots.len() as u64 + self.prune.take_distances();
     }
 

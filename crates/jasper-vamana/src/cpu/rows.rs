@@ -111,6 +111,7 @@ impl BackEdges {
 pub struct RowUpdates {
     rows: Vec<Update>,
     neighbors: Vec<Slot>,
+    pub(crate) detached: Vec<Slot>,
     pub(crate) cost: SearchCost,
 }
 

@@ -33,8 +33,8 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Sl
     let mut all = rows(graph);
     all.extend(expected.rows);
     let mode = LinkMode::Insert(sampling);
-    let Ok((identical, _)) = link_batch(executor, &mut Exclusive(graph), batch, mode);
-    let identical: BTreeMap<u32, u32> = identical.iter().map(|(a, b)| (a.get(), b.get())).collect();
+    let Ok(linked) = link_batch(executor, &mut Exclusive(graph), batch, mode);
+    let identical: BTreeMap<u32, u32> = linked.duplicates.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
     let found = rows(graph);
     for (vertex, row) in &found {

@@ -5,12 +5,14 @@
 //! | [`twin`] | the reference: beam search, prune and back edges as in the paper, on lists and maps, one vertex at a time |
 //! | [`search`] | results and their cost, with the twin's |
 //! | [`link`] | the rows of a batch and of its targets, with the twin's |
+//! | [`reach`] | reachability after each of many changes, with what it must be |
 //! | [`golden`] | results, cost and graphs on fixed sets, with a golden file |
 
 #![forbid(unsafe_code)]
 
 mod golden;
 mod link;
+mod reach;
 mod search;
 mod twin;
 

@@ -94,7 +94,8 @@ impl<T: Element> Index<T> {
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
     ///
     /// Searches traverse deleted vectors until then. Consolidation is worthwhile when a tenth of the vectors is
-    /// deleted.
+    /// deleted. It also makes every key reachable again, should [`Self::check`] list some that are not: changes leave
+    /// none, but files of other libraries may have them.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors); the index is

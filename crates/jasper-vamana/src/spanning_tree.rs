@@ -1,0 +1,158 @@
+//! Keeps every vertex reachable during inserts, at a cost that depends on the batch and not on the graph.
+//!
+//! ```text
+//! invariant: every vertex v has an edge from parent(v), and parents lead to the first start point
+//!
+//! pending = new vertices, and those to which the row of their parent has no edge any more
+//! repeat with more neighbors of each pending vertex v that is left:
+//!     for each of these neighbors x: if row(x) has an edge to v and parents lead from x to the start: parent(v) = x
+//! ```
+//!
+//! An insert changes many rows, each of which may lose the last edge to some vertex. Counts of incoming edges would not
+//! find all of these: two vertices may have edges to each other, and no other row an edge to either. A tree does, and
+//! only one in as many lost edges as a vertex has incoming ones is an edge of the tree.
+//!
+//! The tree proves that vertices are reachable, never the opposite: a vertex that is left may have an edge from a vertex
+//! that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph therefore do
+//! not depend on the tree, which differs between graphs that were opened at different times.
+
+use jasper_core::{Element, Slot};
+use jasper_graph::{SpanningTree, VectorError};
+use rustc_hash::FxHashMap;
+
+use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
+
+/// Neighbors of a pending vertex whose rows are read first, and by how many times more are read next. Most vertices
+/// have an edge from one of their two nearest neighbors.
+const FIRST_NEIGHBORS: usize = 2;
+const MORE_NEIGHBORS: usize = 4;
+
+/// Makes a spanning tree if the graph has none and every vertex is reachable.
+///
+/// # Errors
+/// Returns [`UpdateError`]; the caller rolls back.
+pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+) -> Result<(), UpdateError> {
+    let parents = graph.read(|graph| {
+        let adjacency = graph.host().adjacency();
+        let start = adjacency.start_points().first().filter(|_| adjacency.spanning_tree().is_none());
+        start.map(|&start| executor.spanning_tree(graph, start)).transpose()
+    });
+    let Some(parents) = parents.map_err(UpdateError::device)? else { return Ok(()) };
+    if graph.read(|graph| graph.host().keys().vertices().any(|slot| parents[slot.index()] == u32::MAX)) {
+        return Ok(());
+    }
+    let tree = SpanningTree::new(&parents).map_err(VectorError::Memory)?;
+    Ok(graph.change(|host| host.set_spanning_tree(Some(tree)))?)
+}
+
+/// Gives each of the `pending` vertices a parent in the spanning tree; returns those that are left, which are all if
+/// there is no tree. New edges, given as (target, source), are `added`, of which some may be gone again.
+///
+/// # Errors
+/// Returns [`UpdateError`]; the caller rolls back.
+pub(crate) fn attach<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    mut pending: Vec<Slot>,
+    added: &[(Slot, Slot)],
+) -> Result<Vec<Slot>, UpdateError> {
+    pending.sort_unstable();
+    pending.dedup();
+    let parents =
+        graph.read(|graph| find_parents(executor, graph, &pending, added)).map_err(UpdateError::device)?;
+    let parents: Vec<_> = pending.into_iter().zip(parents).collect();
+    graph.change(|host| host.set_parents(&parents))?;
+    Ok(parents.into_iter().filter(|(_, parent)| parent.is_none()).map(|(slot, _)| slot).collect())
+}
+
+/// The parent of each of the `pending` vertices, as far as one is found.
+fn find_parents<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &E::Graph,
+    pending: &[Slot],
+    added: &[(Slot, Slot)],
+) -> Result<Vec<Option<Slot>>, E::Error> {
+    let Some(tree) = graph.host().adjacency().spanning_tree() else { return Ok(vec![None; pending.len()]) };
+    let numbers: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
+    let rows = executor.edge_rows(graph, pending)?;
+    let mut edges = Edges { numbers: &numbers, tree, list: Vec::new() };
+    for (&from, row) in pending.iter().zip(&rows) {
+        row.iter().for_each(|&to| edges.add(from, to));
+    }
+    let (to, from): (Vec<_>, Vec<_>) = added.iter().copied().unzip();
+    for ((to, from), row) in to.into_iter().zip(&from).zip(executor.edge_rows(graph, &from)?) {
+        if row.contains(&to) {
+            edges.add(*from, to);
+        }
+    }
+    let mut range = 0..FIRST_NEIGHBORS;
+    loop {
+        let parents = edges.parents(pending.len());
+        let more = |i: usize| &rows[i][range.start.min(rows[i].len())..range.end.min(rows[i].len())];
+        let left: Vec<usize> = (0..pending.len()).filter(|&i| parents[i].is_none()).collect();
+        let mut neighbors: Vec<Slot> = left.iter().flat_map(|&i| more(i)).copied().collect();
+        if neighbors.is_empty() {
+            return Ok(parents);
+        }
+        neighbors.sort_unstable();
+        neighbors.dedup();
+        let neighbor_rows = executor.edge_rows(graph, &neighbors)?;
+        for i in left {
+            for &from in more(i) {
+                let row = neighbors.binary_search(&from).map(|at| &neighbor_rows[at]);
+                if row.is_ok_and(|row| row.contains(&pending[i])) {
+                    edges.add(from, pending[i]);
+                }
+            }
+        }
+        range = range.end..range.end * MORE_NEIGHBORS;
+    }
+}
+
+/// Edges to pending vertices.
+struct Edges<'a> {
+    /// The number of each pending vertex.
+    numbers: &'a FxHashMap<Slot, usize>,
+    tree: &'a SpanningTree,
+    /// The first pending vertex on the path of parents from the source, or `None` if it leads to the root; the target;
+    /// the source.
+    list: Vec<(Option<usize>, usize, Slot)>,
+}
+
+impl Edges<'_> {
+    /// Adds an edge, if the target is pending.
+    fn add(&mut self, from: Slot, to: Slot) {
+        let Some(&number) = self.numbers.get(&to) else { return };
+        let mut slot = from;
+        let pending = loop {
+            if let Some(&pending) = self.numbers.get(&slot) {
+                break Some(pending);
+            }
+            match self.tree.parent(slot) {
+                Some(parent) if parent == slot => break None,
+                Some(parent) => slot = parent,
+                None => return,
+            }
+        };
+        self.list.push((pending, number, from));
+    }
+
+    /// The parents of the pending vertices to which the edges lead from the root.
+    fn parents(&mut self, pending: usize) -> Vec<Option<Slot>> {
+        self.list.sort_unstable();
+        let (mut parents, mut open) = (vec![None; pending], vec![None]);
+        while let Some(source) = open.pop() {
+            let first = self.list.partition_point(|edge| edge.0 < source);
+            for &(_, to, from) in self.list[first..].iter().take_while(|edge| edge.0 == source) {
+                if parents[to].is_none() {
+                    parents[to] = Some(from);
+                    open.push(Some(to));
+                }
+            }
+        }
+        parents
+    }
+}

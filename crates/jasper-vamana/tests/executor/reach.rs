@@ -1,0 +1,113 @@
+//! Every vertex is reachable after every change, also where rows are short.
+
+use jasper_core::{BuildParams, Key, MatrixView, Metric, Slot, no_progress, synthetic};
+use jasper_graph::Graph;
+use jasper_vamana::{
+    CpuExecutor, Exclusive, OnConflict, bulk_build, compact, consolidate, insert, unreachable,
+};
+use rand::RngExt;
+
+const DIMENSION: usize = 24;
+
+/// About normal coordinates. Lengths differ, which matters to inner products.
+fn rows(count: usize, seed: u64) -> Vec<f32> {
+    let mut rng = synthetic::rng(seed);
+    let mut normal = || (0..12).map(|_| rng.random::<f32>()).sum::<f32>() - 6.0;
+    (0..count * DIMENSION).map(|_| normal()).collect()
+}
+
+/// A graph in use, checked after every change.
+struct Checked {
+    executor: CpuExecutor,
+    graph: Graph<f32>,
+    next_seed: u64,
+}
+
+impl Checked {
+    fn new(metric: Metric, max_degree: usize, build_beam_width: usize, seed: u64) -> Self {
+        let executor = CpuExecutor::new(2).unwrap();
+        let params =
+            BuildParams::builder().max_degree(max_degree).build_beam_width(build_beam_width).build().unwrap();
+        let rows = rows(800, seed);
+        let view = MatrixView::new(&rows, DIMENSION).unwrap();
+        let (graph, _) = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap();
+        let checked = Self { executor, graph, next_seed: 1000 * (seed + 1) };
+        checked.check("build");
+        checked
+    }
+
+    fn check(&self, change: &str) {
+        let lost = unreachable(&self.graph);
+        let (metric, degree) = (self.graph.metric(), self.graph.params().max_degree());
+        assert!(lost.is_empty(), "{metric}, degree {degree}, {change}: {lost:?}");
+        let adjacency = self.graph.adjacency();
+        let Some(tree) = adjacency.spanning_tree() else { return };
+        for slot in self.graph.keys().vertices() {
+            let parent = tree.parent(slot).expect("every vertex has a parent");
+            let is_root = adjacency.start_points()[0] == slot && parent == slot;
+            assert!(is_root || adjacency.neighbors(parent).contains(&slot), "{change}: {slot} has no edge");
+        }
+    }
+
+    fn insert(&mut self, keys: &[Key]) {
+        self.next_seed += 1;
+        let rows = rows(keys.len(), self.next_seed);
+        let view = MatrixView::new(&rows, DIMENSION).unwrap();
+        let graph = &mut Exclusive(&mut self.graph);
+        insert(&self.executor, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
+        self.check("insert");
+    }
+
+    fn delete(&mut self, keys: impl IntoIterator<Item = Key>) {
+        keys.into_iter().for_each(|key| self.graph.keys_mut().delete(key).unwrap());
+        self.check("delete");
+    }
+
+    fn consolidate(&mut self) {
+        consolidate(&self.executor, &mut Exclusive(&mut self.graph), &mut no_progress).unwrap();
+        self.check("consolidate");
+    }
+}
+
+#[test]
+fn every_vertex_is_reachable_after_every_change() {
+    let mut had_tree = 0;
+    for metric in Metric::ALL {
+        for (max_degree, build_beam_width, seed) in [(4, 16, 1), (8, 32, 2), (8, 64, 3), (16, 32, 4)] {
+            let mut checked = Checked::new(metric, max_degree, build_beam_width, seed);
+            for key in 1000..1040 {
+                checked.insert(&[key]);
+                had_tree += usize::from(checked.graph.adjacency().spanning_tree().is_some());
+            }
+            checked.insert(&(2000..2009).collect::<Vec<_>>());
+            // Some of these have a vector.
+            checked.insert(&(2005..2014).collect::<Vec<_>>());
+            checked.delete((0..800).step_by(5));
+            checked.insert(&[1001, 3000]);
+            checked.consolidate();
+            (4000..4010).for_each(|key| checked.insert(&[key]));
+            compact(&mut checked.graph).unwrap();
+            checked.check("compact");
+            (5000..5010).for_each(|key| checked.insert(&[key]));
+            checked.consolidate();
+        }
+    }
+    assert!(had_tree > 100, "most small inserts keep the tree");
+}
+
+/// Graphs of earlier versions may have vertices that no path leads to.
+#[test]
+fn consolidation_and_inserts_reconnect_what_was_unreachable() {
+    for change in [Checked::consolidate as fn(&mut Checked), |checked| checked.insert(&[9000])] {
+        let mut checked = Checked::new(Metric::L2, 8, 32, 5);
+        let lost = Slot::new(17);
+        for slot in (0..800).map(Slot::new) {
+            let mut row = checked.graph.adjacency().neighbors(slot).to_vec();
+            row.retain(|&neighbor| neighbor != lost);
+            checked.graph.adjacency_mut().set_neighbors(slot, &row);
+        }
+        assert!(unreachable(&checked.graph).contains(&lost));
+        change(&mut checked);
+        assert_eq!(unreachable(&checked.graph), []);
+    }
+}
