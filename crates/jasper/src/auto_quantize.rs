@@ -180,7 +180,9 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// Returns [`TuneError`].
     pub fn auto_quantize(self) -> Result<QuantizeReport, TuneError> {
         let Self { inner: index, progress } = self;
-        index.change_codes(Change::begin(index.journal.as_ref()), |change| index.choose_codes(change, progress))
+        index.change_codes(Change::begin(index.journal.as_ref()), |change| {
+            index.choose_codes(change, progress)
+        })
     }
 }
 

@@ -4,9 +4,7 @@ use std::collections::HashSet;
 
 use jasper_core::{Element, Key, MatrixView, Progress, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
-use jasper_vamana::{
-    CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert,
-};
+use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert};
 
 use crate::journal::{Change, Record};
 use crate::{Index, WithProgress};
@@ -87,7 +85,9 @@ impl<T: Element> Index<T> {
     ) -> Result<(), UpdateError> {
         self.change(record, || {
             self.check_change(record)?;
-            Ok(self.backend.change(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
+            Ok(self
+                .backend
+                .change(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
         })
     }
 
@@ -120,7 +120,8 @@ impl<T: Element> Index<T> {
             if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
                 return Err(UpdateError::RepeatedKey(key));
             }
-            let check = |graph: &Graph<T>| keys.iter().try_for_each(|&key| check(graph.keys(), key).map(drop));
+            let check =
+                |graph: &Graph<T>| keys.iter().try_for_each(|&key| check(graph.keys(), key).map(drop));
             Ok(self.backend.read(check)?)
         };
         let check_insert = |vectors: &dyn VectorSource<T>, keys: &[Key], on_conflict| {

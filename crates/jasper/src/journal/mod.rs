@@ -57,13 +57,17 @@ pub enum JournalFault {
     #[error("is open already, in this process or another; a durable index is open once at a time")]
     InUse,
     /// The folder is not that of a durable index.
-    #[error("is not the folder of a durable index; make one with `Index::save_durable` or `jasper build --durable`")]
+    #[error(
+        "is not the folder of a durable index; make one with `Index::save_durable` or `jasper build --durable`"
+    )]
     NotDurable,
     /// The folder has a durable index already.
     #[error("has a durable index already; remove the folder first, or name another")]
     Exists,
     /// The journal cannot be read or written.
-    #[error("its journal cannot be used; if it is damaged, its `index-N.jasper` is the index before the changes in it")]
+    #[error(
+        "its journal cannot be used; if it is damaged, its `index-N.jasper` is the index before the changes in it"
+    )]
     Journal(#[from] io::Error),
     /// The snapshot cannot be read or written.
     #[error(transparent)]
@@ -333,7 +337,8 @@ struct LoggedChange<'a> {
 impl<'a> Change<'a> {
     /// Begins a change of an index.
     pub(crate) fn begin(journal: Option<&'a Journal>) -> Self {
-        let begin = |journal: &'a Journal| LoggedChange { journal, turn: journal.turns.take(), is_logged: false };
+        let begin =
+            |journal: &'a Journal| LoggedChange { journal, turn: journal.turns.take(), is_logged: false };
         Self(journal.map(begin))
     }
 

@@ -97,7 +97,8 @@ pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Re
     let (kind, argument) = log.change(number).map_err(UpdateError::Journal)?;
     let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
     let vectors = |len| log.vectors(number, len, index.dimension());
-    let invalid = || UpdateError::Journal(io::Error::new(io::ErrorKind::InvalidData, format!("an invalid {kind}")));
+    let invalid =
+        || UpdateError::Journal(io::Error::new(io::ErrorKind::InvalidData, format!("an invalid {kind}")));
     let mut rows = 0;
     match &*kind {
         "insert" | "upsert" => {

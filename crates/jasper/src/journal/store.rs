@@ -168,7 +168,8 @@ impl Log {
 
     /// The numbers of the changes, ascending.
     pub(super) fn numbers(&self) -> io::Result<Vec<u64>> {
-        let number = |entry: Result<(redb::AccessGuard<'_, u64>, _), _>| entry.map(|(number, _)| number.value());
+        let number =
+            |entry: Result<(redb::AccessGuard<'_, u64>, _), _>| entry.map(|(number, _)| number.value());
         self.changes.iter().and_then(|changes| changes.map(number).collect()).map_err(error)
     }
 

@@ -30,8 +30,8 @@ use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::SearchParams;
 
-use crate::{DeviceError, Index, WithProgress};
 use crate::journal::{Change, Record};
+use crate::{DeviceError, Index, WithProgress};
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
 pub(crate) use width::least_width;
@@ -165,8 +165,9 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
                 }
             };
             held_out.check_depth(goal.k)?;
-            let searches = index
-                .without_edges(&vertices, || index.fastest_searches(goal, &held_out, fingerprint, progress))?;
+            let searches = index.without_edges(&vertices, || {
+                index.fastest_searches(goal, &held_out, fingerprint, progress)
+            })?;
             let before = index.backend.read(|graph| graph.tuned_section().to_vec());
             let store = |graph: &mut Graph<T>| {
                 searches.iter().for_each(|search| search.store(graph));
