@@ -289,7 +289,7 @@ forward! {
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn save(path: &Path) -> Result<SaveStats, FileError>;
-    long fn save_durable(folder: &Path) -> Result<(), JournalError>;
+    long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }

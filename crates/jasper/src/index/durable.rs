@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jasper_core::{Element, ProgressFn, no_progress};
+use jasper_graph::SaveStats;
 
 use super::{Index, OpenError, OpenOptions};
 use crate::WithProgress;
@@ -54,7 +55,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`JournalError`], also if the folder has a durable index already.
-    pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<(), JournalError> {
+    pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         self.with_progress(&mut no_progress).save_durable(folder)
     }
 
@@ -92,7 +93,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     ///
     /// # Errors
     /// Returns [`JournalError`].
-    pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<(), JournalError> {
+    pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         journal::create(folder.as_ref(), |path| self.save(path))
     }
 

@@ -140,7 +140,7 @@ fn acquire(folder: &Path) -> Result<FileLock, JournalFault> {
 pub(crate) fn create(
     folder: &Path,
     save: impl FnOnce(&Path) -> Result<SaveStats, FileError>,
-) -> Result<(), JournalError> {
+) -> Result<SaveStats, JournalError> {
     let create = || {
         fs::create_dir_all(folder)?;
         let _lock = acquire(folder)?;
@@ -149,8 +149,9 @@ pub(crate) fn create(
             return Err(JournalFault::Exists);
         }
         // This syncs the folder, which has the name of the log as well.
-        save(&snapshot_path(folder, 0))?;
-        Ok(store.commit(&[], |tables| tables.set_snapshot(0))?)
+        let saved = save(&snapshot_path(folder, 0))?;
+        store.commit(&[], |tables| tables.set_snapshot(0))?;
+        Ok(saved)
     };
     create().map_err(|fault| JournalError::new(folder, fault))
 }
