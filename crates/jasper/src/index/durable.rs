@@ -28,9 +28,9 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// The folder, which [`Self::save_durable`] makes, has a snapshot of the index and a journal of the changes since.
-    /// Opening reads the snapshot and makes these changes again, in their order; the result has the same bytes as the
-    /// index before, except for float vectors that were linked on a CUDA device and are linked on a CPU now, or the
-    /// reverse. This takes the time that the changes took.
+    /// Opening reads the snapshot and makes these changes again, in their order, which takes as long as they took. The
+    /// result has the same bytes as the index before, except that float vectors that were changed on a CUDA device may
+    /// have a few other edges.
     ///
     /// A change writes its vectors and keys to the journal and syncs it once; changes that threads make at the same
     /// time share this. When the journal has 32 MiB, and half as much as the snapshot, the change takes a new
@@ -38,7 +38,9 @@ impl<T: Element> Index<T> {
     /// and tries again when that has grown by as much.
     ///
     /// A change that cannot be written to the journal is not made, and returns [`UpdateError::Journal`]; later ones may
-    /// succeed, when the disk has room again for example. [`Self::build_sketches`] is not in the journal.
+    /// succeed, when the disk has room again for example. Only if the disk fails from the sync of a change until the
+    /// process ends, the change may be there when the folder is opened again. [`Self::build_sketches`] is not in the
+    /// journal.
     ///
     /// [`OpenOptions::open`] opens the folder on a device, or with other options.
     ///

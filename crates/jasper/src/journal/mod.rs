@@ -360,10 +360,10 @@ impl<'a> Change<'a> {
 
     /// Ends the change. If it failed, it is removed from the log.
     pub(crate) fn end<R, E: From<UpdateError>>(mut self, result: Result<R, E>) -> Result<R, E> {
-        if let Some(change) = &mut self.0 {
-            if result.is_err() {
-                change.discard().map_err(UpdateError::Journal)?;
-            }
+        if let Some(change) = &mut self.0
+            && result.is_err()
+        {
+            change.discard().map_err(UpdateError::Journal)?;
         }
         self.keep();
         result
