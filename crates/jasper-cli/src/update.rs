@@ -147,7 +147,12 @@ impl UpdateArgs {
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
         device.check()?;
-        let is_durable = index.is_dir() && output.as_ref().is_none_or(|output| is_same_file(&index, output));
+        let is_durable = index.is_dir();
+        ensure!(
+            !is_durable || output.as_ref().is_none_or(|output| is_same_file(&index, output)),
+            "{}: is a durable index, which is changed in place; leave --output out",
+            index.display()
+        );
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
         let index = open_index(&index, options.device(device, vectors.options()), terminal)?;

@@ -5,13 +5,17 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use jasper::bench::synthetic::Clusters;
 use jasper::error::JournalFault;
+use jasper::tune::{Goal, TuneQueries};
 use jasper::{
-    AnyIndex, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Quantization, UpdateError,
+    AnyIndex, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress, Quantization,
+    Stage, UpdateError,
 };
 
 const DIMENSION: usize = 8;
@@ -296,6 +300,40 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
     assert!(bytes_of(&Index::<f32>::open_durable(&path).unwrap()) == before);
 }
 
+#[test]
+fn tuned_searches_and_chosen_codes_are_in_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
+    builder.build(&view(&vectors, 64)).unwrap().save_durable(&path).unwrap();
+    let steps: [&dyn Fn(&Index<f32>); 4] = [
+        &|index| {
+            drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())
+        },
+        &|index| {
+            // Drops the tuned search, and then there are no codes.
+            let cancel = &mut |progress: Progress| match (progress.stage, progress.done) {
+                (Stage::Tuning, 2) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            index.with_progress(cancel).auto_quantize().unwrap_err();
+            assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
+        },
+        &|index| drop(index.auto_quantize().unwrap()),
+        &|index| index.drop_vectors().unwrap(),
+    ];
+    for (number, step) in steps.iter().enumerate() {
+        let index = Index::open_durable(&path).unwrap();
+        let before = bytes_of(&index);
+        step(&index);
+        let after = bytes_of(&index);
+        assert!(after != before, "step {number} changes nothing");
+        drop(index);
+        assert!(bytes_of(&Index::open_durable(&path).unwrap()) == after, "step {number}");
+    }
+}
+
 fn fault<T: std::fmt::Debug>(result: Result<T, OpenError>) -> JournalFault {
     match result.unwrap_err() {
         OpenError::Journal(error) => error.into_cause(),
@@ -344,7 +382,7 @@ fn damage_of_the_journal_is_found() {
 #[ignore = "a measurement: cargo test --release -p jasper --test durable -- --ignored --nocapture cost"]
 fn the_cost_of_a_journal() {
     let dimension = 128;
-    let vectors: Vec<f32> = jasper::bench::synthetic::Clusters::new(dimension, 3).rows(40_000, 0);
+    let vectors: Vec<f32> = Clusters::new(dimension, 3).rows(40_000, 0);
     let (built, more) = vectors.split_at(10_000 * dimension);
     println!("| batch | batches | without, ms per batch | with, ms per batch | more |");
     for (batch, batches) in [(1, 500), (100, 50), (1_000, 10), (10_000, 3)] {

@@ -117,8 +117,8 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::quantize`], or [`UpdateError::Cancelled`].
     pub fn quantize(self, quantization: Quantization) -> Result<(), UpdateError> {
         let Self { inner: index, progress } = self;
-        let mut change = Change::begin(index.journal.as_ref());
         quantization.check()?;
+        let mut change = Change::begin(index.journal.as_ref());
         change.log::<T>(&Record::Quantize(quantization))?;
         index.change_codes(change, |_| index.quantize_locked(quantization, progress))
     }

@@ -97,11 +97,11 @@ impl<T: Element> Index<T> {
         record: &Record<'_, T>,
         make: impl FnOnce() -> Result<R, UpdateError>,
     ) -> Result<R, UpdateError> {
-        let mut change = Change::begin(self.journal.as_ref());
         if self.journal.is_some() {
             // Most changes that will be refused need not be logged.
             self.check_change(record)?;
         }
+        let mut change = Change::begin(self.journal.as_ref());
         change.log(record)?;
         change.wait();
         let made = {
