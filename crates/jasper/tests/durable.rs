@@ -307,11 +307,11 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
     let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
     builder.build(&view(&vectors, 64)).unwrap().save_durable(&path).unwrap();
-    let steps: [&dyn Fn(&Index<f32>); 4] = [
-        &|index| {
+    let steps: [fn(&Index<f32>); 4] = [
+        |index| {
             drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())
         },
-        &|index| {
+        |index| {
             // Drops the tuned search, and then there are no codes.
             let cancel = &mut |progress: Progress| match (progress.stage, progress.done) {
                 (Stage::Tuning, 2) => ControlFlow::Break(()),
@@ -320,8 +320,8 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
             index.with_progress(cancel).auto_quantize().unwrap_err();
             assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
         },
-        &|index| drop(index.auto_quantize().unwrap()),
-        &|index| index.drop_vectors().unwrap(),
+        |index| drop(index.auto_quantize().unwrap()),
+        |index| index.drop_vectors().unwrap(),
     ];
     for (number, step) in steps.iter().enumerate() {
         let index = Index::open_durable(&path).unwrap();

@@ -116,7 +116,9 @@ fn insert(index: &Index<u8>, keys: Option<Range<u64>>) -> Result<(), UpdateError
     }
 }
 
-const STEPS: [fn(&Index<u8>) -> Result<(), UpdateError>; 6] = [
+type Step = fn(&Index<u8>) -> Result<(), UpdateError>;
+
+const STEPS: [Step; 6] = [
     |index| insert(index, Some(100..140)),
     |index| index.upsert_one(&[200, 3], 7).map(drop),
     |index| index.delete(&[7]),
