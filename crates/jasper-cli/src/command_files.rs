@@ -83,6 +83,10 @@ impl Files {
             if self.outputs[..i].iter().any(|(other, _)| is_same_file(other, path)) {
                 bail!("{name}: is named for two outputs of this command; name two files");
             }
+            // A durable index, whose changes are in its journal.
+            if content.is_none() && path.is_dir() {
+                continue;
+            }
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             ensure!(folder.is_none_or(Path::is_dir), "{name}: the directory does not exist; create it first");
             // Found before the work and not after it. Nothing is left of a file that is not committed.

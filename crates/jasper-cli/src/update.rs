@@ -17,10 +17,11 @@ use crate::files::open_index;
 use crate::process;
 use crate::terminal::{Terminal, merge, timed};
 
-/// The index to update, and where to save it. The file is replaced or appended to at the end, atomically.
+/// The index to update, and where to save it. The file is replaced or appended to at the end, atomically; a durable
+/// index has the update in its journal.
 #[derive(Debug, clap::Args)]
 pub struct OutputArgs {
-    /// The index file
+    /// The index file, or the folder of a durable index
     index: PathBuf,
     /// Write the updated index to this file and leave the index file unchanged
     #[arg(long, value_name = "INDEX", display_order = 90)]
@@ -62,8 +63,9 @@ pub struct Updated {
     /// Time of the update without opening and saving.
     pub seconds: f64,
     save_seconds: f64,
+    /// None if the update is in the journal of a durable index.
     #[serde(flatten)]
-    saved: SaveStats,
+    saved: Option<SaveStats>,
     peak_bytes: Option<u64>,
     output: String,
 }
@@ -145,13 +147,20 @@ impl UpdateArgs {
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
         device.check()?;
+        let is_durable = index.is_dir();
+        ensure!(
+            !is_durable || output.as_ref().is_none_or(|output| is_same_file(&index, output)),
+            "{}: is a durable index, which is changed in place; leave --output out",
+            index.display()
+        );
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
         let index = open_index(&index, options.device(device, vectors.options()), terminal)?;
         let (result, seconds) = timed(|| update(&index));
         let result = result?;
         let index = index.to_host()?;
-        let (saved, save_seconds) = timed(|| target.save(&index, terminal));
+        let save = || if is_durable { Ok(None) } else { target.save(&index, terminal).map(Some) };
+        let (saved, save_seconds) = timed(save);
         let updated = Updated {
             vectors: index.len(),
             deleted: index.stats().deleted_keys,
@@ -200,7 +209,10 @@ impl std::fmt::Display for Updated {
         let (vectors, took) = (counted(self.vectors, "vector"), seconds(self.seconds));
         let deleted = counted(self.deleted, "deleted key");
         writeln!(f, "now      {vectors}, and {deleted} that can be restored; took {took}")?;
-        write!(f, "saved    {}, {}", self.output, saved(self.saved))
+        match self.saved {
+            Some(stats) => write!(f, "saved    {}, {}", self.output, saved(stats)),
+            None => write!(f, "logged   in the journal of {}", self.output),
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub enum Stage {
     Tuning,
     /// Training a quantizer and encoding vectors.
     Quantizing,
+    /// Making the changes of a journal again.
+    Replaying,
 }
 
 /// The variant's name in lower case.
@@ -43,7 +45,7 @@ impl std::fmt::Display for Stage {
 pub struct Progress {
     /// The current stage.
     pub stage: Stage,
-    /// Number of items done: vectors, or searches tried.
+    /// Number of items done: vectors, searches tried, or changes replayed.
     pub done: usize,
     /// Total number of items.
     pub total: usize,

@@ -5,7 +5,9 @@ use std::io::ErrorKind as IoErrorKind;
 use std::str::FromStr;
 
 use jasper::data::KnnError;
-use jasper::error::{CheckError, FileFault, KeyError, OpenError, TuneError, VectorError};
+use jasper::error::{
+    CheckError, FileFault, JournalError, JournalFault, KeyError, OpenError, TuneError, VectorError,
+};
 use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -112,6 +114,7 @@ impl Raise for UpdateError {
             Self::Device(error) => error.exception(),
             Self::Cancelled(_) => Cancelled::new_err,
             Self::Checkpoint(_) => FormatError::new_err,
+            Self::Journal(_) => PyOSError::new_err,
             _ => ParameterError::new_err,
         }
     }
@@ -216,9 +219,21 @@ impl Raise for FileError {
     }
 }
 
+impl Raise for JournalError {
+    fn exception(&self) -> Exception {
+        match self.cause() {
+            JournalFault::NotDurable => FormatError::new_err,
+            JournalFault::Snapshot(error) => error.exception(),
+            JournalFault::Replay(error) => error.exception(),
+            _ => PyOSError::new_err,
+        }
+    }
+}
+
 impl Raise for OpenError {
     fn exception(&self) -> Exception {
         match self {
+            Self::Journal(error) => error.exception(),
             Self::Device(error) => error.exception(),
             _ => FormatError::new_err,
         }

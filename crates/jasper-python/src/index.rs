@@ -301,7 +301,8 @@ impl Index {
         report(py, &fields)
     }
 
-    /// Opens an index: a file that Index.save or the command `jasper` has written, its bytes, or a file object.
+    /// Opens an index: a file that Index.save or the command `jasper` has written, its bytes, or a file object; or the
+    /// folder of a durable index.
     ///
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
@@ -351,15 +352,41 @@ impl Index {
 
     /// Saves the index to a path, or to an object with a method `write`. A file at the path is replaced in one step.
     ///
+    /// With durable, the path is that of a new folder. Open it to get a durable index: every change is on disk before
+    /// its call returns, and after a crash the folder opens with exactly these changes.
+    ///
     /// Searches go on meanwhile; changes wait. Raises OSError; the old file is unchanged then.
-    #[pyo3(signature = (file, *, progress = None))]
-    fn save(&self, py: Python<'_>, file: &Bound<'_, PyAny>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+    #[pyo3(signature = (file, *, durable = false, progress = None))]
+    fn save(
+        &self,
+        py: Python<'_>,
+        file: &Bound<'_, PyAny>,
+        durable: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        if durable {
+            let folder: PathBuf = file.extract()?;
+            return self.long(py, progress, |index, progress| {
+                index.with_progress(progress).save_durable(&folder).map(drop).map_err(Raise::raise)
+            });
+        }
         if let Some(write) = file.getattr_opt("write")? {
             return write.call1((self.bytes(py, progress)?,)).map(drop);
         }
         let path: PathBuf = file.extract()?;
         self.long(py, progress, |index, progress| {
             index.with_progress(progress).save(&path).map(drop).map_err(Raise::raise)
+        })
+    }
+
+    /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
+    /// from time to time.
+    ///
+    /// Searches go on meanwhile; changes wait. Raises OSError, or FormatError if the index is not durable.
+    #[pyo3(signature = (*, progress = None))]
+    fn snapshot(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+        self.long(py, progress, |index, progress| {
+            index.with_progress(progress).snapshot().map_err(Raise::raise)
         })
     }
 

@@ -100,3 +100,30 @@ def test_properties(shared):
 def test_devices_are_listed():
     for device in jasper.devices():
         assert device.device.startswith("cuda:") and device.memory_bytes > 0
+
+
+def test_a_durable_index_has_every_change(tmp_path):
+    folder = tmp_path / "vectors"
+    vectors = np.arange(60, dtype=np.uint8).reshape(20, 3)
+    index = jasper.Index.build(vectors)
+    index.save(folder, durable=True)
+    with pytest.raises(jasper.FormatError, match="not the folder of a durable index"):
+        index.snapshot()
+
+    def state():
+        buffer = io.BytesIO()
+        index.save(buffer)
+        return buffer.getvalue()
+
+    index = jasper.Index.open(folder)
+    index.insert([[1, 1, 1]], [100])
+    index.delete([3])
+    with pytest.raises(OSError, match="open already"):
+        jasper.Index.open(folder)
+    before = state()
+    del index
+    index = jasper.Index.open(folder)
+    assert state() == before and 100 in index and 3 not in index
+    index.snapshot()
+    with pytest.raises(OSError, match="durable index"):
+        jasper.Index.build(vectors).save(folder, durable=True)

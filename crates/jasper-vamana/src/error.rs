@@ -44,6 +44,11 @@ pub enum UpdateError {
     /// A checkpoint of a bulk build cannot be written or resumed from.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// The change cannot be written to the journal of a durable index.
+    #[error(
+        "the change cannot be written to the journal, and is not made; if the disk is full, free some space and repeat it"
+    )]
+    Journal(#[source] io::Error),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

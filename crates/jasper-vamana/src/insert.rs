@@ -81,15 +81,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     on_conflict: OnConflict,
     progress: &mut ProgressFn<'_>,
 ) -> Result<InsertReport, UpdateError> {
-    graph.read(|graph| {
-        graph.host().require_vectors()?;
-        check_keys(executor, graph.host(), keys, vectors.len(), on_conflict)?;
-        let (given, expected) = (vectors.dimension(), graph.host().dimension());
-        if given != expected {
-            return Err(UpdateError::Vector(VectorError::Dimension { row: 0, given, expected }));
-        }
-        Ok(())
-    })?;
+    graph.read(|graph| check_insert(executor, graph.host(), vectors, keys, on_conflict))?;
     // Otherwise executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
@@ -106,6 +98,23 @@ pub fn insert<T: Element, E: Executor<T>>(
         graph.change(assign)?;
         Ok(report)
     })
+}
+
+/// Checks what can be checked of an insert without reading the vectors.
+///
+/// # Errors
+/// Returns the error of [`insert`].
+pub fn check_insert<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &Graph<T>,
+    vectors: &dyn VectorSource<T>,
+    keys: &[Key],
+    on_conflict: OnConflict,
+) -> Result<(), UpdateError> {
+    graph.require_vectors()?;
+    check_keys(executor, graph, keys, vectors.len(), on_conflict)?;
+    let (given, expected) = (vectors.dimension(), graph.dimension());
+    if given == expected { Ok(()) } else { Err(VectorError::Dimension { row: 0, given, expected }.into()) }
 }
 
 /// Stores and links the vectors; returns the vertex of each.

@@ -84,7 +84,7 @@ pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;
-pub use insert::{InsertReport, OnConflict, insert};
+pub use insert::{InsertReport, OnConflict, check_insert, insert};
 pub use jasper_core::LaunchParams;
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{

@@ -18,6 +18,7 @@ use jasper_vamana::{
 use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{CheckError, TuneError};
 use crate::index::in_bytes;
+use crate::journal::{JournalError, OpenJournal, check_durable};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
@@ -288,6 +289,8 @@ forward! {
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn save(path: &Path) -> Result<SaveStats, FileError>;
+    long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;
+    long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }
 
@@ -357,6 +360,11 @@ impl WithProgress<'_, OpenOptions> {
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         // Not generic, so that this crate has the only copy of the machine code, for all element types.
         fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
+            if path.is_dir() {
+                let journal = OpenJournal::new(path)?;
+                let element = IndexInfo::read(journal.snapshot())?.element;
+                return with_element!(element, T => Ok(options.open_folder::<T>(journal)?.into()));
+            }
             let element = IndexInfo::read(path)?.element;
             with_element!(element, T => Ok(options.open::<T>(path)?.into()))
         }
@@ -417,6 +425,14 @@ impl AnyIndex {
             with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
         }
         open(path.as_ref())
+    }
+
+    /// See [`Index::open_durable`]; the element type is that of the folder.
+    ///
+    /// # Errors
+    /// Returns [`OpenError`].
+    pub fn open_durable(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
+        OpenOptions::new().open_any(check_durable(folder.as_ref())?)
     }
 
     /// The index, if `I` is its type.

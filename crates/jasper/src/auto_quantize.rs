@@ -15,6 +15,7 @@ use jasper_quant::{Quantization, SECTOR_BYTES};
 use jasper_vamana::{Distances, SearchReport};
 
 use crate::error::TuneError;
+use crate::journal::{Change, Record};
 use crate::tune::{HeldOut, least_width};
 use crate::{Index, UpdateError, WithProgress};
 
@@ -179,7 +180,19 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// Returns [`TuneError`].
     pub fn auto_quantize(self) -> Result<QuantizeReport, TuneError> {
         let Self { inner: index, progress } = self;
-        let _writer = index.lock_writer();
+        index.change_codes(Change::begin(index.journal.as_ref()), |change| {
+            index.choose_codes(change, progress)
+        })
+    }
+}
+
+impl<T: Element> Index<T> {
+    fn choose_codes(
+        &self,
+        change: &mut Change<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<QuantizeReport, TuneError> {
+        let index = self;
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = index.backend.read(quantizer);
@@ -192,6 +205,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.bytes_per_query?)));
         let (chosen, _) =
             reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(TuneError::NoQuantization { recall })?;
+        change.log::<T>(&Record::Quantize(chosen))?;
         index.quantize_locked(chosen, progress)?;
         Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
     }

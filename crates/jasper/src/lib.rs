@@ -113,6 +113,7 @@ mod builder;
 mod check;
 mod device;
 mod index;
+mod journal;
 mod progress;
 mod stats;
 pub mod tune;
@@ -121,7 +122,9 @@ pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
 pub use device::{Device, DeviceOptions};
-pub use error::{BuildError, DeviceError, FileError, MoveError, OpenError, SearchError, UpdateError};
+pub use error::{
+    BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
+};
 pub use index::{Index, OpenOptions, SearchLimits};
 pub use progress::WithProgress;
 pub use stats::IndexStats;
@@ -170,6 +173,7 @@ pub mod error {
     pub use crate::check::CheckError;
     pub use crate::device::{MoveError, ParseDeviceError};
     pub use crate::index::OpenError;
+    pub use crate::journal::{JournalError, JournalFault};
     pub use crate::tune::error::TuneError;
     pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
     pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};

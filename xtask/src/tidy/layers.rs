@@ -59,7 +59,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
 ];
 
 /// External packages that only the listed packages may use outside of tests.
-const RESTRICTED: [(&str, &[&str]); 10] = [
+const RESTRICTED: [(&str, &[&str]); 11] = [
     // Untyped errors: programs only.
     ("anyhow", &["jasper-cli", "jasper-benches", "xtask"]),
     ("clap", &["jasper-cli", "jasper-benches"]),
@@ -71,6 +71,8 @@ const RESTRICTED: [(&str, &[&str]); 10] = [
     ("pyo3", &["jasper-python"]),
     // Files.
     ("memmap2", &["jasper-data", "jasper-graph"]),
+    // The journal of durable indexes.
+    ("redb", &["jasper"]),
     // CUDA.
     ("cust", &["jasper-driver", "jasper-cuda"]),
     ("libloading", &["jasper-driver"]),

@@ -1,6 +1,7 @@
 //! `jasper build`: builds an index from a vector file.
 
 use std::fmt::Write;
+use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -54,6 +55,10 @@ pub struct Args {
     /// The index file to write
     #[arg(long, value_name = "INDEX")]
     output: PathBuf,
+    /// Write a durable index, in a new folder INDEX; commands that change it then write only their change to its
+    /// journal, which is on disk before they end
+    #[arg(long)]
+    durable: bool,
     /// Save the progress of the build in INDEX.checkpoint, every SECONDS (300) and on Ctrl-C; the same command resumes
     /// from there, also after a kill
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "300")]
@@ -66,13 +71,17 @@ pub struct Args {
 impl Args {
     /// The files of the command.
     pub fn files(&self) -> Files {
-        let outputs = if self.plan { None } else { Some(&self.output) };
+        // The folder of a durable index must be new, which is checked when it is made.
+        let outputs = if self.plan || self.durable { None } else { Some(&self.output) };
         Files::new().read([&self.base]).read(&self.keys).write(outputs, Content::INDEX)
     }
 
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;
+        let has_room =
+            !self.durable || fs::read_dir(&self.output).map_or(true, |mut files| files.next().is_none());
+        ensure!(has_room, "{}: is not empty; name a new folder for the durable index", self.output.display());
         let vectors = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         ensure!(
@@ -120,8 +129,15 @@ impl Args {
         let quantized = (self.quantization != QuantizationChoice::None)
             .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
-        let (saved, save_seconds) = timed(|| index.with_progress(&mut progress).save(&self.output));
-        let bytes = saved.map_err(|error| stopped(error.into()))?.bytes;
+        let (saved, save_seconds) = timed(|| {
+            let index = index.with_progress(&mut progress);
+            if self.durable {
+                Ok(index.save_durable(&self.output)?.bytes)
+            } else {
+                Ok(index.save(&self.output)?.bytes)
+            }
+        });
+        let bytes = saved.map_err(stopped)?;
         if self.checkpoint.is_some()
             && let Err(error) = remove_checkpoint(&checkpoint)
         {

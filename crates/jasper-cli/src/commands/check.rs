@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use jasper::OpenOptions;
 use jasper::error::FileFault;
-use jasper::file::check_file;
+use jasper::file::{FileReport, check_file};
 use jasper::report::{CheckReport, CodeReport};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use crate::units;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper check vectors.jasper")]
 pub struct Args {
-    /// The index file
+    /// The index file, or the folder of a durable index
     index: PathBuf,
 }
 
@@ -33,7 +33,10 @@ impl Args {
 
     /// Verifies the file, and fails if anything is wrong.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let file = check_file(&self.index, &mut terminal.progress()).or_else(|error| {
+        // Opening a durable index verifies its snapshot and its journal.
+        let is_file = !self.index.is_dir();
+        let file = is_file.then(|| check_file(&self.index, &mut terminal.progress())).transpose();
+        let file = file.or_else(|error| {
             let is_unread = matches!(error.cause(), FileFault::Io(_) | FileFault::Cancelled(_));
             if terminal.json && !is_unread {
                 let fault = error.cause().to_string();
@@ -42,11 +45,12 @@ impl Args {
             Err(anyhow::Error::from(error))
         })?;
         let mut text = String::new();
-        for part in &file.sections {
+        let sections = file.as_ref().map_or(&[][..], |file| &file.sections);
+        for part in sections {
             let verdict = if part.intact { "intact" } else { "DAMAGED" };
             writeln!(text, "{:>9}  {:<15} {verdict}", units::bytes(part.bytes), part.section.to_string())?;
         }
-        let (report, graph, graph_text) = if file.is_intact() {
+        let (report, graph, graph_text) = if file.as_ref().is_none_or(FileReport::is_intact) {
             let (report, graph, text) = self.check_graph(terminal)?;
             (Some(report), graph, text)
         } else {
@@ -54,7 +58,7 @@ impl Args {
         };
         let sound = report.as_ref().is_some_and(CheckReport::is_sound);
         text.push_str(&graph_text);
-        terminal.report(&json!({ "sound": sound, "sections": file.sections, "graph": graph }), text)?;
+        terminal.report(&json!({ "sound": sound, "sections": sections, "graph": graph }), text)?;
         let index = self.index.display();
         match report {
             Some(report) if report.is_sound() => Ok(()),

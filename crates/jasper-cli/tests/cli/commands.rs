@@ -460,3 +460,40 @@ fn text_is_for_people() {
         assert!(text.lines().count() > 1 && text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
 }
+
+#[test]
+fn a_durable_index_is_a_folder_whose_changes_are_logged() {
+    let sandbox = Sandbox::with_index();
+    let build = [
+        "build",
+        "--base",
+        "base.fbin",
+        "--metric",
+        "l2",
+        "--device",
+        "cpu",
+        "--durable",
+        "--output",
+        "folder",
+    ];
+    sandbox.ok(&build);
+    let error = sandbox.fails(1, &build);
+    assert!(error.contains("folder: is not empty"), "{error}");
+    let snapshot = sandbox.read("folder/index-0.jasper");
+    sandbox.write("keys", "3\n4\n");
+    for index in ["folder", "vectors.jasper"] {
+        let report = sandbox.one(&["delete", index, "--keys", "keys"]);
+        assert_eq!(report.get("written").is_none(), index == "folder", "{report}");
+        sandbox.one(&["consolidate", index]);
+        assert_eq!(sandbox.one(&["check", index])["sound"], true);
+        let output = format!("{index}.ibin");
+        let queries = ["--queries", "query.fbin", "-k", "5", "--device", "cpu", "--output", &output];
+        sandbox.one(&[&["search", index], &queries[..]].concat());
+    }
+    assert_eq!(sandbox.read("folder.ibin"), sandbox.read("vectors.jasper.ibin"));
+    assert_eq!(sandbox.read("folder/index-0.jasper"), snapshot);
+    let text = String::from_utf8(sandbox.jasper(&["compact", "folder"]).stdout).unwrap();
+    assert!(text.contains("logged   in the journal of folder"), "{text}");
+    let error = sandbox.fails(1, &["compact", "folder", "--output", "copy.jasper"]);
+    assert!(error.contains("leave --output out"), "{error}");
+}

@@ -1,5 +1,6 @@
 //! The index.
 
+mod durable;
 mod limits;
 mod open;
 mod quantize;
@@ -18,6 +19,7 @@ use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_graph};
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
+use crate::journal::Journal;
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
@@ -49,6 +51,8 @@ pub struct Index<T: Element> {
     /// Whether changes on a CUDA device never link SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
+    /// The journal of a durable index.
+    pub(crate) journal: Option<Journal>,
 }
 
 impl<T: Element> fmt::Debug for Index<T> {
@@ -84,17 +88,18 @@ impl<T: Element> Index<T> {
             writer: Mutex::default(),
             exact_linking,
             limits: RwLock::default(),
+            journal: None,
         }
     }
 
     /// The index with its graph on another backend.
     fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
-        let Self { backend, batcher, executor, writer, exact_linking, limits } = self;
+        let Self { backend, batcher, executor, writer, exact_linking, limits, journal } = self;
         // Waits for submitted searches, which hold the backend.
         drop(batcher);
         let backend = to(backend.into_graph(), Arc::clone(&executor));
         let batcher = SearchBatcher::new(Arc::clone(&backend));
-        Self { batcher, backend, executor, writer, exact_linking, limits }
+        Self { batcher, backend, executor, writer, exact_linking, limits, journal }
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it

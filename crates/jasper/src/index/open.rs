@@ -9,6 +9,7 @@ use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use crate::backend::SearchPreload;
+use crate::journal::{JournalError, OpenJournal};
 use crate::{Device, DeviceOptions, Index, WithProgress};
 
 /// Options for opening an index file.
@@ -40,6 +41,9 @@ pub enum OpenError {
     /// The file cannot be read or is not intact, or the call was cancelled.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A durable index cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The index cannot be moved to the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -82,7 +86,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens an index file. [`Self::open_any`] opens one whose element type is not known.
+    /// Opens an index file, or the folder of a [durable index](Index::open_durable). [`Self::open_any`] opens one whose
+    /// element type is not known.
     ///
     /// # Errors
     /// Returns [`OpenError`], also if the file has another element type, or threads cannot be started.
@@ -134,7 +139,13 @@ impl WithProgress<'_, OpenOptions> {
     /// # Errors
     /// Returns [`OpenError`].
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
-        let (path, options) = (path.as_ref(), self.inner);
+        let path = path.as_ref();
+        if path.is_dir() { self.open_folder(OpenJournal::new(path)?) } else { self.open_file(path) }
+    }
+
+    /// Opens an index file.
+    fn open_file<T: Element>(self, path: &Path) -> Result<Index<T>, OpenError> {
+        let options = self.inner;
         let Some((device, _)) = options.device else {
             return Ok(options.open_on_host(path, self.progress)?);
         };
@@ -142,6 +153,14 @@ impl WithProgress<'_, OpenOptions> {
         let _preload = SearchPreload::start::<T>(device, path);
         let index = options.open_on_host::<T>(path, self.progress)?;
         options.move_to_device(index)
+    }
+
+    /// Opens a durable index, and makes the changes in its journal.
+    pub(crate) fn open_folder<T: Element>(self, journal: OpenJournal) -> Result<Index<T>, OpenError> {
+        let Self { inner: options, progress } = self;
+        let mut index = options.with_progress(progress).open_file(&journal.snapshot())?;
+        index.journal = Some(journal.replay(&index, progress)?);
+        Ok(index)
     }
 
     /// See [`OpenOptions::open_bytes`].

@@ -5,6 +5,7 @@ use jasper_graph::VectorError;
 use jasper_quant::Quantization;
 use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
 
+use crate::journal::{Change, Record};
 use crate::{Index, WithProgress};
 
 impl<T: Element> Index<T> {
@@ -34,14 +35,40 @@ impl<T: Element> Index<T> {
         Ok(self.backend.change(|graph| graph.set_codes(codes))?)
     }
 
+    /// Makes a change of the codes in its turn. If it drops them and fails, the journal has that.
+    pub(crate) fn change_codes<R, E: From<UpdateError>>(
+        &self,
+        mut change: Change<'_>,
+        make: impl FnOnce(&mut Change<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        change.wait();
+        let writer = self.lock_writer();
+        let kept = || {
+            self.backend.read(|graph| (graph.vectors().codes().is_some(), !graph.tuned_section().is_empty()))
+        };
+        let before = kept();
+        let made = make(&mut change);
+        if made.is_err() && kept() != before {
+            // Tuned searches are dropped with the codes, and when there are new ones.
+            let had_codes = before.0;
+            change.log::<T>(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;
+            change.keep();
+        }
+        drop(writer);
+        let result = change.end(made)?;
+        self.snapshot_if_due();
+        Ok(result)
+    }
+
     /// Drops the codes. Searches are exact again.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the index has codes only.
     pub fn drop_codes(&self) -> Result<(), UpdateError> {
-        let _writer = self.lock_writer();
-        self.backend.read(|graph| graph.require_vectors())?;
-        Ok(self.backend.change(|graph| graph.drop_codes())?)
+        self.change(&Record::DropCodes, || {
+            self.backend.read(|graph| graph.require_vectors())?;
+            Ok(self.backend.change(|graph| graph.drop_codes())?)
+        })
     }
 
     /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return
@@ -50,11 +77,12 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError::NoCodes`]; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
-        let _writer = self.lock_writer();
-        if self.backend.read(|graph| graph.vectors().codes().is_none()) {
-            return Err(UpdateError::NoCodes);
-        }
-        Ok(self.backend.change(|graph| graph.drop_vectors())?)
+        self.change(&Record::DropVectors, || {
+            if self.backend.read(|graph| graph.vectors().codes().is_none()) {
+                return Err(UpdateError::NoCodes);
+            }
+            Ok(self.backend.change(|graph| graph.drop_vectors())?)
+        })
     }
 
     /// Measures the error of the codes on a sample of the current vectors, and the error of newly trained codes.
@@ -88,7 +116,10 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// # Errors
     /// As [`Index::quantize`], or [`UpdateError::Cancelled`].
     pub fn quantize(self, quantization: Quantization) -> Result<(), UpdateError> {
-        let _writer = self.inner.lock_writer();
-        self.inner.quantize_locked(quantization, self.progress)
+        let Self { inner: index, progress } = self;
+        quantization.check()?;
+        let mut change = Change::begin(index.journal.as_ref());
+        change.log::<T>(&Record::Quantize(quantization))?;
+        index.change_codes(change, |_| index.quantize_locked(quantization, progress))
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use jasper_core::{Element, Key, MatrixView, Progress, Slot, Stage, VectorSource, no_progress};
-use jasper_graph::{KeyError, KeyMap, VectorError};
-use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
+use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
+use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert};
 
+use crate::journal::{Change, Record};
 use crate::{Index, WithProgress};
 
 impl<T: Element> Index<T> {
@@ -64,7 +65,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
     pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(keys, KeyMap::live_slot, KeyMap::delete)
+        self.change_keys(&Record::Delete(keys), keys, KeyMap::delete)
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
@@ -72,23 +73,78 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if a key cannot be restored; none is restored then.
     pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(keys, KeyMap::restorable_slot, KeyMap::restore)
+        self.change_keys(&Record::Undelete(keys), keys, KeyMap::restore)
     }
 
     /// Changes all keys if all of them pass the check, and none otherwise.
     fn change_keys(
         &self,
+        record: &Record<'_, T>,
         keys: &[Key],
-        check: impl Fn(&KeyMap, Key) -> Result<Slot, KeyError>,
         change: impl Fn(&mut KeyMap, Key) -> Result<(), KeyError>,
     ) -> Result<(), UpdateError> {
-        let mut seen = HashSet::with_capacity(keys.len());
-        if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
-            return Err(UpdateError::RepeatedKey(key));
+        self.change(record, || {
+            self.check_change(record)?;
+            Ok(self
+                .backend
+                .change(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
+        })
+    }
+
+    /// Makes a change in its turn, once the journal has it, if there is one. `make` checks it again.
+    pub(crate) fn change<R>(
+        &self,
+        record: &Record<'_, T>,
+        make: impl FnOnce() -> Result<R, UpdateError>,
+    ) -> Result<R, UpdateError> {
+        if self.journal.is_some() {
+            // Most changes that will be refused need not be logged.
+            self.check_change(record)?;
         }
-        let _writer = self.lock_writer();
-        self.backend.read(|graph| keys.iter().try_for_each(|&key| check(graph.keys(), key).map(drop)))?;
-        Ok(self.backend.change(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
+        let mut change = Change::begin(self.journal.as_ref());
+        change.log(record)?;
+        change.wait();
+        let made = {
+            let _writer = self.lock_writer();
+            make()
+        };
+        let result = change.end(made)?;
+        self.snapshot_if_due();
+        Ok(result)
+    }
+
+    /// Checks what can be checked of a change before it is made.
+    fn check_change(&self, record: &Record<'_, T>) -> Result<(), UpdateError> {
+        let check_keys = |keys: &[Key], check: fn(&KeyMap, Key) -> Result<Slot, KeyError>| {
+            let mut seen = HashSet::with_capacity(keys.len());
+            if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
+                return Err(UpdateError::RepeatedKey(key));
+            }
+            let check =
+                |graph: &Graph<T>| keys.iter().try_for_each(|&key| check(graph.keys(), key).map(drop));
+            Ok(self.backend.read(check)?)
+        };
+        let check_insert = |vectors: &dyn VectorSource<T>, keys: &[Key], on_conflict| {
+            self.backend.read(|graph| check_insert(&*self.executor, graph, vectors, keys, on_conflict))
+        };
+        match *record {
+            Record::Insert(vectors, keys, on_conflict) => check_insert(vectors, keys, on_conflict),
+            Record::InsertAuto(vectors) => {
+                check_insert(vectors, &self.next_keys(vectors.len())?, OnConflict::Refuse)
+            }
+            Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
+            Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),
+            Record::Quantize(quantization) => Ok(quantization.check()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// The keys after the largest ever used.
+    fn next_keys(&self, count: usize) -> Result<Vec<Key>, KeyError> {
+        let first = self.backend.read(|graph| graph.keys().next_key());
+        // The largest key is NO_KEY, which is reserved.
+        let end = first.checked_add(count as Key).ok_or(KeyError::Reserved)?;
+        Ok((first..end).collect())
     }
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
@@ -123,8 +179,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// # Errors
     /// As [`Index::insert`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn insert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        let _writer = self.inner.lock_writer();
-        self.inner.backend.insert(vectors, keys, OnConflict::Refuse, self.progress)
+        self.insert_or(OnConflict::Refuse, vectors, keys)
     }
 
     /// See [`Index::insert_auto`].
@@ -133,12 +188,11 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::insert_auto`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         let Self { inner: index, progress } = self;
-        let _writer = index.lock_writer();
-        let first = index.backend.read(|graph| graph.keys().next_key());
-        // The largest key is NO_KEY, which is reserved.
-        let end = first.checked_add(vectors.len() as Key).ok_or(KeyError::Reserved)?;
-        let keys: Vec<Key> = (first..end).collect();
-        Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
+        index.change(&Record::InsertAuto(vectors), || {
+            let first = index.backend.read(|graph| graph.keys().next_key());
+            let keys = index.next_keys(vectors.len())?;
+            Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
+        })
     }
 
     /// See [`Index::upsert`].
@@ -146,8 +200,18 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// # Errors
     /// As [`Index::upsert`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn upsert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        let _writer = self.inner.lock_writer();
-        self.inner.backend.insert(vectors, keys, OnConflict::Replace, self.progress)
+        self.insert_or(OnConflict::Replace, vectors, keys)
+    }
+
+    fn insert_or(
+        self,
+        on_conflict: OnConflict,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+    ) -> Result<InsertReport, UpdateError> {
+        let Self { inner: index, progress } = self;
+        let record = Record::Insert(vectors, keys, on_conflict);
+        index.change(&record, || index.backend.insert(vectors, keys, on_conflict, progress))
     }
 
     /// See [`Index::consolidate`].
@@ -155,8 +219,8 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// # Errors
     /// As [`Index::consolidate`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn consolidate(self) -> Result<ConsolidateReport, UpdateError> {
-        let _writer = self.inner.lock_writer();
-        self.inner.backend.consolidate(self.progress)
+        let Self { inner: index, progress } = self;
+        index.change(&Record::Consolidate, || index.backend.consolidate(progress))
     }
 
     /// See [`Index::compact`]. The callback can cancel it until vectors begin to move.
@@ -165,10 +229,11 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::compact`], or [`UpdateError::Cancelled`]; the index is then unchanged.
     pub fn compact(self) -> Result<CompactReport, UpdateError> {
         let Self { inner: index, progress } = self;
-        let _writer = index.lock_writer();
-        let total = index.backend.read(|graph| graph.keys().free());
-        Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
-        index.backend.compact()
+        index.change(&Record::Compact, || {
+            let total = index.backend.read(|graph| graph.keys().free());
+            Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
+            index.backend.compact()
+        })
     }
 }
 

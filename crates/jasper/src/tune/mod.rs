@@ -26,9 +26,11 @@ mod width;
 
 use jasper_core::{Element, MatrixView, Slot, no_progress};
 use jasper_data::GroundTruth;
+use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::SearchParams;
 
+use crate::journal::{Change, Record};
 use crate::{DeviceError, Index, WithProgress};
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
@@ -150,17 +152,35 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     ) -> Result<TuneReport, TuneError> {
         let Self { inner: index, progress } = self;
         goal.check()?;
-        let _writer = index.lock_writer();
-        index.backend.sync_host_edges()?;
-        let fingerprint = index.backend.read(|graph| graph.fingerprint());
-        let (held_out, vertices) = match queries {
-            TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
-            TuneQueries::Sampled { count, seed } => HeldOut::sampled(index, count, goal.k, seed, progress)?,
+        let mut change = Change::begin(index.journal.as_ref());
+        change.wait();
+        let mut tune = || {
+            let _writer = index.lock_writer();
+            index.backend.sync_host_edges()?;
+            let fingerprint = index.backend.read(|graph| graph.fingerprint());
+            let (held_out, vertices) = match queries {
+                TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
+                TuneQueries::Sampled { count, seed } => {
+                    HeldOut::sampled(index, count, goal.k, seed, progress)?
+                }
+            };
+            held_out.check_depth(goal.k)?;
+            let searches = index.without_edges(&vertices, || {
+                index.fastest_searches(goal, &held_out, fingerprint, progress)
+            })?;
+            let before = index.backend.read(|graph| graph.tuned_section().to_vec());
+            let store = |graph: &mut Graph<T>| {
+                searches.iter().for_each(|search| search.store(graph));
+                graph.tuned_section().to_vec()
+            };
+            let after = index.backend.change(store)?;
+            if let Err(error) = change.log::<T>(&Record::Tune(after)) {
+                index.backend.change(|graph| graph.set_tuned_section(before))?;
+                return Err(error.into());
+            }
+            Ok(TuneReport { searches, queries: held_out.len() })
         };
-        held_out.check_depth(goal.k)?;
-        let searches = index
-            .without_edges(&vertices, || index.fastest_searches(goal, &held_out, fingerprint, progress))?;
-        index.backend.change(|graph| searches.iter().for_each(|search| search.store(graph)))?;
-        Ok(TuneReport { searches, queries: held_out.len() })
+        let tuned = tune();
+        change.end(tuned)
     }
 }

@@ -1,0 +1,109 @@
+//! Durable indexes, whose changes are on disk before their calls return.
+
+use std::path::Path;
+
+use jasper_core::{Element, ProgressFn, no_progress};
+use jasper_graph::SaveStats;
+
+use super::{Index, OpenError, OpenOptions};
+use crate::WithProgress;
+use crate::journal::{self, JournalError, JournalFault, check_durable};
+
+impl<T: Element> Index<T> {
+    /// Opens a durable index: every change is on disk before its call returns. After a crash or a power cut, the index
+    /// opens with exactly the changes whose calls returned, and at most those that were under way.
+    ///
+    /// ```
+    /// use jasper::{Index, IndexBuilder, Metric};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path().join("vectors");
+    /// IndexBuilder::new(Metric::L2).empty::<u8>(2)?.save_durable(&folder)?;
+    ///
+    /// let index = Index::<u8>::open_durable(&folder)?;
+    /// index.insert_one(&[1, 2], 7)?; // On disk from here on.
+    /// drop(index);
+    /// assert_eq!(Index::<u8>::open_durable(&folder)?.vector(7), Some(vec![1, 2]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The folder, which [`Self::save_durable`] makes, has a snapshot of the index and a journal of the changes since.
+    /// Opening reads the snapshot and makes these changes again, in their order, which takes as long as they took. The
+    /// result has the same bytes as the index before, except that float vectors that were changed on a CUDA device may
+    /// have a few other edges.
+    ///
+    /// A change writes its vectors and keys to the journal and syncs it once; changes that threads make at the same
+    /// time share this. When the journal has 32 MiB, and half as much as the snapshot, the change takes a new
+    /// [snapshot](Self::snapshot), which empties the journal. If this fails, the index goes on with the longer journal,
+    /// and tries again when that has grown by as much.
+    ///
+    /// A change that cannot be written to the journal is not made, and returns [`UpdateError::Journal`]; later ones may
+    /// succeed, when the disk has room again for example. Only if the disk fails from the sync of a change until the
+    /// process ends, the change may be there when the folder is opened again. [`Self::build_sketches`] is not in the
+    /// journal.
+    ///
+    /// [`OpenOptions::open`] opens the folder on a device, or with other options.
+    ///
+    /// [`UpdateError::Journal`]: crate::UpdateError::Journal
+    ///
+    /// # Errors
+    /// Returns [`OpenError`]; [`OpenError::Journal`] if the folder is in use, by this process or another, is not that
+    /// of a durable index, or has a damaged journal.
+    pub fn open_durable(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
+        OpenOptions::new().open(check_durable(folder.as_ref())?)
+    }
+
+    /// Writes the index to a new folder, for [`Self::open_durable`]. Later changes of `self` do not go there.
+    ///
+    /// # Errors
+    /// Returns [`JournalError`], also if the folder has a durable index already.
+    pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
+        self.with_progress(&mut no_progress).save_durable(folder)
+    }
+
+    /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
+    /// [from time to time](Self::open_durable).
+    ///
+    /// The cost is that of [`Self::save`] to a new file, with room for both. Changes wait meanwhile; searches do not.
+    ///
+    /// # Errors
+    /// Returns [`JournalError`]; [`JournalFault::NotDurable`] if the index was not opened by [`Self::open_durable`].
+    /// The changes are on disk still.
+    pub fn snapshot(&self) -> Result<(), JournalError> {
+        self.with_progress(&mut no_progress).snapshot()
+    }
+
+    /// Takes a snapshot if the log is long.
+    pub(crate) fn snapshot_if_due(&self) {
+        if self.journal.as_ref().is_some_and(|journal| journal.is_snapshot_due()) {
+            // The change that calls this is on disk. If a snapshot fails, so does the next change, or a later snapshot
+            // succeeds.
+            let _ = self.take_snapshot(true, &mut no_progress);
+        }
+    }
+
+    fn take_snapshot(&self, only_if_due: bool, progress: &mut ProgressFn<'_>) -> Result<(), JournalError> {
+        let Some(journal) = &self.journal else {
+            return Err(JournalError::new(Path::new("<index>"), JournalFault::NotDurable));
+        };
+        journal.snapshot(only_if_due, |path| self.with_progress(progress).save(path))
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::save_durable`].
+    ///
+    /// # Errors
+    /// Returns [`JournalError`].
+    pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
+        journal::create(folder.as_ref(), |path| self.save(path))
+    }
+
+    /// See [`Index::snapshot`].
+    ///
+    /// # Errors
+    /// Returns [`JournalError`].
+    pub fn snapshot(self) -> Result<(), JournalError> {
+        self.inner.take_snapshot(false, self.progress)
+    }
+}

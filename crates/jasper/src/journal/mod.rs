@@ -1,0 +1,395 @@
+//! The journal of a durable index, which is a folder:
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `index-N.jasper` | the snapshot: the index before change N |
+//! | `journal.redb` | N, and the changes since |
+//!
+//! ```text
+//! change:
+//!     take a number                          changes are made in the order of their numbers
+//!     log it under the number, and sync      together with all changes that wait for this (group commit)
+//!     wait for its turn, and make it
+//!     if it fails: remove it from the log    a crash until here may bring it back; its call has not returned
+//! snapshot:
+//!     take a number N, and wait for its turn
+//!     write index-N.jasper                   a crash until here leaves a file that the next opening removes
+//!     store N, and remove changes below N    one transaction
+//! open:
+//!     open index-N.jasper; make the changes of the log again, in the order of their numbers
+//! ```
+//!
+//! Changes are logged before they are made, because a change that was made cannot be taken back once searches see it.
+//! A logged change may still be refused, by the state that those before it leave. As its result is a function of that
+//! state, it is refused again when the log is replayed.
+
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jasper_core::{Element, Progress, ProgressFn, Stage};
+use jasper_data::{FileLock, PathError};
+use jasper_graph::{FileError, SaveStats, VectorError};
+use jasper_vamana::UpdateError;
+
+use crate::Index;
+pub(crate) use record::Record;
+use store::{Entry, Log, Store};
+use turns::{Turn, Turns};
+
+/// A durable index cannot be created or opened, or no snapshot of it can be taken.
+pub type JournalError = PathError<JournalFault>;
+
+/// Why a durable index cannot be created or opened, or why no snapshot of it can be taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalFault {
+    /// Another process, or another [`Index`] of this one, has the folder open.
+    #[error("is open already, in this process or another; a durable index is open once at a time")]
+    InUse,
+    /// The folder is not that of a durable index.
+    #[error(
+        "is not the folder of a durable index; make one with `Index::save_durable` or `jasper build --durable`"
+    )]
+    NotDurable,
+    /// The folder has a durable index already.
+    #[error("has a durable index already; remove the folder first, or name another")]
+    Exists,
+    /// The journal cannot be read or written.
+    #[error(
+        "its journal cannot be used; if it is damaged, its `index-N.jasper` is the index before the changes in it"
+    )]
+    Journal(#[from] io::Error),
+    /// The snapshot cannot be read or written.
+    #[error(transparent)]
+    Snapshot(#[from] FileError),
+    /// A change in the journal cannot be made again, for want of memory for example.
+    #[error("a change in its journal cannot be made again")]
+    Replay(#[source] UpdateError),
+}
+
+/// Larger changes are not copied to be committed with others: they take most of a transaction anyway.
+const GROUP_BYTES: u64 = 4 << 20;
+/// A snapshot is due when the log has at least this many bytes, and one for every two of the last snapshot.
+const SNAPSHOT_BYTES: u64 = 32 << 20;
+const SNAPSHOT_DIVISOR: u64 = 2;
+
+/// The journal of an index, and the lock of its folder.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    folder: PathBuf,
+    turns: Turns,
+    waiting: Mutex<Vec<Arc<Waiting>>>,
+    store: Mutex<Store>,
+    /// Bytes logged since the last snapshot, or since the last failure to take one.
+    logged: AtomicU64,
+    /// Bytes of the last snapshot.
+    snapshot: AtomicU64,
+    _lock: FileLock,
+}
+
+/// A change that waits for its commit.
+#[derive(Debug)]
+struct Waiting {
+    entry: Entry,
+    committed: OnceLock<io::Result<()>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn copy(result: &io::Result<()>) -> io::Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    }
+}
+
+/// A folder that is about to be opened: the log, and which snapshot it continues.
+pub(crate) struct OpenJournal {
+    folder: PathBuf,
+    store: Store,
+    log: Log,
+    number: u64,
+    lock: FileLock,
+}
+
+fn snapshot_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("index-{number}.jasper"))
+}
+
+fn store_path(folder: &Path) -> PathBuf {
+    folder.join("journal.redb")
+}
+
+fn acquire(folder: &Path) -> Result<FileLock, JournalFault> {
+    FileLock::try_acquire(store_path(folder))?.ok_or(JournalFault::InUse)
+}
+
+/// Makes a durable index in `folder`, whose snapshot `save` writes.
+pub(crate) fn create(
+    folder: &Path,
+    save: impl FnOnce(&Path) -> Result<SaveStats, FileError>,
+) -> Result<SaveStats, JournalError> {
+    let create = || {
+        fs::create_dir_all(folder)?;
+        let _lock = acquire(folder)?;
+        let mut store = Store::open(&store_path(folder))?;
+        if store.read()?.snapshot.is_some() {
+            return Err(JournalFault::Exists);
+        }
+        // This syncs the folder, which has the name of the log as well.
+        let saved = save(&snapshot_path(folder, 0))?;
+        store.commit(&[], |tables| tables.set_snapshot(0))?;
+        Ok(saved)
+    };
+    create().map_err(|fault| JournalError::new(folder, fault))
+}
+
+/// The folder, if it may be that of a durable index.
+pub(crate) fn check_durable(folder: &Path) -> Result<&Path, JournalError> {
+    if store_path(folder).is_file() {
+        Ok(folder)
+    } else {
+        Err(JournalError::new(folder, JournalFault::NotDurable))
+    }
+}
+
+impl OpenJournal {
+    /// Opens the journal of a folder.
+    pub(crate) fn new(folder: &Path) -> Result<Self, JournalError> {
+        check_durable(folder)?;
+        let open = || -> Result<Self, JournalFault> {
+            let lock = acquire(folder)?;
+            let store = Store::open(&store_path(folder))?;
+            let log = store.read()?;
+            let number = log.snapshot.ok_or(JournalFault::NotDurable)?;
+            remove_other_snapshots(folder, number);
+            Ok(Self { folder: folder.to_owned(), store, log, number, lock })
+        };
+        open().map_err(|fault| JournalError::new(folder, fault))
+    }
+
+    /// The index file that the log continues.
+    pub(crate) fn snapshot(&self) -> PathBuf {
+        snapshot_path(&self.folder, self.number)
+    }
+
+    /// Makes all changes of the log in `index`, which was opened from the snapshot.
+    pub(crate) fn replay<T: Element>(
+        self,
+        index: &Index<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Journal, JournalError> {
+        let (last, logged, snapshot) =
+            self.replay_all(index, progress).map_err(|fault| JournalError::new(&self.folder, fault))?;
+        Ok(Journal {
+            folder: self.folder,
+            turns: Turns::new(last.map_or(self.number, |last| last + 1)),
+            waiting: Mutex::default(),
+            store: Mutex::new(self.store),
+            logged: AtomicU64::new(logged),
+            snapshot: AtomicU64::new(snapshot),
+            _lock: self.lock,
+        })
+    }
+
+    /// Returns the number of the last change, and the bytes of the log and of the snapshot.
+    fn replay_all<T: Element>(
+        &self,
+        index: &Index<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Option<u64>, u64, u64), JournalFault> {
+        let numbers = self.log.numbers()?;
+        let mut logged = 0;
+        for (done, &number) in numbers.iter().enumerate() {
+            let report = Progress { stage: Stage::Replaying, done, total: numbers.len() }.report(progress);
+            report.map_err(|error| JournalFault::Replay(error.into()))?;
+            match record::replay(index, &self.log, number) {
+                Ok(bytes) => logged += bytes,
+                // The process ended before it removed the change from the log.
+                Err(error) if is_refusal(&error) => {}
+                Err(error) => return Err(JournalFault::Replay(error)),
+            }
+        }
+        Ok((numbers.last().copied(), logged, fs::metadata(self.snapshot())?.len()))
+    }
+}
+
+/// Whether the input and the state of the index decide that a change fails, and not memory or a device.
+fn is_refusal(error: &UpdateError) -> bool {
+    match error {
+        UpdateError::Vector(error) => !matches!(error, VectorError::Memory(_)),
+        UpdateError::Key(_)
+        | UpdateError::RepeatedKey(_)
+        | UpdateError::KeyCount { .. }
+        | UpdateError::Quantize(_)
+        | UpdateError::NoCodes => true,
+        _ => false,
+    }
+}
+
+/// Removes the snapshots that a crash, or a failure, has left. They are only in the way, so errors are ignored.
+fn remove_other_snapshots(folder: &Path, number: u64) {
+    let kept = snapshot_path(folder, number);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let number = name.strip_prefix("index-").and_then(|name| name.strip_suffix(".jasper"));
+        if number.is_some_and(|number| number.parse::<u64>().is_ok()) && entry.path() != kept {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+impl Journal {
+    /// Logs a change, and returns when it is on disk.
+    fn log<T: Element>(&self, number: u64, record: &Record<'_, T>) -> io::Result<()> {
+        let mut entry = record.entry(number);
+        let bytes = record.bytes();
+        if bytes > GROUP_BYTES {
+            lock(&self.store).commit(&[number], |tables| {
+                tables.insert(&entry)?;
+                record.for_each_block(|first, block| tables.insert_vectors(number, first, block))
+            })?;
+        } else {
+            record.for_each_block(|first, block| {
+                entry.vectors.push((first, block.to_vec()));
+                Ok(())
+            })?;
+            self.commit_in_group(entry)?;
+        }
+        self.logged.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Commits a change together with all that wait.
+    fn commit_in_group(&self, entry: Entry) -> io::Result<()> {
+        let change = Arc::new(Waiting { entry, committed: OnceLock::new() });
+        lock(&self.waiting).push(Arc::clone(&change));
+        let mut store = lock(&self.store);
+        // Otherwise another caller has committed it meanwhile.
+        if change.committed.get().is_none() {
+            let group = mem::take(&mut *lock(&self.waiting));
+            let numbers: Vec<u64> = group.iter().map(|change| change.entry.number).collect();
+            let committed = store
+                .commit(&numbers, |tables| group.iter().try_for_each(|change| tables.insert(&change.entry)));
+            for change in group {
+                // Set once, as every change is in one group.
+                let _ = change.committed.set(copy(&committed));
+            }
+        }
+        drop(store);
+        let panicked = || Err(io::Error::other("another change panicked while it was committed"));
+        change.committed.get().map_or_else(panicked, copy)
+    }
+
+    /// Whether the log has grown so long that a snapshot should replace it.
+    pub(crate) fn is_snapshot_due(&self) -> bool {
+        let snapshot = self.snapshot.load(Ordering::Relaxed);
+        self.logged.load(Ordering::Relaxed) >= SNAPSHOT_BYTES.max(snapshot / SNAPSHOT_DIVISOR)
+    }
+
+    /// Replaces the log of all changes that were made by a snapshot, which `save` writes. `only_if_due` is for one that
+    /// no caller asked for.
+    pub(crate) fn snapshot(
+        &self,
+        only_if_due: bool,
+        save: impl FnOnce(&Path) -> Result<SaveStats, FileError>,
+    ) -> Result<(), JournalError> {
+        let turn = self.turns.take();
+        turn.wait();
+        if only_if_due && !self.is_snapshot_due() {
+            return Ok(());
+        }
+        let number = turn.number();
+        // If this fails, the next attempt is due when the log has grown by as much again.
+        self.logged.store(0, Ordering::Relaxed);
+        let snapshot = || -> Result<u64, JournalFault> {
+            let saved = save(&snapshot_path(&self.folder, number))?;
+            lock(&self.store).commit(&[], |tables| tables.set_snapshot(number))?;
+            Ok(saved.bytes)
+        };
+        let bytes = snapshot().map_err(|fault| JournalError::new(&self.folder, fault))?;
+        self.snapshot.store(bytes, Ordering::Relaxed);
+        remove_other_snapshots(&self.folder, number);
+        Ok(())
+    }
+}
+
+/// A change, from its beginning to its end; of an index without a journal, nothing.
+pub(crate) struct Change<'a>(Option<LoggedChange<'a>>);
+
+struct LoggedChange<'a> {
+    journal: &'a Journal,
+    turn: Turn<'a>,
+    is_logged: bool,
+}
+
+impl<'a> Change<'a> {
+    /// Begins a change of an index.
+    pub(crate) fn begin(journal: Option<&'a Journal>) -> Self {
+        let begin =
+            |journal: &'a Journal| LoggedChange { journal, turn: journal.turns.take(), is_logged: false };
+        Self(journal.map(begin))
+    }
+
+    /// Logs the change, in the place of what it logged before, and returns when it is on disk.
+    pub(crate) fn log<T: Element>(&mut self, record: &Record<'_, T>) -> Result<(), UpdateError> {
+        let Some(change) = &mut self.0 else { return Ok(()) };
+        change.journal.log(change.turn.number(), record).map_err(UpdateError::Journal)?;
+        change.is_logged = true;
+        Ok(())
+    }
+
+    /// Waits until earlier changes have ended.
+    pub(crate) fn wait(&self) {
+        if let Some(change) = &self.0 {
+            change.turn.wait();
+        }
+    }
+
+    /// Ends the change. If it failed, it is removed from the log.
+    pub(crate) fn end<R, E: From<UpdateError>>(mut self, result: Result<R, E>) -> Result<R, E> {
+        if let Some(change) = &mut self.0
+            && result.is_err()
+        {
+            change.discard().map_err(UpdateError::Journal)?;
+        }
+        self.keep();
+        result
+    }
+
+    /// Keeps the change in the log, even if it failed.
+    pub(crate) fn keep(&mut self) {
+        if let Some(change) = &mut self.0 {
+            change.is_logged = false;
+        }
+    }
+}
+
+impl LoggedChange<'_> {
+    fn discard(&mut self) -> io::Result<()> {
+        match mem::take(&mut self.is_logged) {
+            true => lock(&self.journal.store).discard(&[self.turn.number()]),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for LoggedChange<'_> {
+    /// Discards a change that panicked.
+    fn drop(&mut self) {
+        // If this fails, the change is removed before another is logged.
+        let _ = self.discard();
+    }
+}

@@ -1,0 +1,131 @@
+//! Changes as the journal stores them.
+
+use std::borrow::Cow;
+use std::io;
+
+use jasper_core::{Element, Key, VectorSource};
+use jasper_graph::TunedSearch;
+use jasper_quant::Quantization;
+use jasper_vamana::{OnConflict, UpdateError};
+
+use super::store::{BLOCK_BYTES, Entry, Log};
+use crate::Index;
+
+/// A change, with what determines its result.
+pub(crate) enum Record<'a, T> {
+    Insert(&'a dyn VectorSource<T>, &'a [Key], OnConflict),
+    InsertAuto(&'a dyn VectorSource<T>),
+    Delete(&'a [Key]),
+    Undelete(&'a [Key]),
+    Consolidate,
+    Compact,
+    Quantize(Quantization),
+    DropCodes,
+    DropVectors,
+    /// The section `tuned searches` of the index file.
+    Tune(Vec<u8>),
+}
+
+impl<T: Element> Record<'_, T> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Insert(_, _, OnConflict::Refuse) => "insert",
+            Self::Insert(_, _, OnConflict::Replace) => "upsert",
+            Self::InsertAuto(_) => "insert auto",
+            Self::Delete(_) => "delete",
+            Self::Undelete(_) => "undelete",
+            Self::Consolidate => "consolidate",
+            Self::Compact => "compact",
+            Self::Quantize(_) => "quantize",
+            Self::DropCodes => "drop codes",
+            Self::DropVectors => "drop vectors",
+            Self::Tune(_) => "tune",
+        }
+    }
+
+    fn argument(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Insert(_, keys, _) | Self::Delete(keys) | Self::Undelete(keys) => {
+                Cow::Borrowed(bytemuck::cast_slice(keys))
+            }
+            Self::InsertAuto(vectors) => Cow::Owned((vectors.len() as u64).to_le_bytes().to_vec()),
+            Self::Quantize(quantization) => Cow::Owned(quantization.to_string().into_bytes()),
+            Self::Tune(section) => Cow::Borrowed(section),
+            Self::Consolidate | Self::Compact | Self::DropCodes | Self::DropVectors => Cow::Borrowed(&[]),
+        }
+    }
+
+    fn vectors(&self) -> Option<&dyn VectorSource<T>> {
+        match self {
+            Self::Insert(vectors, ..) | Self::InsertAuto(vectors) => Some(*vectors),
+            _ => None,
+        }
+    }
+
+    /// Bytes that the journal stores.
+    pub(super) fn bytes(&self) -> u64 {
+        let rows = self.vectors().map_or(0, |vectors| vectors.len() * vectors.dimension() * size_of::<T>());
+        (self.argument().len() + rows) as u64
+    }
+
+    /// The change under its number, without its vectors.
+    pub(super) fn entry(&self, number: u64) -> Entry {
+        Entry { number, kind: self.kind(), argument: self.argument().into_owned(), vectors: Vec::new() }
+    }
+
+    /// Calls `write` with each block of vectors and the number of its first.
+    pub(super) fn for_each_block(
+        &self,
+        mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(vectors) = self.vectors() else { return Ok(()) };
+        let dimension = vectors.dimension();
+        let rows = (BLOCK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
+        let mut block = Vec::new();
+        for first in (0..vectors.len()).step_by(rows) {
+            let end = vectors.len().min(first + rows);
+            block.resize((end - first) * dimension, T::default());
+            vectors.read(first..end, &mut block)?;
+            write(first as u64, bytemuck::cast_slice(&block))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a change of the log. Returns the bytes that it takes there.
+pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Result<u64, UpdateError> {
+    let (kind, argument) = log.change(number).map_err(UpdateError::Journal)?;
+    let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
+    let vectors = |len| log.vectors(number, len, index.dimension());
+    let invalid =
+        || UpdateError::Journal(io::Error::new(io::ErrorKind::InvalidData, format!("an invalid {kind}")));
+    let mut rows = 0;
+    match &*kind {
+        "insert" | "upsert" => {
+            let keys = keys();
+            rows = keys.len();
+            let insert = if kind == "insert" { Index::insert } else { Index::upsert };
+            insert(index, &vectors(rows), &keys)?;
+        }
+        "insert auto" => {
+            rows = u64::from_le_bytes(argument[..].try_into().map_err(|_| invalid())?) as usize;
+            index.insert_auto(&vectors(rows))?;
+        }
+        "delete" => index.delete(&keys())?,
+        "undelete" => index.undelete(&keys())?,
+        "consolidate" => drop(index.consolidate()?),
+        "compact" => drop(index.compact()?),
+        "quantize" => {
+            let name = std::str::from_utf8(&argument).map_err(|_| invalid())?;
+            index.quantize(name.parse().map_err(|_| invalid())?)?;
+        }
+        "drop codes" => index.drop_codes()?,
+        "drop vectors" => index.drop_vectors()?,
+        "tune" => {
+            TunedSearch::decode(&argument).map_err(|_| invalid())?;
+            index.backend.change(|graph| graph.set_tuned_section(argument.clone()))?;
+        }
+        _ => return Err(invalid()),
+    }
+    Ok((argument.len() + rows * index.dimension() * size_of::<T>()) as u64)
+}

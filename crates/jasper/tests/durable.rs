@@ -1,0 +1,409 @@
+//! A durable index has every acknowledged change after any crash, to the byte. Not in the tests of `index`, because the
+//! process that is killed is this program.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use jasper::bench::synthetic::Clusters;
+use jasper::error::JournalFault;
+use jasper::tune::{Goal, TuneQueries};
+use jasper::{
+    AnyIndex, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress, Quantization,
+    Stage, UpdateError,
+};
+
+const DIMENSION: usize = 8;
+/// The folder, the part to play and where to begin, for the process that is killed.
+const CHILD: &str = "JASPER_DURABLE_CHILD";
+
+fn view(rows: &[f32], dimension: usize) -> MatrixView<'_, f32> {
+    MatrixView::new(rows, dimension).unwrap()
+}
+
+fn bytes_of(index: &Index<f32>) -> Vec<u8> {
+    index.to_bytes().unwrap()
+}
+
+/// Mixes the bits of a number (splitmix64).
+fn mix(x: u64) -> u64 {
+    let x = (x.wrapping_add(0x9E37_79B9_7F4A_7C15) ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+fn rows(seed: u64, count: usize) -> Vec<f32> {
+    (0..count * DIMENSION).map(|i| (mix(seed ^ mix(i as u64)) % 2001) as f32 / 100.0 - 10.0).collect()
+}
+
+fn create(folder: &Path) {
+    let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32);
+    let index = builder.build(&view(&rows(1, 60), DIMENSION)).unwrap();
+    index.save_durable(folder).unwrap();
+}
+
+/// A part of some keys, by random bits.
+fn some(keys: impl IntoIterator<Item = Key>, bits: u64, part: u64) -> Vec<Key> {
+    let keys: BTreeSet<Key> = keys.into_iter().collect();
+    keys.into_iter().filter(|&key| mix(bits ^ key) % part == 0).collect()
+}
+
+/// Makes change number `number`, which is a function of the number and of the index.
+fn change(index: &Index<f32>, number: u64) {
+    let bits = mix(number);
+    let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
+    let insert = |rows: &[f32]| index.insert_auto(&view(rows, DIMENSION)).map(drop);
+    let changed = match bits % 16 {
+        _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)),
+        0..=4 => insert(&batch(30)),
+        5 => index.insert_one(&batch(1), mix(bits) >> 1).map(drop),
+        6 => {
+            let keys = some(index.keys(), bits, 9);
+            index.upsert(&view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
+        }
+        7..=8 => index.delete(&some(index.keys(), bits, 8)),
+        9 => {
+            let deleted = index.read_graph(|graph| graph.keys().deleted_keys().collect::<Vec<_>>()).unwrap();
+            index.undelete(&some(deleted, bits, 3))
+        }
+        10 => index.consolidate().map(drop),
+        11 => index.compact().map(drop),
+        12 => index.quantize(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 }),
+        13 => index.drop_codes(),
+        14 => {
+            // Refused after it was logged: a value is not finite.
+            let mut batch = batch(20);
+            *batch.last_mut().unwrap() = f32::NAN;
+            let refused = insert(&batch);
+            assert!(matches!(refused, Err(UpdateError::Vector(_))), "{refused:?}");
+            refused
+        }
+        _ => {
+            // The reference is not durable, and has no snapshots.
+            let _ = index.snapshot();
+            Ok(())
+        }
+    };
+    // There may be no keys to replace, and too few vectors to quantize.
+    let is_refusal = |error| {
+        matches!(error, UpdateError::Vector(_) | UpdateError::KeyCount { .. } | UpdateError::Quantize(_))
+    };
+    assert!(changed.is_ok() || changed.is_err_and(is_refusal), "change {number} fails");
+}
+
+/// The keys of a thread after its first `changes` changes: two inserts of two keys, then one of these is deleted.
+fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
+    let mut keys = BTreeSet::new();
+    for number in 0..changes {
+        let key = thread << 32 | number * 2;
+        if number % 3 == 2 {
+            keys.remove(&(key - 2));
+        } else {
+            keys.extend([key, key + 1]);
+        }
+    }
+    keys
+}
+
+fn change_keys_of(index: &Index<f32>, thread: u64, number: u64) {
+    let key = thread << 32 | number * 2;
+    if number % 3 == 2 {
+        return index.delete(&[key - 2]).unwrap();
+    }
+    let vectors = [rows(key, 1), rows(key + 1, 1)].concat();
+    index.insert(&view(&vectors, DIMENSION), &[key, key + 1]).unwrap();
+}
+
+const THREADS: u64 = 4;
+
+/// Not a test, but the process that the tests below kill. Prints a line after every change.
+#[test]
+#[ignore = "does nothing unless it is called by the tests that kill it"]
+fn child() {
+    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let mut words = arguments.split('\n');
+    let index = OpenOptions::new().threads(2).open(words.next().unwrap()).unwrap();
+    let starts: Vec<u64> = words.map(|word| word.parse().unwrap()).collect();
+    if let [start] = starts[..] {
+        for number in start.. {
+            change(&index, number);
+            println!("\ndone 0");
+        }
+    }
+    std::thread::scope(|scope| {
+        for (thread, &start) in (0..).zip(&starts) {
+            let index = &index;
+            scope.spawn(move || {
+                for number in start.. {
+                    change_keys_of(index, thread, number);
+                    println!("\ndone {thread}");
+                }
+            });
+        }
+    });
+}
+
+/// Starts the child, kills it at a moment that `bits` choose, and returns how many changes of each thread it has
+/// acknowledged.
+fn kill(folder: &Path, starts: &[u64], bits: u64) -> Vec<u64> {
+    let arguments: Vec<String> = starts.iter().map(u64::to_string).collect();
+    let mut child: Child = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--ignored", "--nocapture"])
+        .env(CHILD, format!("{}\n{}", folder.display(), arguments.join("\n")))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut acknowledged = vec![0; starts.len()];
+    let mut left = bits % 40;
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut count = |line: String| {
+        let thread = line.strip_prefix("done ").map(|thread| thread.parse::<usize>().unwrap());
+        thread.map(|thread| acknowledged[thread] += 1).is_some()
+    };
+    while left > 0 {
+        left -= u64::from(count(lines.next().expect("the child runs until it is killed")));
+    }
+    std::thread::sleep(Duration::from_micros(bits / 64 % 4000));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for line in lines {
+        count(line);
+    }
+    acknowledged
+}
+
+/// Times to kill: a few, or as many as the environment says.
+fn kills() -> u64 {
+    std::env::var("JASPER_KILLS").map_or(15, |kills| kills.parse().expect("JASPER_KILLS is a number"))
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("index");
+    create(&folder);
+    let reference = Index::open(folder.join("index-0.jasper")).unwrap();
+    let (mut made, mut in_flight) = (0, 0);
+    for round in 0..kills() {
+        let acknowledged = kill(&folder, &[made], mix(round))[0];
+        (made..made + acknowledged).for_each(|number| change(&reference, number));
+        made += acknowledged;
+        let index = Index::<f32>::open_durable(&folder).unwrap();
+        let found = bytes_of(&index);
+        if found != bytes_of(&reference) {
+            change(&reference, made);
+            (made, in_flight) = (made + 1, in_flight + 1);
+            assert!(found == bytes_of(&reference), "round {round}: neither {made} changes nor one less");
+        }
+        let report = index.check().unwrap();
+        assert!(report.is_sound(), "round {round}: {report:?}");
+    }
+    println!("{} kills, {made} changes, of which {in_flight} were under way", kills());
+}
+
+#[test]
+fn a_killed_process_leaves_what_each_thread_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("index");
+    let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32);
+    builder.empty::<f32>(DIMENSION).unwrap().save_durable(&folder).unwrap();
+    let mut made = vec![0; THREADS as usize];
+    for round in 0..kills() {
+        let acknowledged = kill(&folder, &made, mix(round));
+        let index = Index::<f32>::open_durable(&folder).unwrap();
+        let keys: BTreeSet<Key> = index.keys().into_iter().collect();
+        assert_eq!(keys.len(), index.len(), "round {round}: a key is there twice");
+        for (thread, (made, acknowledged)) in (0..).zip(made.iter_mut().zip(acknowledged)) {
+            *made += acknowledged;
+            let found: BTreeSet<Key> = keys.iter().copied().filter(|key| key >> 32 == thread).collect();
+            if found != keys_of(thread, *made) {
+                *made += 1;
+                assert_eq!(found, keys_of(thread, *made), "round {round}, thread {thread}");
+            }
+        }
+        assert!(keys.iter().all(|&key| index.vector(key) == Some(rows(key, 1))), "round {round}");
+        assert!(index.check().unwrap().is_sound(), "round {round}");
+        if round % 4 == 3 {
+            index.snapshot().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_replayed_index_equals_the_live_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("index");
+    create(&folder);
+    let reference = Index::open(folder.join("index-0.jasper")).unwrap();
+    for (round, threads) in (0..6).zip([1, 2, 4].into_iter().cycle()) {
+        let index = OpenOptions::new().threads(threads).open_any(&folder).unwrap();
+        let index = index.downcast_ref::<Index<f32>>().unwrap();
+        assert!(bytes_of(index) == bytes_of(&reference), "round {round}");
+        for number in round * 20..(round + 1) * 20 {
+            change(index, number);
+            change(&reference, number);
+        }
+        assert!(bytes_of(index) == bytes_of(&reference), "round {round}, live");
+    }
+}
+
+#[test]
+fn a_snapshot_empties_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    create(&path);
+    let names = || -> Vec<String> {
+        let names = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with("index")).collect()
+    };
+    let index = Index::<f32>::open_durable(&path).unwrap();
+    index.delete(&index.keys()).unwrap();
+    index.insert_auto(&view(&rows(5, 40), DIMENSION)).unwrap();
+    let before = bytes_of(&index);
+    assert_eq!(names(), vec!["index-0.jasper"]);
+    index.snapshot().unwrap();
+    assert_eq!(names(), vec!["index-2.jasper"]);
+    // What a crash leaves that comes before the journal has the new snapshot.
+    std::fs::write(path.join("index-7.jasper"), "half").unwrap();
+    drop(index);
+    let index = Index::<f32>::open_durable(&path).unwrap();
+    assert_eq!(names(), vec!["index-2.jasper"]);
+    assert!(bytes_of(&index) == before);
+}
+
+#[test]
+fn blocks_of_vectors_are_read_as_they_were_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let dimension = 3000;
+    let builder = IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(4);
+    builder.empty::<f32>(dimension).unwrap().save_durable(&path).unwrap();
+    let index = Index::<f32>::open_durable(&path).unwrap();
+    // 2 MB are committed in a group, and 6 MB are not.
+    let vectors: Vec<f32> = (0..2900 * dimension).map(|i| (i % 1_000_003) as f32).collect();
+    index.insert_auto(&view(&vectors[..170 * dimension], dimension)).unwrap();
+    index.insert_auto(&view(&vectors[..500 * dimension], dimension)).unwrap();
+    let before = bytes_of(&index);
+    drop(index);
+    let index = Index::<f32>::open_durable(&path).unwrap();
+    assert!(bytes_of(&index) == before);
+    // With another 35 MB, a snapshot is due.
+    index.insert_auto(&view(&vectors, dimension)).unwrap();
+    assert!(path.join("index-3.jasper").is_file() && !path.join("index-0.jasper").exists());
+    let before = bytes_of(&index);
+    drop(index);
+    assert!(bytes_of(&Index::<f32>::open_durable(&path).unwrap()) == before);
+}
+
+#[test]
+fn tuned_searches_and_chosen_codes_are_in_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
+    builder.build(&view(&vectors, 64)).unwrap().save_durable(&path).unwrap();
+    let steps: [fn(&Index<f32>); 4] = [
+        |index| {
+            drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())
+        },
+        |index| {
+            // Drops the tuned search, and then there are no codes.
+            let cancel = &mut |progress: Progress| match (progress.stage, progress.done) {
+                (Stage::Tuning, 2) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            index.with_progress(cancel).auto_quantize().unwrap_err();
+            assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
+        },
+        |index| drop(index.auto_quantize().unwrap()),
+        |index| index.drop_vectors().unwrap(),
+    ];
+    for (number, step) in steps.iter().enumerate() {
+        let index = Index::open_durable(&path).unwrap();
+        let before = bytes_of(&index);
+        step(&index);
+        let after = bytes_of(&index);
+        assert!(after != before, "step {number} changes nothing");
+        drop(index);
+        assert!(bytes_of(&Index::open_durable(&path).unwrap()) == after, "step {number}");
+    }
+}
+
+fn fault<T: std::fmt::Debug>(result: Result<T, OpenError>) -> JournalFault {
+    match result.unwrap_err() {
+        OpenError::Journal(error) => error.into_cause(),
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_folder_is_open_once_and_made_once() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(fault(AnyIndex::open_durable(folder.path())), JournalFault::NotDurable));
+    assert!(matches!(fault(OpenOptions::new().open_any(folder.path())), JournalFault::NotDurable));
+    let path = folder.path().join("index");
+    create(&path);
+    let index = Index::<f32>::open_durable(&path).unwrap();
+    assert!(matches!(fault(AnyIndex::open_durable(&path)), JournalFault::InUse));
+    let copy = Index::<f32>::open(path.join("index-0.jasper")).unwrap();
+    assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::InUse));
+    assert!(matches!(copy.snapshot().unwrap_err().into_cause(), JournalFault::NotDurable));
+    let index = index.to_host().unwrap();
+    index.insert_one(&rows(9, 1), 1000).unwrap();
+    drop(index);
+    assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::Exists));
+    assert!(AnyIndex::open_durable(&path).unwrap().contains(1000));
+}
+
+#[test]
+fn damage_of_the_journal_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    create(&path);
+    let marked = [77.125_f32; DIMENSION];
+    Index::<f32>::open_durable(&path).unwrap().insert_one(&marked, 1000).unwrap();
+    let journal = path.join("journal.redb");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let mark = marked.map(f32::to_le_bytes).concat();
+    let at =
+        bytes.windows(mark.len()).position(|window| window == mark).expect("vectors are stored as they are");
+    bytes[at] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    assert!(matches!(fault(Index::<f32>::open_durable(&path)), JournalFault::Journal(_)));
+}
+
+/// Prints the time of inserts in batches, with a journal and without.
+#[test]
+#[ignore = "a measurement: cargo test --release -p jasper --test durable -- --ignored --nocapture cost"]
+fn the_cost_of_a_journal() {
+    let dimension = 128;
+    let vectors: Vec<f32> = Clusters::new(dimension, 3).rows(40_000, 0);
+    let (built, more) = vectors.split_at(10_000 * dimension);
+    println!("| batch | batches | without, ms per batch | with, ms per batch | more |");
+    for (batch, batches) in [(1, 500), (100, 50), (1_000, 10), (10_000, 3)] {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let path = folder.path().join("index");
+        IndexBuilder::new(Metric::L2).build(&view(built, dimension)).unwrap().save_durable(&path).unwrap();
+        let plain = Index::<f32>::open(path.join("index-0.jasper")).unwrap();
+        let durable = Index::<f32>::open_durable(&path).unwrap();
+        let mut seconds = [0.0, 0.0];
+        // In turn, so that both see the same load of the machine.
+        for vectors in more.chunks(batch * dimension).take(batches) {
+            for (index, seconds) in [&plain, &durable].into_iter().zip(&mut seconds) {
+                let start = std::time::Instant::now();
+                index.insert_auto(&view(vectors, dimension)).unwrap();
+                *seconds += start.elapsed().as_secs_f64();
+            }
+        }
+        let [plain, durable] = seconds.map(|seconds| seconds * 1e3 / batches as f64);
+        println!(
+            "| {batch} | {batches} | {plain:.2} | {durable:.2} | {:.1}% |",
+            (durable / plain - 1.0) * 100.0
+        );
+    }
+}
