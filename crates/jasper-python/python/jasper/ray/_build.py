@@ -51,7 +51,7 @@ def build(
     rows = rows.map_batches(
         add_shard, batch_format="pyarrow", zero_copy_batch=True, fn_kwargs={"columns": columns, "shards": shards}
     )
-    groups = rows.groupby(SHARD).map_groups(
+    groups = rows.groupby(SHARD, num_partitions=4 * shards).map_groups(
         builder.build_shard, batch_format="pyarrow", num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None
     )
     report = Bar() if progress is True else progress or None

@@ -303,19 +303,11 @@ class Cluster:
         equal = all(len(set(replicas)) == 1 for replicas in sums)
         return Report({"is_sound": sound, "are_equal": equal, "shards": sums})
 
-    def replicas(self) -> list[Report]:
-        """The replicas: shard, replica, and what Ray says of its actor (state and node), without waiting for them."""
-        from ray.util.state import list_actors
-
-        prefix = f"{self.path}#"
-        actors = list_actors(filters=[("state", "!=", "DEAD")], limit=10_000)
-        found = [actor for actor in actors if (actor.name or "").startswith(prefix)]
-        reports = []
-        for actor in found:
-            shard, _, replica = actor.name[len(prefix) :].partition("/")
-            fields = {"shard": int(shard), "replica": int(replica), "state": actor.state, "node": actor.node_id}
-            reports.append(Report({**fields, "pid": actor.pid}))
-        return sorted(reports, key=lambda report: (report.shard, report.replica))
+    def replicas(self, *, timeout: float = 5.0) -> list[Report]:
+        """A report per replica, with shard, replica, and ready: whether it answered within `timeout` seconds. If so, also
+        its node and pid, the last batch that it has (sequence), and its number of vectors."""
+        self._router.shards = self.shards
+        return [Report(fields) for fields in self._router.survey(timeout)]
 
     def close(self) -> None:
         """Ends all actors of the cluster, for all programs. Its folder stays, and can be opened again."""

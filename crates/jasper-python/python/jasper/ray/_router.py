@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from jasper.errors import Error
 from jasper.ray._replica import Answer, NotReady
@@ -94,7 +94,7 @@ class Router:
         """Calls a method of one replica of each shard with its arguments.
 
         Returns early, with the answers until then, if `stop` is true of one. Raises Unavailable after `seconds`, and
-        what a method raises.
+        what the first of the shards raises.
         """
         deadline = time.monotonic() + seconds
         answers: dict[int, Any] = {}
@@ -102,6 +102,7 @@ class Router:
         queue = {shard: self.order(shard) for shard in arguments}
         asked: dict[int, float] = {}
         causes: dict[int, Exception] = {}
+        errors: dict[int, BaseException] = {}
 
         def ask(shard: int) -> None:
             replica = queue[shard].pop(0)
@@ -115,7 +116,7 @@ class Router:
 
         for shard in arguments:
             ask(shard)
-        while missing := [shard for shard in arguments if shard not in answers]:
+        while missing := [shard for shard in arguments if shard not in answers and shard not in errors]:
             now = time.monotonic()
             if now > deadline:
                 cause = next((f": {causes[shard]}" for shard in missing if shard in causes), "")
@@ -139,10 +140,11 @@ class Router:
                     answer = ray.get(ref)
                 except RayTaskError as error:
                     cause = task_error(error)
-                    if not isinstance(cause, NotReady):
-                        raise cause from None
-                    causes[shard] = cause
-                    self.suspect(shard, replica)
+                    if isinstance(cause, NotReady):
+                        causes[shard] = cause
+                        self.suspect(shard, replica)
+                    else:
+                        errors[shard] = cause
                 except RayError as error:
                     causes.setdefault(shard, error)
                     self.suspect(shard, replica)
@@ -150,6 +152,8 @@ class Router:
                     answers.setdefault(shard, answer)
                     if stop(answer):
                         return answers
+        if errors:
+            raise errors[min(errors)] from None
         return answers
 
     def read(
@@ -180,21 +184,16 @@ class Router:
                 attempts -= 1
         return None
 
-    def all_ready(self, shards: Iterable[int], seconds: float) -> list[dict[str, Any]]:
-        """Waits for every replica. Raises what keeps one from starting."""
-        refs = {
-            self.handle(shard, replica).ready.options(concurrency_group="read").remote(): (shard, replica)
-            for shard in shards
-            for replica in range(self.replicas)
-        }
+    def all_ready(self, shards: Iterable[int], seconds: float) -> None:
+        """Waits for every replica of some shards. Raises what keeps one from starting."""
+        refs = self._ready(shards)
         done, waiting = ray.wait(list(refs), num_returns=len(refs), timeout=seconds)
-        try:
-            found = [ray.get(ref, timeout=1) for ref in done]
-        except RayTaskError as error:
-            cause = task_error(error)
-            raise (cause.__cause__ or cause) from None
-        except GetTimeoutError:
-            found = []
+        for ref in done:
+            try:
+                ray.get(ref)
+            except RayTaskError as error:
+                cause = task_error(error)
+                raise (cause.__cause__ or cause) from None
         if waiting:
             shard, replica = refs[waiting[0]]
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -203,4 +202,22 @@ class Router:
                 f"{len(waiting)} of {len(refs)} replicas have not started within {seconds:g} s, first replica {replica} "
                 f"of shard {shard}; the nodes have {room}: lower num_cpus, memory, shards or replicas, or add nodes"
             )
+
+    def survey(self, seconds: float) -> list[dict[str, Any]]:
+        """What each replica says of itself, if it answers in time."""
+        refs = self._ready(range(self.shards))
+        done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=seconds)
+        found = []
+        for ref, (shard, replica) in refs.items():
+            about: dict[str, Any] = {"shard": shard, "replica": replica, "ready": False}
+            if ref in done:
+                try:
+                    about.update(ray.get(ref), ready=True)
+                except RayError:
+                    pass
+            found.append(about)
         return found
+
+    def _ready(self, shards: Iterable[int]) -> dict[Any, tuple[int, int]]:
+        pairs = [(shard, replica) for shard in shards for replica in range(self.replicas)]
+        return {self.handle(*pair).ready.options(concurrency_group="read").remote(): pair for pair in pairs}

@@ -119,9 +119,9 @@ class Sequencer:
         moved. Every move is a batch of the log."""
         with self._administration:
             if shards > self._layout.shards:
+                self._start(range(shards))
+                self._router.all_ready(range(self._layout.shards, shards), WAIT)
                 self._resize(id, shards)
-                self._start(range(self._layout.shards))
-                self._router.all_ready(range(self._layout.shards), WAIT)
             moves = plan_moves(self._layout.table, shards)
             for step, (source, buckets, targets) in enumerate(moves):
                 with self._order:
