@@ -65,13 +65,9 @@ class Router:
             self._handles[shard, replica] = found
         return found
 
-    def forget(self, shard: int) -> None:
-        """Removes the handles of a shard that is no more."""
-        for replica in range(self.replicas):
-            self._handles.pop((shard, replica), None)
-
     def suspect(self, shard: int, replica: int) -> None:
-        """Prefers other replicas for a while."""
+        """Prefers other replicas for a while, and then looks the actor up again: it may be another one."""
+        self._handles.pop((shard, replica), None)
         self._suspects[shard, replica] = time.monotonic() + SUSPECT
 
     def order(self, shard: int) -> list[int]:
@@ -214,7 +210,7 @@ class Router:
                 try:
                     about.update(ray.get(ref), ready=True)
                 except RayError:
-                    pass
+                    self.suspect(shard, replica)
             found.append(about)
         return found
 

@@ -1,5 +1,6 @@
 """The actor that puts changes in order: it validates a batch on all shards, appends it to the log, and sends it out."""
 
+import functools
 import os
 import threading
 import time
@@ -292,25 +293,29 @@ class Sequencer:
             return ray.util.placement_group(bundles, strategy, name=name, lifetime="detached")
 
     def _end_shards(self, first: int) -> None:
-        """Ends the replicas of shards from one on."""
+        """Ends the replicas of shards from one on, and returns when their names are free."""
         shard = first
         while self._end_shard(shard):
-            self._router.forget(shard)
             shard += 1
 
     def _end_shard(self, shard: int) -> bool:
-        found = False
+        names = [replica_name(self._store.url, shard, replica) for replica in range(self._router.replicas)]
         for replica in range(self._router.replicas):
-            try:
-                ray.kill(ray.get_actor(replica_name(self._store.url, shard, replica), NAMESPACE), no_restart=True)
+            self._router.suspect(shard, replica)
+        lookups = [functools.partial(ray.get_actor, name, NAMESPACE) for name in names]
+        group = functools.partial(ray.util.get_placement_group, f"{self._store.url}#{shard}")
+        ends = [(lookup, functools.partial(ray.kill, no_restart=True)) for lookup in lookups]
+        found = False
+        for lookup, end in [*ends, (group, ray.util.remove_placement_group)]:
+            deadline = time.monotonic() + WAIT
+            while time.monotonic() < deadline:
+                try:
+                    end(lookup())
+                except ValueError:
+                    break
                 found = True
-            except ValueError:
-                pass
-        try:
-            ray.util.remove_placement_group(ray.util.get_placement_group(f"{self._store.url}#{shard}"))
-            return True
-        except ValueError:
-            return found
+                time.sleep(0.05)
+        return found
 
 
 def first_manifest(
