@@ -43,9 +43,10 @@ usage: cargo xtask TASK
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
   wheel [--target ARCHITECTURE]
             build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels
-  python [--frameworks]
+  python [--frameworks | --ray]
             build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
-            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
+            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages; with
+            ray, also those of clusters, which take minutes
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -74,6 +75,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
         ["python"] => python::run(&workspace),
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
+        ["python", "--ray"] => python::run_with_ray(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

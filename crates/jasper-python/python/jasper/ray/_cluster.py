@@ -328,7 +328,8 @@ class Cluster:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of coordinates."""
-        return np.dtype(self._index["dtype"])
+        dtype: np.dtype[Any] = np.dtype(self._index["dtype"])
+        return dtype
 
     @property
     def shards(self) -> int:

@@ -115,8 +115,8 @@ class Router:
         while missing := [shard for shard in arguments if shard not in answers and shard not in errors]:
             now = time.monotonic()
             if now > deadline:
-                cause = next((f": {causes[shard]}" for shard in missing if shard in causes), "")
-                unavailable = Unavailable(missing, self.shards, seconds, cause)
+                reason = next((f": {causes[shard]}" for shard in missing if shard in causes), "")
+                unavailable = Unavailable(missing, self.shards, seconds, reason)
                 unavailable.answers = answers
                 raise unavailable
             running = {shard for shard, _ in pending.values()}

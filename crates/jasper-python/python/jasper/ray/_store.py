@@ -279,7 +279,8 @@ def check_manifest(manifest: Any, path: str) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         form = manifest.get("format") if isinstance(manifest, dict) else None
         raise FormatError(f"{path} has format {form}, and this version reads {FORMAT}")
-    shards, table, owners = manifest["shards"], manifest["table"], {}
+    shards, table = manifest["shards"], manifest["table"]
+    owners: dict[int, str] = {}
     if len(table) != BUCKETS or not all(0 <= shard < shards for shard in table):
         raise FormatError(f"{path} must assign {BUCKETS} buckets to shards 0 to {shards - 1}")
     for file in manifest["files"]:
