@@ -14,7 +14,7 @@ from ray.util import metrics
 import jasper
 from jasper._native import Index
 from jasper.errors import Cancelled, Error, FormatError, UnknownKeyError
-from jasper.ray._store import Batch, Store, bucket_of, digest
+from jasper.ray._store import BUCKETS, Batch, Store, bucket_of, digest
 
 MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
 """Changes that leave keys and vectors as they are."""
@@ -113,12 +113,18 @@ class Replica:
         present = self.present(keys)
         return present, self._opened().vectors(keys[present])
 
-    def rows(self, buckets: list[int]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """All keys and vectors of buckets, in the order of keys."""
+    def rows(self, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
+        """All keys and vectors of the first of some buckets, in the order of keys: of as many as have `limit` vectors, but
+        at least one. Returns their number, too."""
         index = self._opened()
         keys = np.sort(index.keys())
-        keys = keys[np.isin(bucket_of(keys), buckets)]
-        return keys, index.vectors(keys)
+        place = np.full(BUCKETS, len(buckets))
+        place[buckets] = np.arange(len(buckets))
+        places = place[bucket_of(keys)]
+        totals = np.cumsum(np.bincount(places, minlength=len(buckets))[: len(buckets)])
+        step = max(1, int(np.searchsorted(totals, limit, side="right")))
+        keys = keys[places < step]
+        return step, keys, index.vectors(keys)
 
     def check(self) -> dict[str, Any]:
         """Whether the index is sound, and the checksum of its file."""

@@ -22,8 +22,8 @@ from jasper.ray._store import BUCKETS, FORMAT, Batch, Layout, Store, bucket_of, 
 BACKLOG = 8
 """Batches that a slow replica may have waiting; it reads more from the log."""
 
-MOVED = 16
-"""Buckets per batch of a rebalance."""
+MOVED = 50_000
+"""Vectors per batch of a rebalance, if a bucket has no more."""
 
 WAIT = 600.0
 """Seconds for which a change waits for a shard whose replicas all restart."""
@@ -99,17 +99,14 @@ class Sequencer:
             build = self._manifest["build"]
             files = self._router.one_of_each("save", "save", calls, WAIT, hedge=float("inf"))
             entries = [{**files[shard], "build": build} for shard in sorted(files)]
-            old = self._manifest
-            self._manifest = {**old, **layout, "version": __version__, "files": entries}
-            self._store.publish(self._manifest)
+            old, new = self._manifest, {**self._manifest, **layout, "version": __version__, "files": entries}
             # The checkpoint before stays: a replica may be opening it.
-            kept = {file["file"] for manifest in (old, self._manifest) for file in manifest["files"]}
-            first = min([old["sequence"], *(file["sequence"] for file in old["files"])])
-            names = self._store.names()
-            manifests = [name for name in names if name.startswith("manifest-")][:-2]
-            shards = [name for name in names if name.endswith(".jasper") and name not in kept]
-            logged = [number for number in self._store.logged(0) if number <= first]
-            self._store.remove([*manifests, *shards, *map(log_name, logged)])
+            kept = {self._store.latest(), self._store.publish(new)}
+            kept |= {file["file"] for manifest in (old, new) for file in manifest["files"]}
+            self._manifest = new
+            written = (name for name in self._store.names() if name.startswith(("manifest-", "shard-")))
+            logged = [number for number in self._store.logged(0) if number <= old["sequence"]]
+            self._store.remove([*(name for name in written if name not in kept), *map(log_name, logged)])
             sizes = [self._store.size(log_name(n)) or 0 for n in self._store.logged(layout["sequence"])]
             self._log_bytes = sum(sizes)
             self._bytes.set(self._log_bytes)
@@ -124,9 +121,11 @@ class Sequencer:
                 self._router.all_ready(range(self._layout.shards, shards), WAIT)
                 self._resize(id, shards)
             moves = plan_moves(self._layout.table, shards)
-            for step, (source, buckets, targets) in enumerate(moves):
-                with self._order:
-                    self._move(f"{id}-{self._layout.sequence}-{step}", source, buckets, targets)
+            for source, buckets, targets in moves:
+                while buckets:
+                    with self._order:
+                        step = self._move(id, source, buckets, targets)
+                    buckets, targets = buckets[step:], targets[step:]
             if shards < self._layout.shards:
                 self._resize(id, shards)
                 self._end_shards(shards)
@@ -185,7 +184,7 @@ class Sequencer:
         try:
             self._store.append(batch)
         except Exception as error:
-            if isinstance(error, FileExistsError) or self._store.size(log_name(batch.sequence)) is not None:
+            if isinstance(error, FileExistsError) or not self._store.is_missing(log_name(batch.sequence)):
                 # Another sequencer has gone on, or the append succeeded after all. Ray restarts this one, which then
                 # reads the log, and repeats the calls.
                 os._exit(1)
@@ -243,17 +242,21 @@ class Sequencer:
             batch = self._batch(f"{id}-resize-{self._layout.sequence}", "resize", {"shards": shards})
             self._commit(batch)
 
-    def _move(self, id: str, source: int, buckets: list[int], targets: list[int]) -> None:
-        calls = {source: (self._layout.sequence, "rows", buckets)}
-        keys, vectors = self._router.one_of_each("read", "read", calls, WAIT)[source].result
+    def _move(self, id: str, source: int, buckets: list[int], targets: list[int]) -> int:
+        """Moves the first of some buckets, and returns how many."""
+        calls = {source: (self._layout.sequence, "rows", buckets, MOVED)}
+        step: int
+        step, keys, vectors = self._router.one_of_each("read", "read", calls, WAIT)[source].result
+        buckets, targets = buckets[:step], targets[:step]
         arguments = {"source": source, "buckets": buckets, "targets": targets}
         target_of = np.zeros(BUCKETS, np.int16)
         target_of[buckets] = targets
-        batch = self._batch(id, "move", arguments)
+        batch = self._batch(f"{id}-{self._layout.sequence}", "move", arguments)
         batch = batch._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
         # A target without room refuses before anything moves.
         self._ask(batch, sorted(set(targets)))
         self._commit(batch)
+        return step
 
     def _start(self, shards: range) -> None:
         """Starts the replicas that are not there."""
@@ -340,8 +343,7 @@ def plan_moves(table: NDArray[np.int16], shards: int) -> list[tuple[int, list[in
     targets = np.repeat(np.arange(len(counts)), np.maximum(quota - counts, 0)).tolist()
     moves = []
     for source, surplus in enumerate(np.maximum(counts - quota, 0).tolist()):
-        buckets = np.flatnonzero(table == source)[:surplus].tolist()
-        for first in range(0, surplus, MOVED):
-            some = buckets[first : first + MOVED]
-            moves.append((source, some, [targets.pop() for _ in some]))
+        if surplus:
+            buckets = np.flatnonzero(table == source)[:surplus].tolist()
+            moves.append((source, buckets, [targets.pop() for _ in buckets]))
     return moves

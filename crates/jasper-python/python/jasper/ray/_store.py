@@ -151,6 +151,13 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def is_missing(self, name: str) -> bool:
+        """Whether there certainly is no such file."""
+        try:
+            return self.size(name) is None
+        except OSError:
+            return False
+
     def create(self, name: str, data: bytes) -> None:
         """Writes a file that must not exist. Of several writers one succeeds; others raise FileExistsError."""
         path = f"{self._root}/{name}"
@@ -214,20 +221,25 @@ class Store:
         name = log_name(sequence)
         return Batch.decode(self.path(name), self.read(name))
 
+    def latest(self) -> str:
+        """The name of the newest manifest."""
+        return self.read("LATEST").decode().strip()
+
     def manifest(self) -> dict[str, Any]:
         """The newest manifest, checked. Raises FileNotFoundError if there is none."""
-        name = self.read("LATEST").decode().strip()
+        name = self.latest()
         try:
             manifest = json.loads(self.read(name))
         except ValueError as error:
             raise FormatError(f"{self.path(name)} is damaged: {error}") from None
         return check_manifest(manifest, self.path(name))
 
-    def publish(self, manifest: dict[str, Any]) -> None:
-        """Makes a manifest the newest one."""
+    def publish(self, manifest: dict[str, Any]) -> str:
+        """Makes a manifest the newest one, and returns its name."""
         name = f"manifest-{manifest['sequence']:012}-{uuid.uuid4().hex[:8]}.json"
         self.replace(name, json.dumps(manifest, indent=1).encode())
         self.replace("LATEST", name.encode())
+        return name
 
     def check_files(self, manifest: dict[str, Any]) -> None:
         """Checks that each file of a manifest is there and as long as it says, and that the log has no gap."""
