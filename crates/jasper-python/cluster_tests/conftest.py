@@ -3,6 +3,8 @@
 import os
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+# Ray gives workers less of the CPU than other processes, and a busy machine then none.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 import numpy as np
 import pytest
@@ -11,13 +13,13 @@ ray = pytest.importorskip("ray", reason="ray is in requirements-ray.txt")
 
 from ray.cluster_utils import Cluster
 
-NODE = {"num_cpus": 16, "object_store_memory": 100 << 20}
+NODE = {"num_cpus": 4, "object_store_memory": 100 << 20}
 
 
 @pytest.fixture(scope="session")
 def nodes():
     """A head, which has no CPUs for replicas, and three nodes."""
-    head = {**NODE, "num_cpus": 4, "include_dashboard": False}
+    head = {**NODE, "num_cpus": 1, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(3):
         nodes.add_node(**NODE)
