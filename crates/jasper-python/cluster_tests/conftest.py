@@ -18,7 +18,7 @@ NODE = {"num_cpus": 4, "object_store_memory": 100 << 20}
 
 @pytest.fixture(scope="session")
 def nodes():
-    """A head, which has no CPUs for replicas, and three nodes."""
+    """A head with one CPU, and three nodes."""
     head = {**NODE, "num_cpus": 1, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(3):

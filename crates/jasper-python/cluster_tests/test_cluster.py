@@ -32,8 +32,17 @@ def folder(built, tmp_path):
     return pathlib.Path(shutil.copytree(built, tmp_path / "cluster"))
 
 
+@pytest.fixture(scope="module")
+def shared(nodes, built, tmp_path_factory):
+    """A cluster for tests that leave it as it is."""
+    cluster = Cluster.open(str(shutil.copytree(built, tmp_path_factory.mktemp("shared") / "cluster")))
+    yield cluster
+    cluster.close()
+
+
 @pytest.fixture
 def cluster(nodes, folder):
+    """A cluster for tests that change it."""
     cluster = Cluster.open(str(folder))
     yield cluster
     cluster.close()
@@ -44,21 +53,21 @@ def state(cluster):
     return keys.tolist(), cluster.vectors(keys).tolist()
 
 
-def test_answers_are_those_of_one_index(cluster, vectors):
+def test_answers_are_those_of_one_index(shared, vectors):
     truth = jasper.exact_search(vectors[:3999], vectors[:500], 10)
-    found = cluster.search(vectors[:500], 10)
+    found = shared.search(vectors[:500], 10)
     one = jasper.Index.build(vectors[:3999], device="cpu").search(vectors[:500], 10)
     assert abs(jasper.recall(found, truth) - jasper.recall(one, truth)) <= 0.005
-    assert np.array_equal(cluster.search(vectors[0], 5).keys, found.keys[0, :5])
+    assert np.array_equal(shared.search(vectors[0], 5).keys, found.keys[0, :5])
     assert found.sequence == 1 and found.missing_shards == ()
-    assert set(cluster.search(vectors[0], 3, filter=[5, 6, 7]).keys.tolist()) == {5, 6, 7}
-    assert len(cluster) == 3999 and 3999 not in cluster and 7 in cluster
-    assert np.array_equal(cluster[7], vectors[7])
+    assert set(shared.search(vectors[0], 3, filter=[5, 6, 7]).keys.tolist()) == {5, 6, 7}
+    assert len(shared) == 3999 and 3999 not in shared and 7 in shared
+    assert np.array_equal(shared[7], vectors[7])
     radius = float(found.distances[0, 9])
-    near = cluster.search_radius(vectors[0], radius)
+    near = shared.search_radius(vectors[0], radius)
     assert np.array_equal(near.keys[:10], found.keys[0]) and (np.diff(near.distances) >= 0).all()
     with pytest.raises(jasper.ParameterError):
-        cluster.search(vectors[:2, :5])
+        shared.search(vectors[:2, :5])
 
 
 def test_changes_are_those_of_an_index(cluster, vectors):
@@ -98,11 +107,11 @@ def state_of_index(index):
         (lambda cluster, v: cluster.vectors([5000]), jasper.UnknownKeyError),
     ],
 )
-def test_what_some_shards_refuse_changes_none(cluster, vectors, change, error):
-    before = state(cluster)
+def test_what_some_shards_refuse_changes_none(shared, vectors, change, error):
+    before = state(shared)
     with pytest.raises(error):
-        change(cluster, vectors)
-    assert state(cluster) == before and cluster.check().are_equal
+        change(shared, vectors)
+    assert state(shared) == before and shared.check().are_equal
 
 
 def test_parquet_with_an_empty_shard(nodes, vectors, tmp_path):
