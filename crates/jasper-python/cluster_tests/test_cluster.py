@@ -6,6 +6,8 @@ import shutil
 import threading
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import ray
 
@@ -117,8 +119,11 @@ def test_what_some_shards_refuse_changes_none(shared, vectors, change, error):
 def test_parquet_with_an_empty_shard(nodes, vectors, tmp_path):
     keys = np.arange(300) * 7
     shard = bucket_of(keys) % 3
-    data = [{"id": int(key), "embedding": row} for key, row in zip(keys[shard != 1], vectors[:300][shard != 1], strict=True)]
-    ray.data.from_items(data).write_parquet(str(tmp_path / "rows"))
+    keys, other, rows = keys[shard != 1], keys[shard == 1], vectors[:300][shard != 1]
+    (tmp_path / "rows").mkdir()
+    for part in (slice(0, 100), slice(100, None)):
+        table = pa.table({"id": keys[part], "embedding": list(rows[part])})
+        pq.write_table(table, tmp_path / f"rows/{part.start}.parquet")
     calls = []
     cluster = Cluster.build(
         str(tmp_path / "rows"),
@@ -133,10 +138,10 @@ def test_parquet_with_an_empty_shard(nodes, vectors, tmp_path):
     )
     assert calls[-1] == ("building shards", 2, 3)
     assert (cluster.dim, cluster.metric, cluster.dtype, cluster.shards) == (16, "cosine", np.float16, 3)
-    assert len(cluster) == len(data)
-    assert cluster.search(vectors[:300][shard != 1], 1).keys[:, 0].tolist() == [row["id"] for row in data]
-    cluster.insert(vectors[:1].astype(np.float16), keys[shard == 1][:1])
-    assert int(keys[shard == 1][0]) in cluster
+    assert len(cluster) == len(keys)
+    assert np.array_equal(cluster.search(rows, 1).keys[:, 0], keys)
+    cluster.insert(vectors[:1].astype(np.float16), other[:1])
+    assert int(other[0]) in cluster
     cluster.close()
     with pytest.raises(jasper.Error, match="there is a cluster in"):
         Cluster.build(vectors, str(tmp_path / "cluster"))
@@ -148,7 +153,7 @@ def test_parquet_with_an_empty_shard(nodes, vectors, tmp_path):
         (lambda v: v, {"shards": 64, "num_cpus": 1000}, "replicas need 128000 CPU"),
         (lambda v: v, {"keys": np.zeros(4000, np.int64)}, "key 0 is given"),
         (lambda v: np.full((10, 4), np.nan, np.float32), {}, "not finite"),
-        (lambda v: ray.data.from_items([{"vector": v[0], "id": 1}]), {}, "key .'key'. must be one of the columns"),
+        (lambda v: ray.data.from_arrow(pa.table({"vector": list(v[:5]), "id": range(5)})), {}, "key .'key'. must be one of the columns"),
     ],
 )
 def test_a_build_that_fails_leaves_no_cluster(nodes, vectors, tmp_path, rows, options, message):
