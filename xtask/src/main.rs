@@ -48,9 +48,10 @@ usage: cargo xtask TASK
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
   wheel [--target ARCHITECTURE]
             build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels
-  python [--frameworks]
+  python [--frameworks | --ray]
             build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
-            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages
+            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages; with
+            ray, also those of clusters, which take minutes
   arm       test the code for Arm on a CPU that QEMU emulates
   fuzz [TARGET] [--seconds N]
             fuzz one target, or each for N seconds; needs a C++ compiler
@@ -82,6 +83,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
         ["python"] => python::run(&workspace),
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
+        ["python", "--ray"] => python::run_with_ray(&workspace),
         ["arm"] => arm::run(&workspace),
         ["fuzz", target] => fuzz::run(&workspace, Some(target), None),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, None, Some(seconds)),

@@ -85,6 +85,17 @@ pub fn run_with_frameworks(workspace: &Workspace) -> Result<()> {
     process::run(integrations.args(tests).arg(format!("{INTEGRATIONS}/tests")))
 }
 
+/// [`run`], and then the tests of clusters, with Ray of `requirements-ray.txt`. They start several nodes and kill them.
+///
+/// # Errors
+/// When there is no Python, or a step fails.
+pub fn run_with_ray(workspace: &Workspace) -> Result<()> {
+    run(workspace)?;
+    let environment = Environment::existing(workspace);
+    environment.pip(&["--requirement".as_ref(), "requirements-ray.txt".as_ref()])?;
+    process::run(environment.python("pytest").args(["-q", "-s", "-p", "no:cacheprovider", "cluster_tests"]))
+}
+
 /// What [`run`] does, or why it cannot be done.
 ///
 /// # Errors

@@ -1,0 +1,422 @@
+"""The cluster, as programs use it."""
+
+import time
+import uuid
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import ray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from ray.exceptions import RayActorError, RayTaskError
+
+from jasper._typing import Distances, Metric, Progress
+from jasper.errors import Error, ParameterError, UnknownKeyError
+from jasper.ray._build import build
+from jasper.ray._router import ATTEMPTS, NAMESPACE, Router, Unavailable, task_error
+from jasper.ray._sequencer import Sequencer
+from jasper.ray._store import Store
+from jasper.results import Matches, Report
+
+
+class ClusterMatches(Matches):
+    """Matches of a cluster: keys and distances, as of an index."""
+
+    sequence: int
+    """Number of the batch after which all shards answered: all changes up to it are seen, and none after."""
+    missing_shards: tuple[int, ...]
+    """Shards that did not answer in time, with partial=True."""
+
+
+class Cluster:
+    """A vector index on the machines of a Ray cluster, with the methods of Index.
+
+    Cluster.build makes one in a folder on shared storage, and Cluster.open connects to it, from any number of programs.
+    The folder is a path that all nodes see, or a URL of fsspec, such as "s3://bucket/vectors". A Cluster can be passed
+    to tasks, actors and Serve deployments.
+
+    Changes are made one after another. One that returned is in the log, on shared storage, and is not lost if actors or
+    nodes are. One that raised an error of Jasper has changed nothing, unless the error says that the batch is in the
+    log. Searches see a change as a whole or not at all; a program sees its own changes.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Connects to a cluster that runs. Use Cluster.open."""
+        self.path = path
+        self._sequencer = ray.get_actor(sequencer_name(path), NAMESPACE)
+        shards, replicas, self._seen = self._call("layout")
+        self._index = self._call("index")
+        self._router = Router(path, shards, replicas)
+
+    @staticmethod
+    def build(
+        dataset: Any,
+        path: str,
+        *,
+        vector: str = "vector",
+        key: str = "key",
+        keys: ArrayLike | None = None,
+        shards: int = 8,
+        replicas: int = 2,
+        metric: Metric = "l2",
+        dtype: DTypeLike | None = None,
+        max_degree: int | None = None,
+        build_beam_width: int | None = None,
+        alpha: float | None = None,
+        max_batch_share: float | None = None,
+        seed: int | None = None,
+        quantization: str | None = None,
+        num_cpus: float = 1,
+        num_gpus: float = 0,
+        memory: int | None = None,
+        timeout: float = 300.0,
+        progress: Progress | bool | None = None,
+    ) -> "Cluster":
+        """Builds the shards of a data set on the nodes of the Ray cluster, and starts their replicas.
+
+        dataset is a data set of ray.data, or the path of Parquet files, with a column of vectors and a column of integer
+        keys; or an array, whose keys are its row numbers unless keys are given. Vectors are shuffled by the hash of
+        their keys: a node holds a shard at a time for each task, and none holds all.
+
+        shards, replicas
+            Number of shards, and of copies of each, which are on different nodes if there are as many nodes.
+        num_cpus, num_gpus, memory
+            What Ray reserves for each replica. Its searches use num_cpus threads. With num_gpus, it is on a GPU. memory
+            is in bytes; by default 1.5 times the size of the largest shard.
+        timeout
+            Seconds to wait for the replicas to start.
+
+        Other arguments are those of Index.build, for every shard. Raises Error if there is a cluster in the folder or the
+        nodes have no room, ParameterError, DuplicateKeyError, and other errors of Index.build. Until it returns there is
+        no cluster in the folder.
+        """
+        index = {
+            "metric": metric,
+            "max_degree": max_degree,
+            "build_beam_width": build_beam_width,
+            "alpha": alpha,
+            "max_batch_share": max_batch_share,
+            "seed": seed,
+        }
+        resources = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory}
+        columns = {"vector": vector, "key": key}
+        build(dataset, keys, path, columns, shards, replicas, index, dtype, quantization, resources, progress)
+        return Cluster.open(path, timeout=timeout)
+
+    @staticmethod
+    def open(path: str, *, timeout: float = 300.0) -> "Cluster":
+        """Connects to the cluster of a folder. If it does not run, starts it from the last checkpoint and the log.
+
+        Raises FileNotFoundError if there is none; FormatError if files are missing, damaged, or of another build; Error
+        if the replicas have not started within `timeout` seconds, or nodes have another version of the package.
+        """
+        try:
+            ray.get_actor(sequencer_name(path), NAMESPACE)
+        except ValueError:
+            store = Store(path)
+            manifest = store.manifest()
+            store.check_files(manifest)
+            alive = sum(node["Alive"] for node in ray.nodes())
+            if alive < manifest["replicas"]:
+                warnings.warn(
+                    f"{manifest['replicas']} replicas of each shard are on {alive} nodes, and are lost together",
+                    stacklevel=2,
+                )
+            ray.remote(concurrency_groups={"read": 4})(Sequencer).options(
+                name=sequencer_name(path),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+                max_restarts=-1,
+                max_task_retries=-1,
+                max_concurrency=8,
+                num_cpus=0,
+            ).remote(path)
+        cluster = Cluster(path)
+        try:
+            cluster._router.all_ready(range(cluster._router.shards), timeout)
+        except Exception:
+            cluster.close()
+            raise
+        return cluster
+
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        recall: float | None = None,
+        filter: ArrayLike | None = None,
+        distances: Distances = "auto",
+        rerank: int | None = None,
+        timeout: float = 60.0,
+        partial: bool = False,
+    ) -> ClusterMatches:
+        """Searches all shards, and merges what they find by distance, then by key. Arguments are those of Index.search;
+        filter is an array of keys, or of bools.
+
+        All shards answer after the same batch. Raises Unavailable if one has not answered within `timeout` seconds, or,
+        with partial, returns what others found.
+        """
+        options = {"beam_width": beam_width, "recall": recall, "filter": filter, "distances": distances, "rerank": rerank}
+        arguments = (ray.put(self._rows(queries)), k, {name: value for name, value in options.items() if value is not None})
+        found = self._read("search", *arguments, timeout=timeout, partial=partial)
+        keys, nearest = (np.concatenate(arrays, axis=-1) for arrays in zip(*found.result.values(), strict=True))
+        order = np.lexsort((keys, nearest))[..., :k]
+        matches = ClusterMatches(np.take_along_axis(keys, order, -1), np.take_along_axis(nearest, order, -1))
+        matches.sequence, matches.missing_shards = found.sequence, found.missing
+        return matches
+
+    def search_radius(
+        self,
+        query: ArrayLike,
+        radius: float,
+        *,
+        beam_width: int | None = None,
+        filter: ArrayLike | None = None,
+        distances: Distances = "auto",
+        timeout: float = 60.0,
+    ) -> ClusterMatches:
+        """Vectors within a radius of one query: see Index.search_radius."""
+        options = {"beam_width": beam_width, "filter": filter, "distances": distances}
+        chosen = {name: value for name, value in options.items() if value is not None}
+        found = self._read("search_radius", self._rows(query), radius, chosen, timeout=timeout)
+        keys, nearest = (np.concatenate(arrays) for arrays in zip(*found.result.values(), strict=True))
+        order = np.lexsort((keys, nearest))
+        matches = ClusterMatches(keys[order], nearest[order])
+        matches.sequence, matches.missing_shards = found.sequence, ()
+        return matches
+
+    def insert(self, vectors: ArrayLike, keys: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Adds vectors and returns their keys: see Index.insert. All are added, on all shards, or none."""
+        rows = self._matrix(vectors)
+        _, first, count, _ = self._change("insert", self._keys(keys, len(rows)), rows)
+        return np.arange(first, first + count) if keys is None else self._keys(keys, len(rows))  # type: ignore[return-value]
+
+    def upsert(self, vectors: ArrayLike, keys: ArrayLike) -> None:
+        """Adds vectors, and replaces those of keys that are there already: see Index.upsert."""
+        rows = self._matrix(vectors)
+        self._change("upsert", self._keys(keys, len(rows)), rows)
+
+    def delete(self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise") -> int:
+        """Deletes keys, and returns how many: see Index.delete. They cannot be restored."""
+        if missing not in ("raise", "ignore"):
+            raise ParameterError(f'missing ({missing!r}) must be "raise" or "ignore"')
+        return self._change("delete", self._keys(keys, None), missing=missing)[2]
+
+    def consolidate(self) -> list[Report]:
+        """Removes deleted vectors from the graphs: see Index.consolidate. Returns a report per shard."""
+        return self._maintain("consolidate")
+
+    def compact(self) -> list[Report]:
+        """Returns freed memory to the system: see Index.compact. Returns a report per shard."""
+        return self._maintain("compact")
+
+    def quantize(self, quantization: str = "auto") -> list[str]:
+        """Quantizes the shards, and returns the name of each one's quantization: see Index.quantize.
+
+        Raises Error if a shard cannot be quantized; it then has no codes, and others do.
+        """
+        return self._maintain("quantize", quantization=quantization)
+
+    def drop_codes(self) -> None:
+        """Drops the codes of quantized shards."""
+        self._maintain("drop_codes")
+
+    def tune(self, recall: float = 0.95, k: int = 10) -> list[Report]:
+        """Finds the narrowest beam of each shard that reaches a recall at k, for search(recall=...), and returns a report
+        per shard: see Index.tune."""
+        return self._maintain("tune", recall=recall, k=k)
+
+    def keys(self) -> NDArray[np.int64]:
+        """All keys, in no particular order."""
+        return np.concatenate(list(self._read("keys").result.values()))
+
+    def vectors(self, keys: ArrayLike) -> NDArray[Any]:
+        """The vectors of keys, of shape (n, dim). Raises UnknownKeyError."""
+        wanted = self._keys(keys, None)
+        assert wanted is not None
+        parts = list(self._read("vectors", wanted).result.values())
+        present = np.any([mask for mask, _ in parts], axis=0)
+        if not present.all():
+            raise UnknownKeyError(f"key {wanted[~present][0]} is not in the cluster")
+        rows = np.empty((len(wanted), self.dim), self.dtype)
+        for mask, vectors in parts:
+            rows[mask] = vectors
+        return rows
+
+    def contains(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Which of the keys are in the cluster."""
+        found: NDArray[np.bool_] = np.any(list(self._read("present", self._keys(keys, None)).result.values()), axis=0)
+        return found
+
+    def __len__(self) -> int:
+        return sum(self._read("count").result.values())
+
+    def __contains__(self, key: int) -> bool:
+        return bool(self.contains([key])[0])
+
+    def __getitem__(self, key: int) -> NDArray[Any]:
+        row: NDArray[Any] = self.vectors([key])[0]
+        return row
+
+    def __delitem__(self, key: int) -> None:
+        self.delete([key])
+
+    def checkpoint(self) -> int:
+        """Saves all shards into the folder, and returns the number of the last batch that is certainly in them.
+
+        Changes and searches go on. A restart reads the checkpoint, and the log after it; the log before the last but one
+        is removed. If it fails, the last checkpoint stays. Raises OSError.
+        """
+        return int(self._call("checkpoint"))
+
+    def rebalance(self, shards: int) -> int:
+        """Changes the number of shards, and moves buckets until each has as many. Returns the number of buckets that
+        moved. Changes and searches go on. Repeat it if it fails: it goes on where it was.
+        """
+        if not 1 <= shards <= 1024:
+            raise ParameterError(f"shards ({shards}) must be between 1 and 1024")
+        moved = self._call("rebalance", uuid.uuid4().hex, shards)
+        self._router.shards, _, self._seen = self._call("layout")
+        return int(moved)
+
+    def check(self, *, timeout: float = 600.0) -> Report:
+        """Compares the replicas of each shard after the same batch, and verifies them: see Index.check.
+
+        Returns a report: is_sound says whether all indexes have no errors, are_equal whether the files of replicas have
+        the same bytes, and shards has the checksum of each replica. Searches and changes go on; repeat it if changes came
+        in between.
+        """
+        sums: list[list[str]] = []
+        sound = True
+        for shard in range(self._router.shards):
+            calls = [
+                self._router.handle(shard, r).read.options(concurrency_group="read").remote(self._seen, "check")
+                for r in range(self._router.replicas)
+            ]
+            found = self._get(calls, timeout)
+            sound = sound and all(answer.result["sound"] for answer in found)
+            sums.append([answer.result["sha256"] for answer in found])
+        equal = all(len(set(replicas)) == 1 for replicas in sums)
+        return Report({"is_sound": sound, "are_equal": equal, "shards": sums})
+
+    def replicas(self, *, timeout: float = 5.0) -> list[Report]:
+        """A report per replica, with shard, replica, and ready: whether it answered within `timeout` seconds. If so, also
+        its node and pid, the last batch that it has (sequence), and its number of vectors."""
+        self._router.shards = self.shards
+        return [Report(fields) for fields in self._router.survey(timeout)]
+
+    def close(self) -> None:
+        """Ends all actors of the cluster, for all programs. Its folder stays, and can be opened again."""
+        self._call("close")
+        ray.kill(self._sequencer, no_restart=True)
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a vector."""
+        return int(self._index["dim"])
+
+    @property
+    def metric(self) -> Metric:
+        """The metric."""
+        metric: Metric = self._index["metric"]
+        return metric
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of coordinates."""
+        dtype: np.dtype[Any] = np.dtype(self._index["dtype"])
+        return dtype
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return int(self._call("layout")[0])
+
+    def __reduce__(self) -> tuple[Callable[[str], "Cluster"], tuple[str]]:
+        return Cluster, (self.path,)
+
+    def _rows(self, rows: ArrayLike) -> NDArray[Any]:
+        """An array; lists become arrays of the type of the index."""
+        if hasattr(rows, "dtype"):
+            return np.asarray(rows)
+        given = np.asarray(rows)
+        made = given.astype(self.dtype)
+        if self.dtype.kind != "f" and not np.array_equal(made, given):
+            raise ParameterError(f"vectors in lists must be of whole numbers that fit {self.dtype}")
+        return made
+
+    def _matrix(self, vectors: ArrayLike) -> NDArray[Any]:
+        rows = np.atleast_2d(self._rows(vectors))
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ParameterError(f"vectors have shape {rows.shape}, and must have (n, {self.dim})")
+        return rows
+
+    @staticmethod
+    def _keys(keys: ArrayLike | None, count: int | None) -> NDArray[np.int64] | None:
+        if keys is None:
+            return None
+        given = np.atleast_1d(np.asarray(keys))
+        if given.ndim != 1 or not (given.dtype.kind in "iu" or given.size == 0):
+            raise ParameterError(f"keys have shape {given.shape} and type {given.dtype}, and must be integers, of shape (n,)")
+        if count is not None and len(given) != count:
+            raise ParameterError(f"there are {len(given)} keys and {count} vectors; give one key per vector")
+        if given.size and (int(given.min()) < 0 or int(given.max()) >= 2**63):
+            raise ParameterError("keys must be integers from 0 to 2**63 - 1")
+        return given.astype(np.int64)
+
+    def _change(
+        self, method: str, keys: NDArray[np.int64] | None = None, vectors: NDArray[Any] | None = None, **arguments: Any
+    ) -> tuple[int, int, int, list[Any]]:
+        result = self._call("change", uuid.uuid4().hex, method, keys, vectors, arguments)
+        self._seen = max(self._seen, result[0])
+        done: tuple[int, int, int, list[Any]] = result
+        return done
+
+    def _maintain(self, method: str, **arguments: Any) -> list[Any]:
+        results = self._change(method, **arguments)[3]
+        for shard, result in enumerate(results):
+            if isinstance(result, Error):
+                raise type(result)(f"shard {shard}: {result}")
+        return [Report(result) if isinstance(result, dict) else result for result in results]
+
+    def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> Any:
+        """Results of all shards after one batch, which is not before what this program has seen."""
+        began = time.monotonic()
+        missing: tuple[int, ...] = ()
+        try:
+            found = self._router.read(self._seen, method, arguments, timeout, ATTEMPTS)
+            if found is None:
+                left = timeout - (time.monotonic() - began)
+                found = self._call("read", method, arguments, left)
+        except Unavailable as error:
+            if not partial or not error.answers:
+                raise
+            newest = max(answer.sequence for answer in error.answers.values())
+            found = newest, {s: answer.result for s, answer in error.answers.items() if answer.sequence == newest}
+            missing = tuple(shard for shard in range(self._router.shards) if shard not in found[1])
+        self._seen = max(self._seen, found[0])
+        return Report({"sequence": found[0], "result": found[1], "missing": missing})
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        call = getattr(self._sequencer, method)
+        if method in ("layout", "index"):
+            call = call.options(concurrency_group="read")
+        return self._get(call.remote(*arguments))
+
+    @staticmethod
+    def _get(refs: Any, timeout: float | None = None) -> Any:
+        try:
+            return ray.get(refs, timeout=timeout)
+        except RayTaskError as error:
+            raise task_error(error) from None
+        except RayActorError as error:
+            raise Error(f"an actor of the cluster has ended; Cluster.open starts it again: {error}") from error
+
+
+def sequencer_name(path: str) -> str:
+    """The name of the actor that orders changes."""
+    return f"{path}#sequencer"

@@ -1,0 +1,297 @@
+"""The actor with one replica of a shard: an index, and the number of the last batch that it has."""
+
+import os
+import tempfile
+import threading
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.util import metrics
+
+import jasper
+from jasper._native import Index
+from jasper.errors import Cancelled, Error, FormatError, UnknownKeyError
+from jasper.ray._store import BUCKETS, Batch, Store, bucket_of, digest
+
+MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
+"""Changes that leave keys and vectors as they are."""
+
+PATIENCE = 1.0
+"""Seconds after which a replica that has not got a batch reads it from the log."""
+
+SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
+"""Bounds of histograms."""
+
+
+class NotReady(Error):
+    """A replica has not opened its shard. The cause says why; the next call tries again."""
+
+
+class Answer(NamedTuple):
+    """What a replica answers, and after which batch."""
+
+    sequence: int
+    shards: int
+    """Number of shards of the cluster then."""
+    result: Any
+
+
+class Replica:
+    """An index that follows the log.
+
+    Calls come from several threads: reads, the sequencer's changes, and saves. `_writer` orders changes. A change is
+    linked while searches run; `_gate` is closed only while it becomes visible, so a read is of one state.
+    """
+
+    def __init__(self, url: str, version: str, shard: int, replica: int, options: dict[str, Any]) -> None:
+        self._store, self._version, self._options = Store(url), version, options
+        self._shard, self._replica = shard, replica
+        self._index: Index | None = None
+        self._sequence, self._shards = -1, 0
+        self._writer = threading.RLock()
+        self._gate = threading.Condition()
+        self._closed, self._readers = False, 0
+        tags = {"cluster": url, "shard": str(shard), "replica": str(replica)}
+        keys = tuple(tags)
+        self._queries = metrics.Counter("jasper_queries", "Queries searched for.", tag_keys=keys)
+        self._seconds = metrics.Histogram("jasper_search_seconds", "Duration of searches.", SECONDS, tag_keys=keys)
+        self._vectors = metrics.Gauge("jasper_vectors", "Vectors of a replica.", tag_keys=keys)
+        self._state = metrics.Gauge("jasper_sequence", "Last batch of a replica.", tag_keys=keys)
+        for metric in (self._queries, self._seconds, self._vectors, self._state):
+            metric.set_default_tags(tags)
+        try:
+            self._opened()
+        except NotReady:
+            pass  # Every call raises it until the cause is gone.
+
+    def ready(self) -> dict[str, Any]:
+        """Where it is and what it has."""
+        index = self._opened()
+        node = ray.get_runtime_context().get_node_id()
+        return {"node": node, "pid": os.getpid(), "sequence": self._sequence, "vectors": len(index)}
+
+    def read(self, minimum: int, method: str, *arguments: Any) -> Answer:
+        """Calls a method below, after batch `minimum` or later, between two batches."""
+        self._follow(minimum)
+        with self._gate:
+            self._gate.wait_for(lambda: not self._closed)
+            self._readers += 1
+            sequence, shards = self._sequence, self._shards
+        try:
+            return Answer(sequence, shards, getattr(self, method)(*arguments))
+        finally:
+            with self._gate:
+                self._readers -= 1
+                self._gate.notify_all()
+
+    def search(self, queries: NDArray[Any], k: int, options: dict[str, Any]) -> tuple[Any, Any]:
+        began = time.perf_counter()
+        found = self._opened().search(queries, k, **options)
+        self._queries.inc(max(1, found.keys.size // max(1, k)))
+        self._seconds.observe(time.perf_counter() - began)
+        return found.keys, found.distances
+
+    def search_radius(self, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
+        found = self._opened().search_radius(query, radius, **options)
+        return found.keys, found.distances
+
+    def count(self) -> int:
+        return len(self._opened())
+
+    def keys(self) -> NDArray[np.int64]:
+        return self._opened().keys()
+
+    def present(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        index = self._opened()
+        return np.fromiter((key in index for key in keys.tolist()), bool, len(keys))
+
+    def vectors(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Which keys are here, and their vectors."""
+        present = self.present(keys)
+        return present, self._opened().vectors(keys[present])
+
+    def rows(self, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
+        """All keys and vectors of the first of some buckets, in the order of keys: of as many as have `limit` vectors, but
+        at least one. Returns their number, too."""
+        index = self._opened()
+        keys = np.sort(index.keys())
+        place = np.full(BUCKETS, len(buckets))
+        place[buckets] = np.arange(len(buckets))
+        places = place[bucket_of(keys)]
+        totals = np.cumsum(np.bincount(places, minlength=len(buckets))[: len(buckets)])
+        step = max(1, int(np.searchsorted(totals, limit, side="right")))
+        keys = keys[places < step]
+        return step, keys, index.vectors(keys)
+
+    def check(self) -> dict[str, Any]:
+        """Whether the index is sound, and the checksum of its file."""
+        index = self._opened()
+        with tempfile.TemporaryDirectory() as folder:
+            index.save(f"{folder}/index")
+            return {"sound": index.check().is_sound, "vectors": len(index), "sha256": digest(f"{folder}/index")}
+
+    def validate(self, part: Batch) -> NDArray[np.int64]:
+        """Raises what `apply` of the next batch would, and changes nothing. Returns the keys that it would change."""
+        self._follow(part.sequence - 1)
+        index = self._opened()
+        if part.method in ("insert", "upsert"):
+            # Vectors are read and stored, and given up before they are linked.
+            try:
+                getattr(index, part.method)(part.vectors, part.keys, progress=lambda stage, done, total: done < total)
+            except Cancelled:
+                pass
+        elif part.method == "delete":
+            present = self.present(part.keys)
+            if part.arguments["missing"] == "ignore":
+                return part.keys[present]
+            if not present.all():
+                raise UnknownKeyError(f"key {part.keys[~present][0]} is not in the cluster")
+        return part.keys
+
+    def apply(self, part: Batch) -> Any:
+        """Makes a change, once, after all before it. Returns the report of maintenance, or its error."""
+        self._opened()
+        with self._writer:
+            if part.sequence == self._sequence + 1:
+                return self._apply(part)
+            return self._catch_up(part.sequence)
+
+    def save(self, minimum: int) -> dict[str, Any]:
+        """Saves the shard into the folder of the cluster, after batch `minimum` or later. Searches go on."""
+        self._follow(minimum)
+        with tempfile.TemporaryDirectory() as folder:
+            with self._writer:
+                sequence, index = self._sequence, self._opened()
+                name = f"shard-{self._shard:05}-{sequence:012}-{self._replica}.jasper"
+                path = self._store.local_path(name) or f"{folder}/index"
+                index.save(path)
+                vectors = len(index)
+            sha256, size = digest(path), os.path.getsize(path)
+            if self._store.local_path(name) is None:
+                self._store.upload(path, name)
+        entry = {"shard": self._shard, "file": name, "bytes": size, "sha256": sha256, "sequence": sequence}
+        return {**entry, "vectors": vectors, "version": jasper._native.__version__}
+
+    def _opened(self) -> Index:
+        """The index, which is opened first if it is not."""
+        if self._index is not None:
+            return self._index
+        with self._writer:
+            if self._index is None:
+                try:
+                    self._open()
+                except Exception as error:
+                    raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}") from error
+        assert self._index is not None
+        return self._index
+
+    def _open(self) -> None:
+        """Opens the last checkpoint and follows the log."""
+        if jasper._native.__version__ != self._version:
+            raise Error(
+                f"node {ray.util.get_node_ip_address()} has jasper-ann {jasper._native.__version__}, and the cluster "
+                f"{self._version}; install the same version on all nodes"
+            )
+        manifest = self._store.manifest()
+        self._shards = manifest["shards"]
+        device = "cuda" if self._options["num_gpus"] else "cpu"
+        threads = self._options["threads"]
+        for file in manifest["files"]:
+            if file["shard"] == self._shard:
+                index, self._sequence = self._read(file, manifest, device, threads), file["sequence"]
+                break
+        else:
+            # A shard that the log adds.
+            index = Index(**manifest["index"], threads=threads).to(device)
+            self._sequence = manifest["sequence"]
+        self._index = index
+        self._catch_up()
+
+    def _read(self, file: dict[str, Any], manifest: dict[str, Any], device: str, threads: int | None) -> Index:
+        with tempfile.TemporaryDirectory() as folder:
+            path = self._store.local_path(file["file"])
+            if path is None:
+                path = f"{folder}/index"
+                self._store.download(file["file"], path)
+            sha256 = digest(path)
+            for other in manifest["files"]:
+                if other["sha256"] == sha256 != file["sha256"]:
+                    raise FormatError(
+                        f"{self._store.path(file['file'])} has the content of shard {other['shard']}, which is there "
+                        f"twice; restore the file of shard {self._shard}"
+                    )
+            if sha256 != file["sha256"]:
+                raise FormatError(
+                    f"{self._store.path(file['file'])} is damaged or of another build than {manifest['build']}; restore "
+                    f"the file with SHA-256 {file['sha256']}"
+                )
+            return Index.open(path, device=device, threads=threads)
+
+    def _follow(self, minimum: int) -> None:
+        """Waits until it has a batch."""
+        self._opened()
+        with self._gate:
+            if self._gate.wait_for(lambda: self._sequence >= minimum, PATIENCE):
+                return
+        with self._writer:
+            self._catch_up()
+        if self._sequence < minimum:
+            raise NotReady(f"shard {self._shard}: batch {minimum} is not in the log, which ends at {self._sequence}")
+
+    def _catch_up(self, until: int | None = None) -> Any:
+        """Applies batches of the log, up to and with one, or all. Returns the result of the last."""
+        result = None
+        while until is None or self._sequence < until:
+            numbers = self._store.logged(self._sequence)
+            if not numbers:
+                break
+            if numbers[0] != self._sequence + 1:
+                # A checkpoint has replaced what is missing here.
+                self._index = None
+                self._opened()
+                break
+            for number in numbers:
+                result = self._apply(self._store.batch(number).part(self._shard))
+        return result
+
+    def _apply(self, part: Batch) -> Any:
+        index, result = self._opened(), None
+        try:
+            if part.method in MAINTENANCE:
+                try:
+                    result = getattr(index, part.method)(**part.arguments)
+                    result = vars(result) if hasattr(result, "__dict__") else result
+                except Error as error:
+                    result = error
+            elif part.method == "resize":
+                self._close()
+                self._shards = part.arguments["shards"]
+            elif not len(part.keys):
+                pass
+            elif part.method == "delete":
+                self._close()
+                index.delete(part.keys)
+            else:
+                getattr(index, part.method)(part.vectors, part.keys, progress=self._close_when_linked)
+            with self._gate:
+                self._sequence = part.sequence
+        finally:
+            with self._gate:
+                self._closed = False
+                self._gate.notify_all()
+        self._vectors.set(len(index))
+        self._state.set(self._sequence)
+        return result
+
+    def _close_when_linked(self, stage: str, done: int, total: int) -> None:
+        if stage == "linking" and done == total:
+            self._close()
+
+    def _close(self) -> None:
+        """Lets reads end, and no others begin, until the change is visible."""
+        with self._gate:
+            self._closed = True
+            self._gate.wait_for(lambda: not self._readers)

@@ -1,0 +1,349 @@
+"""The actor that puts changes in order: it validates a batch on all shards, appends it to the log, and sends it out."""
+
+import functools
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.exceptions import RayError, RayTaskError
+from ray.util import metrics
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from jasper._native import __version__
+from jasper.errors import DuplicateKeyError, Error, ParameterError
+from jasper.ray._replica import SECONDS, Replica
+from jasper.ray._router import NAMESPACE, Router, replica_name, task_error
+from jasper.ray._store import BUCKETS, FORMAT, Batch, Layout, Store, bucket_of, log_name
+
+BACKLOG = 8
+"""Batches that a slow replica may have waiting; it reads more from the log."""
+
+MOVED = 50_000
+"""Vectors per batch of a rebalance, if a bucket has no more."""
+
+WAIT = 600.0
+"""Seconds for which a change waits for a shard whose replicas all restart."""
+
+
+class Sequencer:
+    """One per cluster. Ray restarts it, and it reads its state from the folder."""
+
+    def __init__(self, url: str) -> None:
+        self._store = Store(url)
+        self._manifest = self._store.manifest()
+        self._layout = Layout(self._manifest)
+        self._router = Router(url, self._layout.shards, self._manifest["replicas"])
+        self._order, self._administration = threading.RLock(), threading.Lock()
+        self._sent: dict[tuple[int, int], list[Any]] = {}
+        self._log_bytes = 0
+        tags = {"cluster": url}
+        self._batches = metrics.Counter("jasper_batches", "Batches in the log.", tag_keys=("cluster",))
+        self._seconds = metrics.Histogram("jasper_batch_seconds", "Duration of changes.", SECONDS, ("cluster",))
+        self._bytes = metrics.Gauge("jasper_log_bytes", "Log since the last checkpoint.", tag_keys=("cluster",))
+        for metric in (self._batches, self._seconds, self._bytes):
+            metric.set_default_tags(tags)
+        for sequence in self._store.check_log(self._layout.sequence):
+            self._layout.apply(self._store.batch(sequence))
+            self._log_bytes += self._store.size(log_name(sequence)) or 0
+        self._router.shards = self._layout.shards
+        # The last batch may not have been sent: replicas read it from the log when they are asked for it.
+        self._start(range(self._layout.shards))
+        self._end_shards(self._layout.shards)
+
+    def layout(self) -> tuple[int, int, int]:
+        """Number of shards, of replicas, and of the last batch."""
+        return self._layout.shards, self._router.replicas, self._layout.sequence
+
+    def index(self) -> dict[str, Any]:
+        """What the indexes of shards are made with."""
+        return dict(self._manifest["index"])
+
+    def change(
+        self,
+        id: str,
+        method: str,
+        keys: NDArray[np.int64] | None,
+        vectors: NDArray[Any] | None,
+        arguments: dict[str, Any],
+    ) -> tuple[int, int, int, list[Any]]:
+        """Makes a change. Returns its number, its first key, the number of keys, and what shards returned.
+
+        A call that was made before, with the same id, returns the same, but for what shards returned.
+        """
+        began = time.perf_counter()
+        with self._order:
+            if id in self._layout.recent:
+                return self._layout.sequence, *self._layout.recent[id], []
+            batch = self._validated(id, method, keys, vectors, arguments)
+            results = self._commit(batch)
+        self._seconds.observe(time.perf_counter() - began)
+        return batch.sequence, *self._layout.recent[id], results
+
+    def read(self, method: str, arguments: tuple[Any, ...], seconds: float) -> tuple[int, dict[int, Any]]:
+        """A read between two changes, for those that changes have kept from answers of one state."""
+        with self._order:
+            found = self._router.read(self._layout.sequence, method, arguments, seconds, None)
+            assert found is not None
+            return found
+
+    def checkpoint(self) -> int:
+        """Saves all shards, then the manifest, then its pointer. Returns the number of the last batch in it."""
+        with self._administration:
+            with self._order:
+                layout = self._layout.fields()
+            calls = {shard: (layout["sequence"],) for shard in range(layout["shards"])}
+            build = self._manifest["build"]
+            files = self._router.one_of_each("save", "save", calls, WAIT, hedge=float("inf"))
+            entries = [{**files[shard], "build": build} for shard in sorted(files)]
+            old, new = self._manifest, {**self._manifest, **layout, "version": __version__, "files": entries}
+            # The checkpoint before stays: a replica may be opening it.
+            kept = {self._store.latest(), self._store.publish(new)}
+            kept |= {file["file"] for manifest in (old, new) for file in manifest["files"]}
+            self._manifest = new
+            written = (name for name in self._store.names() if name.startswith(("manifest-", "shard-")))
+            logged = [number for number in self._store.logged(0) if number <= old["sequence"]]
+            self._store.remove([*(name for name in written if name not in kept), *map(log_name, logged)])
+            sizes = [self._store.size(log_name(n)) or 0 for n in self._store.logged(layout["sequence"])]
+            self._log_bytes = sum(sizes)
+            self._bytes.set(self._log_bytes)
+            return int(layout["sequence"])
+
+    def rebalance(self, id: str, shards: int) -> int:
+        """Changes the number of shards, and moves buckets so that each has as many. Returns the number of buckets that
+        moved. Every move is a batch of the log."""
+        with self._administration:
+            if shards > self._layout.shards:
+                self._start(range(shards))
+                self._router.all_ready(range(self._layout.shards, shards), WAIT)
+                self._resize(id, shards)
+            moves = plan_moves(self._layout.table, shards)
+            for source, buckets, targets in moves:
+                while buckets:
+                    with self._order:
+                        step = self._move(id, source, buckets, targets)
+                    buckets, targets = buckets[step:], targets[step:]
+            if shards < self._layout.shards:
+                self._resize(id, shards)
+                self._end_shards(shards)
+            if moves:
+                with self._order:
+                    self._commit(self._batch(f"{id}-consolidate-{self._layout.sequence}", "consolidate", {}))
+            return sum(len(buckets) for _, buckets, _ in moves)
+
+    def close(self) -> None:
+        """Ends all replicas."""
+        with self._order:
+            self._end_shards(0)
+
+    def _validated(
+        self,
+        id: str,
+        method: str,
+        keys: NDArray[np.int64] | None,
+        vectors: NDArray[Any] | None,
+        arguments: dict[str, Any],
+    ) -> Batch:
+        """The next batch, which every shard has agreed to. Raises what one refuses it for."""
+        batch = self._batch(id, method, arguments)
+        if vectors is not None and keys is None:
+            first = self._layout.next_key
+            if first + len(vectors) > 2**63:
+                raise ParameterError("there are no keys left below 2**63; give keys")
+            keys = np.arange(first, first + len(vectors))
+        if keys is None:
+            return batch
+        distinct, counts = np.unique(keys, return_counts=True)
+        if len(distinct) < len(keys):
+            if arguments.get("missing") != "ignore":
+                raise DuplicateKeyError(f"key {distinct[counts > 1][0]} is given twice; give each key once")
+            keys = distinct
+        shards = self._layout.table[bucket_of(keys)]
+        batch = batch._replace(keys=keys, vectors=vectors, shards=shards)
+        # An empty part has the shape and type of vectors, too.
+        concerned = np.unique(shards).tolist() or [0]
+        kept = self._ask(batch, concerned)
+        if sum(map(len, kept.values())) < len(keys):
+            remaining = np.concatenate(list(kept.values()))
+            batch = batch._replace(keys=remaining, shards=self._layout.table[bucket_of(remaining)])
+        return batch
+
+    def _ask(self, batch: Batch, shards: list[int]) -> dict[int, NDArray[np.int64]]:
+        calls = {shard: (batch.part(shard),) for shard in shards}
+        return self._router.one_of_each("write", "validate", calls, WAIT)
+
+    def _batch(self, id: str, method: str, arguments: dict[str, Any]) -> Batch:
+        none = np.empty(0, np.int64)
+        return Batch(self._layout.sequence + 1, id, method, arguments, none, None, none.astype(np.int16))
+
+    def _commit(self, batch: Batch) -> list[Any]:
+        """Appends a batch to the log, and waits until a replica of each shard has it."""
+        try:
+            self._store.append(batch)
+        except Exception as error:
+            if isinstance(error, FileExistsError) or not self._store.is_missing(log_name(batch.sequence)):
+                # Another sequencer has gone on, or the append succeeded after all. Ray restarts this one, which then
+                # reads the log, and repeats the calls.
+                os._exit(1)
+            raise
+        self._layout.apply(batch)
+        self._batches.inc()
+        self._log_bytes += batch.keys.nbytes + (0 if batch.vectors is None else batch.vectors.nbytes)
+        self._bytes.set(self._log_bytes)
+        return self._send(batch)
+
+    def _send(self, batch: Batch) -> list[Any]:
+        shards = max(self._router.shards, self._layout.shards)
+        waiting: dict[Any, tuple[int, int]] = {}
+        for shard in range(shards):
+            part = ray.put(batch.part(shard))
+            for replica in range(self._router.replicas):
+                sent = self._sent.setdefault((shard, replica), [])
+                _, sent[:] = ray.wait(sent, num_returns=len(sent), timeout=0) if sent else ([], [])
+                if len(sent) < BACKLOG:
+                    try:
+                        handle = self._router.handle(shard, replica)
+                    except ValueError:
+                        continue
+                    ref = handle.apply.options(concurrency_group="write").remote(part)
+                    sent.append(ref)
+                    waiting[ref] = shard, replica
+        self._router.shards = self._layout.shards
+        results: dict[int, Any] = {}
+        errors: dict[int, BaseException] = {}
+        while waiting and len(results) < shards:
+            done, _ = ray.wait(list(waiting))
+            for ref in done:
+                shard, replica = waiting.pop(ref)
+                try:
+                    results.setdefault(shard, ray.get(ref))
+                except RayTaskError as error:
+                    errors[shard] = task_error(error)
+                except RayError:
+                    self._router.suspect(shard, replica)
+        missing = {shard: (batch.sequence, "count") for shard in range(self._layout.shards) if shard not in results}
+        if missing:
+            # All replicas of these restart, or failed. They read the batch from the log.
+            try:
+                self._router.one_of_each("read", "read", missing, WAIT)
+            except Error as error:
+                cause = next(iter(errors.values()), error)
+                raise Error(
+                    f"batch {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
+                    f"yet: {cause}"
+                ) from None
+        return [results.get(shard) for shard in range(self._layout.shards)]
+
+    def _resize(self, id: str, shards: int) -> None:
+        with self._order:
+            batch = self._batch(f"{id}-resize-{self._layout.sequence}", "resize", {"shards": shards})
+            self._commit(batch)
+
+    def _move(self, id: str, source: int, buckets: list[int], targets: list[int]) -> int:
+        """Moves the first of some buckets, and returns how many."""
+        calls = {source: (self._layout.sequence, "rows", buckets, MOVED)}
+        step: int
+        step, keys, vectors = self._router.one_of_each("read", "read", calls, WAIT)[source].result
+        buckets, targets = buckets[:step], targets[:step]
+        arguments = {"source": source, "buckets": buckets, "targets": targets}
+        target_of = np.zeros(BUCKETS, np.int16)
+        target_of[buckets] = targets
+        batch = self._batch(f"{id}-{self._layout.sequence}", "move", arguments)
+        batch = batch._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
+        # A target without room refuses before anything moves.
+        self._ask(batch, sorted(set(targets)))
+        self._commit(batch)
+        return step
+
+    def _start(self, shards: range) -> None:
+        """Starts the replicas that are not there."""
+        options = self._manifest["options"]
+        bundle = {name: amount for name, amount in options["resources"].items() if amount}
+        alive = sum(node["Alive"] for node in ray.nodes())
+        strategy = "STRICT_SPREAD" if alive >= self._router.replicas else "SPREAD"
+        actor = ray.remote(concurrency_groups={"read": 8, "write": 1, "save": 1})(Replica)
+        for shard in shards:
+            group = None
+            for replica in range(self._router.replicas):
+                name = replica_name(self._store.url, shard, replica)
+                try:
+                    ray.get_actor(name, NAMESPACE)
+                    continue
+                except ValueError:
+                    pass
+                group = group or self._group(shard, bundle, strategy)
+                actor.options(
+                    name=name,
+                    namespace=NAMESPACE,
+                    lifetime="detached",
+                    get_if_exists=True,
+                    max_restarts=-1,
+                    num_cpus=bundle.get("CPU", 0),
+                    num_gpus=bundle.get("GPU", 0),
+                    memory=bundle.get("memory", 0),
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, replica),
+                ).remote(self._store.url, __version__, shard, replica, options)
+
+    def _group(self, shard: int, bundle: dict[str, float], strategy: str) -> Any:
+        name = f"{self._store.url}#{shard}"
+        try:
+            return ray.util.get_placement_group(name)
+        except ValueError:
+            bundles = [bundle] * self._router.replicas
+            return ray.util.placement_group(bundles, strategy, name=name, lifetime="detached")
+
+    def _end_shards(self, first: int) -> None:
+        """Ends the replicas of shards from one on, and returns when their names are free."""
+        shard = first
+        while self._end_shard(shard):
+            shard += 1
+
+    def _end_shard(self, shard: int) -> bool:
+        names = [replica_name(self._store.url, shard, replica) for replica in range(self._router.replicas)]
+        for replica in range(self._router.replicas):
+            self._router.suspect(shard, replica)
+        lookups = [functools.partial(ray.get_actor, name, NAMESPACE) for name in names]
+        group = functools.partial(ray.util.get_placement_group, f"{self._store.url}#{shard}")
+        ends = [(lookup, functools.partial(ray.kill, no_restart=True)) for lookup in lookups]
+        found = False
+        for lookup, end in [*ends, (group, ray.util.remove_placement_group)]:
+            deadline = time.monotonic() + WAIT
+            while time.monotonic() < deadline:
+                try:
+                    end(lookup())
+                except ValueError:
+                    break
+                found = True
+                time.sleep(0.05)
+        return found
+
+
+def first_manifest(
+    build: str, shards: int, replicas: int, index: dict[str, Any], options: dict[str, Any], files: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The manifest of a cluster that was built."""
+    next_key = max(file.pop("next_key") for file in files)
+    about = {"format": FORMAT, "build": build, "version": __version__, "replicas": replicas, "index": index}
+    state = {"sequence": 0, "shards": shards, "next_key": next_key, "recent": []}
+    table = [bucket % shards for bucket in range(BUCKETS)]
+    return {**about, "options": options, **state, "table": table, "files": files}
+
+
+def plan_moves(table: NDArray[np.int16], shards: int) -> list[tuple[int, list[int], list[int]]]:
+    """The fewest moves after which each shard has as many buckets, give or take one: sources, buckets and targets."""
+    counts = np.bincount(table, minlength=max(shards, int(table.max()) + 1))
+    quota = np.zeros(len(counts), np.int64)
+    quota[:shards] = BUCKETS // shards
+    # Those that have most keep one more.
+    largest = np.argsort(-counts[:shards], kind="stable")[: BUCKETS % shards]
+    quota[largest] += 1
+    targets = np.repeat(np.arange(len(counts)), np.maximum(quota - counts, 0)).tolist()
+    moves = []
+    for source, surplus in enumerate(np.maximum(counts - quota, 0).tolist()):
+        if surplus:
+            buckets = np.flatnonzero(table == source)[:surplus].tolist()
+            moves.append((source, buckets, [targets.pop() for _ in buckets]))
+    return moves

@@ -1,0 +1,312 @@
+"""The folder of a cluster on shared storage.
+
+    LATEST                              names the newest manifest; replaced last
+    manifest-000000000042.json          what the cluster is, and the file of each shard, at a checkpoint
+    shard-00007-000000000042-1.jasper   shard 7 after batch 42, saved by replica 1
+    log/000000000043.npz                a batch; exists if and only if the batch is part of the cluster
+
+Files appear whole or not at all, on local file systems (renames and links) and on object stores (uploads).
+"""
+
+import hashlib
+import io
+import json
+import os
+import uuid
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+from fsspec.implementations.local import LocalFileSystem
+from numpy.typing import NDArray
+
+from jasper.errors import FormatError
+
+FORMAT = 1
+"""Version of the manifest and of the log."""
+
+BUCKETS = 1024
+"""Keys are assigned to buckets by their hash, and buckets to shards by a table."""
+
+REMEMBERED = 1000
+"""Batches whose results are kept in case a client repeats its call."""
+
+
+def bucket_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The bucket of each key: the highest bits of the finalizer of SplitMix64."""
+    hashed = keys.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
+    hashed ^= hashed >> np.uint64(31)
+    return (hashed >> np.uint64(54)).astype(np.int64)
+
+
+class Batch(NamedTuple):
+    """A change of a cluster, in the log or, as one shard sees it, in a call."""
+
+    sequence: int
+    id: str
+    """Given by the client: a call that is repeated has the same."""
+    method: str
+    arguments: dict[str, Any]
+    keys: NDArray[np.int64]
+    vectors: NDArray[Any] | None
+    shards: NDArray[np.int16]
+    """The shard of each key; for a move, its new one."""
+
+    def part(self, shard: int) -> "Batch":
+        """What concerns a shard. A move is a delete at its source, and an insert elsewhere."""
+        mine = self.shards == shard
+        vectors = None if self.vectors is None else self.vectors[mine]
+        part = self._replace(keys=self.keys[mine], vectors=vectors, shards=self.shards[mine])
+        if self.method != "move":
+            return part
+        if self.arguments["source"] == shard:
+            return self._replace(method="delete", vectors=None)
+        return part._replace(method="insert")
+
+    def encode(self) -> bytes:
+        """The bytes of its file in the log."""
+        header = json.dumps([FORMAT, self.sequence, self.id, self.method, self.arguments]).encode()
+        arrays = {"header": np.frombuffer(header, np.uint8), "keys": self.keys, "shards": self.shards}
+        if self.vectors is not None:
+            arrays["vectors"] = self.vectors
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes) -> "Batch":
+        """Reads what `encode` has written. Each array has a checksum."""
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+                arrays = dict(file)
+            form, sequence, id, method, arguments = json.loads(arrays["header"].tobytes())
+        except Exception as error:
+            raise FormatError(f"{name} is not a batch of the log, or is damaged: {error}") from error
+        if form != FORMAT:
+            raise FormatError(f"{name} has format {form}, and this version reads {FORMAT}")
+        return cls(sequence, id, method, arguments, arrays["keys"], arrays.get("vectors"), arrays["shards"])
+
+
+class Layout:
+    """What the log says about a cluster besides its vectors."""
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        self.sequence: int = manifest["sequence"]
+        self.shards: int = manifest["shards"]
+        self.table = np.array(manifest["table"], np.int16)
+        self.next_key: int = manifest["next_key"]
+        self.recent: dict[str, tuple[int, int]] = {id: (first, count) for id, first, count in manifest["recent"]}
+
+    def fields(self) -> dict[str, Any]:
+        """Its part of a manifest."""
+        recent = [[id, first, count] for id, (first, count) in self.recent.items()]
+        state = {"sequence": self.sequence, "shards": self.shards, "next_key": self.next_key, "recent": recent}
+        return {**state, "table": self.table.tolist()}
+
+    def apply(self, batch: Batch) -> None:
+        """Follows a batch, the next one."""
+        self.sequence = batch.sequence
+        if batch.method == "move":
+            self.table[batch.arguments["buckets"]] = batch.arguments["targets"]
+        elif batch.method == "resize":
+            self.shards = batch.arguments["shards"]
+        elif batch.method in ("insert", "upsert") and len(batch.keys):
+            self.next_key = max(self.next_key, int(batch.keys.max()) + 1)
+        self.recent[batch.id] = (int(batch.keys[0]) if len(batch.keys) else 0, len(batch.keys))
+        if len(self.recent) > REMEMBERED:
+            del self.recent[next(iter(self.recent))]
+
+
+class Store:
+    """A folder, by a path or a URL of fsspec."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._fs, self._root = fsspec.core.url_to_fs(url)
+        self._local = isinstance(self._fs, LocalFileSystem)
+        if self._local:
+            os.makedirs(f"{self._root}/log", exist_ok=True)
+
+    def path(self, name: str) -> str:
+        """Where a file is, for messages."""
+        return f"{self.url.rstrip('/')}/{name}"
+
+    def local_path(self, name: str) -> str | None:
+        """Where a file is in the local file system, if it is there."""
+        return f"{self._root}/{name}" if self._local else None
+
+    def read(self, name: str) -> bytes:
+        """Raises FileNotFoundError."""
+        data: bytes = self._fs.cat_file(f"{self._root}/{name}")
+        return data
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None if there is none."""
+        self._fs.invalidate_cache()
+        try:
+            return int(self._fs.size(f"{self._root}/{name}"))
+        except FileNotFoundError:
+            return None
+
+    def is_missing(self, name: str) -> bool:
+        """Whether there certainly is no such file."""
+        try:
+            return self.size(name) is None
+        except OSError:
+            return False
+
+    def create(self, name: str, data: bytes) -> None:
+        """Writes a file that must not exist. Of several writers one succeeds; others raise FileExistsError."""
+        path = f"{self._root}/{name}"
+        if self._local:
+            self._write_local(path, data, os.link)
+        else:
+            self._fs.pipe_file(path, data, mode="create")
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Writes a file, in place of the one that is there."""
+        path = f"{self._root}/{name}"
+        if self._local:
+            self._write_local(path, data, os.replace)
+        else:
+            self._fs.pipe_file(path, data)
+
+    def upload(self, source: str, name: str) -> None:
+        """Copies a file of the local file system."""
+        self._fs.put_file(source, f"{self._root}/{name}")
+
+    def download(self, name: str, target: str) -> None:
+        """Copies a file to the local file system."""
+        self._fs.get_file(f"{self._root}/{name}", target)
+
+    def names(self, folder: str = "") -> list[str]:
+        """Names of files, sorted."""
+        self._fs.invalidate_cache()
+        try:
+            entries = self._fs.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(entry.rstrip("/").rpartition("/")[2] for entry in entries)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files, if they are there."""
+        for name in names:
+            try:
+                self._fs.rm_file(f"{self._root}/{name}")
+            except FileNotFoundError:
+                pass
+
+    def logged(self, after: int) -> list[int]:
+        """Sequence numbers of the batches after one, ascending."""
+        numbers = (int(name.partition(".")[0]) for name in self.names("log") if name.endswith(".npz"))
+        return [number for number in numbers if number > after]
+
+    def check_log(self, after: int) -> list[int]:
+        """The numbers of the batches after one, of which none is missing."""
+        numbers = self.logged(after)
+        for expected, number in enumerate(numbers, after + 1):
+            if number != expected:
+                raise FormatError(f"{self.path(log_name(expected))} is missing, and later batches are there; restore it")
+        return numbers
+
+    def append(self, batch: Batch) -> None:
+        """Adds a batch to the log. Raises FileExistsError if there is another one of this number."""
+        self.create(log_name(batch.sequence), batch.encode())
+
+    def batch(self, sequence: int) -> Batch:
+        """Reads a batch of the log."""
+        name = log_name(sequence)
+        return Batch.decode(self.path(name), self.read(name))
+
+    def latest(self) -> str:
+        """The name of the newest manifest."""
+        return self.read("LATEST").decode().strip()
+
+    def manifest(self) -> dict[str, Any]:
+        """The newest manifest, checked. Raises FileNotFoundError if there is none."""
+        name = self.latest()
+        try:
+            manifest = json.loads(self.read(name))
+        except ValueError as error:
+            raise FormatError(f"{self.path(name)} is damaged: {error}") from None
+        return check_manifest(manifest, self.path(name))
+
+    def publish(self, manifest: dict[str, Any]) -> str:
+        """Makes a manifest the newest one, and returns its name."""
+        name = f"manifest-{manifest['sequence']:012}-{uuid.uuid4().hex[:8]}.json"
+        self.replace(name, json.dumps(manifest, indent=1).encode())
+        self.replace("LATEST", name.encode())
+        return name
+
+    def check_files(self, manifest: dict[str, Any]) -> None:
+        """Checks that each file of a manifest is there and as long as it says, and that the log has no gap."""
+        self.check_log(manifest["sequence"])
+        for file in manifest["files"]:
+            path = self.path(file["file"])
+            size = self.size(file["file"])
+            if size is None:
+                raise FormatError(f"shard {file['shard']} is missing: there is no {path}; restore it")
+            if size != file["bytes"]:
+                raise FormatError(
+                    f"{path} is {size} bytes, and shard {file['shard']} has {file['bytes']}; restore the file of "
+                    f"build {manifest['build']}"
+                )
+
+    @staticmethod
+    def _write_local(path: str, data: bytes, publish: Any) -> None:
+        temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            publish(temporary, path)
+            folder = os.open(os.path.dirname(path), os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
+        finally:
+            if os.path.exists(temporary):
+                os.remove(temporary)
+
+
+def log_name(sequence: int) -> str:
+    """The name of the file of a batch."""
+    return f"log/{sequence:012}.npz"
+
+
+def digest(path: str) -> str:
+    """The SHA-256 of a file."""
+    sha = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            sha.update(piece)
+    return sha.hexdigest()
+
+
+def check_manifest(manifest: Any, path: str) -> dict[str, Any]:
+    """Checks that a manifest has each shard once, and all of one version and build."""
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        form = manifest.get("format") if isinstance(manifest, dict) else None
+        raise FormatError(f"{path} has format {form}, and this version reads {FORMAT}")
+    shards, table = manifest["shards"], manifest["table"]
+    owners: dict[int, str] = {}
+    if len(table) != BUCKETS or not all(0 <= shard < shards for shard in table):
+        raise FormatError(f"{path} must assign {BUCKETS} buckets to shards 0 to {shards - 1}")
+    for file in manifest["files"]:
+        shard = file["shard"]
+        if shard in owners:
+            raise FormatError(f"{path} has shard {shard} twice: {owners[shard]} and {file['file']}")
+        owners[shard] = file["file"]
+        for field in ("version", "build"):
+            if file[field] != manifest[field]:
+                raise FormatError(
+                    f"{file['file']} of shard {shard} is of {field} {file[field]}, and {path} of {field} "
+                    f"{manifest[field]}; restore the folder from one checkpoint"
+                )
+    missing = sorted(set(range(shards)) - set(owners))
+    if missing or len(owners) != shards:
+        raise FormatError(f"{path} has files of {len(owners)} shards, and must have {shards}: {missing} are missing")
+    return manifest
