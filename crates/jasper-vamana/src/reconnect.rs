@@ -226,6 +226,9 @@ fn replace_edges<T: Element, E: Executor<T>>(
     Ok(())
 }
 
+/// Vertices with their new rows.
+type NewRows = Vec<(Slot, Vec<Slot>)>;
+
 /// New rows that give `vertex` an edge from a reached neighbor, or else from the first start point, and leave every
 /// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor, which
 /// is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
@@ -234,7 +237,7 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
     graph: &E::Graph,
     vertex: Slot,
     reached: &Reached,
-) -> Result<(Vec<(Slot, Vec<Slot>)>, Option<Slot>), E::Error> {
+) -> Result<(NewRows, Option<Slot>), E::Error> {
     let max_degree = graph.host().params().max_degree();
     let mut own_row = executor.edge_rows(graph, &[vertex])?.concat();
     let mut sources: Vec<Slot> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
