@@ -85,6 +85,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
         ["python", "--ray"] => python::run_with_ray(&workspace),
         ["arm"] => arm::run(&workspace),
+        ["fuzz"] => fuzz::run(&workspace, None, None),
         ["fuzz", target] => fuzz::run(&workspace, Some(target), None),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, None, Some(seconds)),
         ["fuzz", target, "--seconds", seconds] => fuzz::run(&workspace, Some(target), Some(seconds)),

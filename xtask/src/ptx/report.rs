@@ -13,8 +13,11 @@ use super::ptxas::{self, Usage};
 use super::{CRATES, KernelCrate};
 use crate::workspace::Workspace;
 
-/// A100; A10 and GeForce 30; L4, L40 and GeForce 40; H200; B200; GeForce 50, with their compute capabilities.
-const ARCHITECTURES: [(&str, (u32, u32)); 6] = [
+/// The name of an architecture, and its compute capability.
+type Architecture = (&'static str, (u32, u32));
+
+/// A100; A10 and GeForce 30; L4, L40 and GeForce 40; H200; B200; GeForce 50.
+const ARCHITECTURES: [Architecture; 6] = [
     ("sm_80", (8, 0)),
     ("sm_86", (8, 6)),
     ("sm_89", (8, 9)),
@@ -22,6 +25,10 @@ const ARCHITECTURES: [(&str, (u32, u32)); 6] = [
     ("sm_100", (10, 0)),
     ("sm_120", (12, 0)),
 ];
+
+/// Those that `validate` checks, because all take too long: the one with the fewest blocks per multiprocessor, the one
+/// that is measured, and the newest.
+const VALIDATED: [&str; 3] = ["sm_86", "sm_90", "sm_120"];
 
 /// Bytes of the rows that kernels are specialized for: few and many loads in narrow and wide tiles, and several rounds.
 const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
@@ -31,34 +38,35 @@ const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
 /// # Errors
 /// When ptxas cannot be fetched, or as [`report`].
 pub fn run(workspace: &Workspace) -> Result<()> {
-    report(workspace, &ptxas::fetch(workspace)?)
+    report(workspace, &ptxas::fetch(workspace)?, &ARCHITECTURES)
 }
 
-/// Prints the table, or returns why ptxas is not available.
+/// Prints the table of the architectures that `validate` checks, or returns why ptxas is not available.
 ///
 /// # Errors
 /// As [`report`].
 pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
+    let validated = ARCHITECTURES.into_iter().filter(|(name, _)| VALIDATED.contains(name));
     match ptxas::fetch(workspace) {
-        Ok(ptxas) => report(workspace, &ptxas).map(|()| None),
+        Ok(ptxas) => report(workspace, &ptxas, &validated.collect::<Vec<_>>()).map(|()| None),
         Err(error) => Ok(Some(format!("{error:#}"))),
     }
 }
 
-/// Assembles the committed PTX for every architecture, with the launch bounds that it is loaded with there, and prints
+/// Assembles the committed PTX for each architecture, with the launch bounds that it is loaded with there, and prints
 /// the table.
 ///
 /// # Errors
 /// When a kernel does not assemble, spills registers or has a stack frame.
-fn report(workspace: &Workspace, ptxas: &Path) -> Result<()> {
+fn report(workspace: &Workspace, ptxas: &Path, architectures: &[Architecture]) -> Result<()> {
     let mut slow = Vec::new();
     for kernels in &CRATES {
-        let mut columns = vec![Vec::new(); ARCHITECTURES.len()];
-        for (arch, row_bytes, usages) in assemble(kernels, workspace, ptxas)? {
-            slow.extend(usages.iter().filter_map(|usage| in_memory(usage, ARCHITECTURES[arch].0, row_bytes)));
+        let mut columns = vec![Vec::new(); architectures.len()];
+        for (arch, row_bytes, usages) in assemble(kernels, workspace, ptxas, architectures)? {
+            slow.extend(usages.iter().filter_map(|usage| in_memory(usage, architectures[arch].0, row_bytes)));
             merge(&mut columns[arch], usages);
         }
-        println!("{}\n{}", kernels.path(), table(&columns));
+        println!("{}\n{}", kernels.path(), table(architectures, &columns));
     }
     if !slow.is_empty() {
         bail!("kernels use local memory:\n{}\nUse fewer registers or smaller arrays", slow.join("\n"));
@@ -71,9 +79,10 @@ fn assemble(
     kernels: &KernelCrate,
     workspace: &Workspace,
     ptxas: &Path,
+    architectures: &[Architecture],
 ) -> Result<Vec<(usize, u32, Vec<Usage>)>> {
     let text = kernels.text(workspace)?;
-    let (next, jobs) = (AtomicUsize::new(0), ARCHITECTURES.len() * ROW_BYTES.len());
+    let (next, jobs) = (AtomicUsize::new(0), architectures.len() * ROW_BYTES.len());
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -82,7 +91,7 @@ fn assemble(
                 return Ok(done);
             }
             let (arch, row_bytes) = (job / ROW_BYTES.len(), ROW_BYTES[job % ROW_BYTES.len()]);
-            let (name, capability) = ARCHITECTURES[arch];
+            let (name, capability) = architectures[arch];
             let file = kernels.scratch(workspace, &format!("report-{job}"));
             write(&file, specialized(&text, row_bytes, capability).as_bytes())?;
             done.push((arch, row_bytes, ptxas::assemble(ptxas, &file, name)?));
@@ -131,11 +140,11 @@ fn merge(most: &mut Vec<Usage>, usages: Vec<Usage>) {
 }
 
 /// One row per kernel: registers on each architecture, then the maximum of the others.
-fn table(columns: &[Vec<Usage>]) -> String {
+fn table(architectures: &[Architecture], columns: &[Vec<Usage>]) -> String {
     let kernels = columns.first().map_or(&[][..], Vec::as_slice);
     let width = kernels.iter().map(|usage| usage.kernel.len()).max().unwrap_or(0).max("kernel".len());
     let mut table = format!("{:width$}", "kernel");
-    for title in ARCHITECTURES.map(|(name, _)| name).into_iter().chain(["shared", "spills", "stack"]) {
+    for title in architectures.iter().map(|(name, _)| *name).chain(["shared", "spills", "stack"]) {
         let _ = write!(table, "  {title:>6}");
     }
     table.push('\n');
@@ -184,7 +193,7 @@ kernel      sm_80   sm_86   sm_89   sm_90  sm_100  sm_120  shared  spills   stac
 distances      20      20      21      22      22      22       0       0       0
 sort           64      64      65      70      72      72       0       8       0
 ";
-        assert_eq!(table(&columns), expected);
+        assert_eq!(table(&ARCHITECTURES, &columns), expected);
     }
 
     #[test]
