@@ -163,7 +163,8 @@ def test_a_build_that_fails_leaves_no_cluster(nodes, vectors, tmp_path, rows, op
         Cluster.open(str(tmp_path / "cluster"))
 
 
-def test_checkpoint_and_rebalance(cluster, folder, vectors):
+def test_checkpoint_and_rebalance(nodes, folder, vectors):
+    cluster = Cluster.open(str(folder))
     for shards in (5, 2):
         cluster.upsert(vectors[:30] + np.float32(shards), np.arange(30))
         before = state(cluster)
@@ -178,6 +179,7 @@ def test_checkpoint_and_rebalance(cluster, folder, vectors):
     cluster.close()
     again = Cluster.open(str(folder))
     assert state(again) == before and again.check().are_equal and again.insert(vectors[:1]).tolist() == [9003]
+    again.close()
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(cluster, folder, vectors, monkeypatch):
@@ -292,7 +294,7 @@ def test_quantize_and_tune(cluster, vectors):
 
 
 def test_programs_share_a_cluster(cluster, vectors):
-    @ray.remote
+    @ray.remote(num_cpus=0)
     def search(cluster, query):
         return cluster.search(query, 1).keys.tolist()
 

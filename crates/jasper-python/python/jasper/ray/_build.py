@@ -47,16 +47,16 @@ def build(
     params = {name: value for name, value in index.items() if value is not None}
     dtype = None if dtype is None else np.dtype(dtype).name
     builder = ShardBuilder(path, build_id, columns, params, dtype, quantization, resources["CPU"])
-    rows = as_dataset(dataset, keys, columns)
-    rows = rows.map_batches(
-        add_shard, batch_format="pyarrow", zero_copy_batch=True, fn_kwargs={"columns": columns, "shards": shards}
-    )
-    groups = rows.groupby(SHARD, num_partitions=4 * shards).map_groups(
-        builder.build_shard, batch_format="pyarrow", num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None
-    )
     report = Bar() if progress is True else progress or None
     files = []
+    rows = as_dataset(dataset, keys, columns)
     try:
+        rows = rows.map_batches(
+            add_shard, batch_format="pyarrow", zero_copy_batch=True, fn_kwargs={"columns": columns, "shards": shards}
+        )
+        groups = rows.groupby(SHARD, num_partitions=4 * shards).map_groups(
+            builder.build_shard, batch_format="pyarrow", num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None
+        )
         for row in groups.iter_rows():
             files.append(row)
             if report is not None and report("building shards", len(files), shards) is False:

@@ -27,7 +27,14 @@ SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
 class NotReady(Error):
-    """A replica has not opened its shard. The cause says why; the next call tries again."""
+    """A replica has not opened its shard. The next call tries again."""
+
+    def __init__(self, message: str, reason: Exception | None = None) -> None:
+        super().__init__(message, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Answer(NamedTuple):
@@ -184,7 +191,7 @@ class Replica:
                 try:
                     self._open()
                 except Exception as error:
-                    raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}") from error
+                    raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
         assert self._index is not None
         return self._index
 

@@ -189,7 +189,7 @@ class Router:
                 ray.get(ref)
             except RayTaskError as error:
                 cause = task_error(error)
-                raise (cause.__cause__ or cause) from None
+                raise (getattr(cause, "reason", None) or cause) from None
         if waiting:
             shard, replica = refs[waiting[0]]
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
