@@ -50,7 +50,7 @@ fn create(folder: &Path) {
 /// A part of some keys, by random bits.
 fn some(keys: impl IntoIterator<Item = Key>, bits: u64, part: u64) -> Vec<Key> {
     let keys: BTreeSet<Key> = keys.into_iter().collect();
-    keys.into_iter().filter(|&key| mix(bits ^ key) % part == 0).collect()
+    keys.into_iter().filter(|&key| mix(bits ^ key).is_multiple_of(part)).collect()
 }
 
 /// Makes change number `number`, which is a function of the number and of the index.
@@ -100,7 +100,7 @@ fn change(index: &Index<f32>, number: u64) {
 fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     for number in 0..changes {
-        let key = thread << 32 | number * 2;
+        let key = (thread << 32) | (number * 2);
         if number % 3 == 2 {
             keys.remove(&(key - 2));
         } else {
@@ -111,7 +111,7 @@ fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
 }
 
 fn change_keys_of(index: &Index<f32>, thread: u64, number: u64) {
-    let key = thread << 32 | number * 2;
+    let key = (thread << 32) | (number * 2);
     if number % 3 == 2 {
         return index.delete(&[key - 2]).unwrap();
     }
