@@ -1,6 +1,7 @@
 """Builds of shards, by tasks of Ray Data."""
 
 import os
+import re
 import tempfile
 import uuid
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import ray
 from numpy.typing import ArrayLike, DTypeLike
 
+from jasper import errors
 from jasper._native import Index, __version__
 from jasper._progress import Bar
 from jasper._typing import Progress
@@ -183,4 +185,6 @@ def jasper_error(error: BaseException) -> BaseException:
         if isinstance(chain, Error):
             return chain
         chain = chain.__cause__ or cause
-    return error
+    # Ray Data loses the cause of some errors, and keeps its traceback.
+    found = re.search(r"jasper\.errors\.(\w+): (.*)", str(error))
+    return getattr(errors, found[1])(found[2]) if found else error
