@@ -69,7 +69,7 @@ fn sets_of_slots() {
     });
     refuses_arrays_of_another(|stream, other| {
         let edges = other.upload(&[u32::MAX; 32]).unwrap();
-        ReachableSet::empty(stream, 1).unwrap().extend(stream, &edges, 32, &[0]).unwrap();
+        ReachableSet::empty(stream, 1).unwrap().extend(stream, &edges, 32, &[0], None).unwrap();
     });
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
-use gpu_kernels::{Buffer as _, DevicePtr, Stream};
+use gpu_kernels::{DevicePtr, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{Changes, Graph};
 
