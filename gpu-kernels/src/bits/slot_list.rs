@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{ListSlots, ListSlotsArgs, SLOTS_PER_WORD};
 use crate::prefix_sum::{TileStates, select_tiles};
-use crate::{Buffer, Stream};
+use crate::{Buffer, DevicePtr, Stream};
 
 /// The listed slots of a set, and the scratch memory to list them.
 pub struct SlotList<S: Stream> {
@@ -49,7 +49,7 @@ impl<S: Stream> SlotList<S> {
             range.end
         );
         // SAFETY: the set has bits for the range, and the list has room for it, as asserted.
-        unsafe { self.launch(stream, bits, range)? };
+        unsafe { self.launch(stream, stream.input(bits), range)? };
         Ok(stream.download(&self.count)?[0])
     }
 
@@ -61,14 +61,14 @@ impl<S: Stream> SlotList<S> {
     unsafe fn launch(
         &mut self,
         stream: &S,
-        bits: &S::Buffer<u32>,
+        bits: DevicePtr<u32>,
         range: Range<u32>,
     ) -> Result<(), S::Error> {
         let Self { slots, count, tiles } = self;
         let len = range.end - range.start;
         tiles.launch(stream, select_tiles(len), |look_back| {
             let args = ListSlotsArgs {
-                bits: stream.input(bits).add((range.start / SLOTS_PER_WORD) as usize),
+                bits: bits.add((range.start / SLOTS_PER_WORD) as usize),
                 slots: stream.output(slots),
                 count: stream.output(count),
                 look_back,
@@ -87,7 +87,8 @@ impl<S: Stream> SlotList<S> {
     /// Of the device.
     ///
     /// # Safety
-    /// The set has `count` slots.
+    /// The set has `count` slots. If another stream allocated it, it is written already, and lives until the launch is
+    /// complete.
     pub unsafe fn list_all(
         stream: &S,
         bits: &S::Buffer<u32>,
@@ -97,7 +98,7 @@ impl<S: Stream> SlotList<S> {
         let tiles = TileStates::allocate(stream, select_tiles(slots) as usize, 1)?;
         let mut list = Self { slots: stream.allocate(count)?, count: stream.allocate(1)?, tiles };
         // SAFETY: the range is the whole set, and the caller promises that the list has room.
-        unsafe { list.launch(stream, bits, 0..slots)? };
+        unsafe { list.launch(stream, bits.input(), 0..slots)? };
         Ok(list.slots)
     }
 }

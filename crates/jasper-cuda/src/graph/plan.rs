@@ -121,8 +121,8 @@ mod tests {
                 vectors
             })
         };
-        // A little is left free.
-        let enough = |vectors| plan(&coded, vectors).total(MemorySpace::Device) * 16 / 15;
+        // A thirty-second is left free.
+        let enough = |vectors| (plan(&coded, vectors).total(MemorySpace::Device) * 32).div_ceil(31);
         let (all, rest) = (enough(MemorySpace::Device), enough(MemorySpace::Host));
         for graph in [&bare, &coded] {
             assert_eq!(place(graph, None, all), Ok(MemorySpace::Device));

@@ -64,7 +64,11 @@ enum LaunchStrategy<'a> {
 }
 
 /// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
-pub(crate) struct SlotArray<S: Stream>(Option<Arc<S::Buffer<u32>>>);
+pub(crate) struct SlotArray<S: Stream> {
+    slots: Option<Arc<S::Buffer<u32>>>,
+    /// What the slots are listed from, which another stream may have allocated.
+    _bitmap: Option<Arc<S::Buffer<u32>>>,
+}
 
 /// Where a launch runs.
 pub(crate) struct LaunchStreams<'a, S: Stream> {
@@ -245,7 +249,9 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// asynchronous readers.
     pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
         let (wanted, slots) = match self.strategy {
-            LaunchStrategy::Beam { allowed: None } => return Ok(SlotArray(None)),
+            LaunchStrategy::Beam { allowed: None } => {
+                return Ok(SlotArray { slots: None, _bitmap: None });
+            }
             LaunchStrategy::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
             LaunchStrategy::ScanPerQuery { slots }
             | LaunchStrategy::ScanInParts { slots, .. }
@@ -264,11 +270,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             None => Arc::new(stream.upload(&words())?),
         };
         if format == wanted {
-            return Ok(SlotArray(Some(array)));
+            return Ok(SlotArray { slots: Some(array), _bitmap: None });
         }
-        // SAFETY: the bitmap is that of the slots, none of which is past its end.
+        // SAFETY: the bitmap is that of the slots, none of which is past its end. It is kept with the list.
         let list = unsafe { SlotList::list_all(stream, &array, slots.len())? };
-        Ok(SlotArray(Some(Arc::new(list))))
+        Ok(SlotArray { slots: Some(Arc::new(list)), _bitmap: Some(array) })
     }
 
     fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {
@@ -294,8 +300,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         pointers: LaunchPointers<T>,
     ) -> Result<(), S::Error> {
         let LaunchStreams { stream, rerank_stream, scratch } = streams;
-        let slots = slot_array.0.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
-        let len = slot_array.0.as_ref().map_or(0, |slots| slots.len()) as u32;
+        let slots = slot_array.slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
+        let len = slot_array.slots.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, max_hops) = match self.strategy {
             LaunchStrategy::Beam { allowed: None } => (whole, self.graph.live_or_null(), u32::MAX),

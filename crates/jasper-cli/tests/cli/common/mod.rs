@@ -68,10 +68,19 @@ impl Sandbox {
         write_vectors(self.path(name), MatrixView::new(&rows, DIMENSION).unwrap()).unwrap();
     }
 
-    /// Every file of the folder and what it holds.
+    /// Every file of the folder and its folders, and what it holds.
     pub fn content(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let entries = fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> = entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        let (mut files, mut folders) = (Vec::new(), vec![self.folder().to_owned()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    files.push((path.clone(), fs::read(path).unwrap()));
+                }
+            }
+        }
         files.sort();
         files
     }
