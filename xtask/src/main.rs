@@ -29,6 +29,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use python::PYTHON;
 use workspace::Workspace;
 
 const USAGE: &str = "\
@@ -46,12 +47,13 @@ usage: cargo xtask TASK
             print the committed PTX of one kernel
   ptx report
             registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
-  wheel [--target ARCHITECTURE]
-            build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels
-  python [--frameworks | --ray]
-            build the Python package, install it into a new virtual environment, and run its tests; with frameworks,
-            also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which are large packages; with
-            ray, also those of clusters, which take minutes
+  wheel [--target ARCHITECTURE | --interpreter PYTHON]
+            build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels;
+            for a free-threaded PYTHON, one for that version alone
+  python [--interpreter PYTHON | --frameworks | --ray]
+            build the Python package, install it into a new virtual environment, of python3 or PYTHON, and run its
+            tests; with frameworks, also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which
+            are large packages; with ray, also those of clusters, which take minutes
   arm       test the code for Arm on a CPU that QEMU emulates
   fuzz [TARGET] [--seconds N]
             fuzz one target, or each for N seconds; needs a C++ compiler
@@ -79,9 +81,11 @@ fn run(words: &[&str]) -> Result<()> {
         ["ptx", "check"] => ptx::check::run(&workspace),
         ["ptx", "show", entry] => ptx::show(&workspace, entry),
         ["ptx", "report"] => ptx::report::run(&workspace),
-        ["wheel"] => python::wheel(&workspace, None),
-        ["wheel", "--target", architecture] => python::wheel(&workspace, Some(architecture)),
-        ["python"] => python::run(&workspace),
+        ["wheel"] => python::wheel(&workspace, PYTHON, None),
+        ["wheel", "--target", architecture] => python::wheel(&workspace, PYTHON, Some(architecture)),
+        ["wheel", "--interpreter", interpreter] => python::wheel(&workspace, interpreter, None),
+        ["python"] => python::run(&workspace, PYTHON),
+        ["python", "--interpreter", interpreter] => python::run(&workspace, interpreter),
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
         ["python", "--ray"] => python::run_with_ray(&workspace),
         ["arm"] => arm::run(&workspace),

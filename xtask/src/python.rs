@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{self, command, output};
 use crate::workspace::Workspace;
 
+/// The interpreter that builds and tests the package where none is named.
+pub const PYTHON: &str = "python3";
+
 /// The package, relative to the root.
 const PACKAGE: &str = "crates/jasper-python";
 
@@ -28,6 +31,9 @@ const MAX_WHEEL: u64 = 8 << 20;
 /// Links with a C library old enough for this tag, whatever the machine has.
 const WHEEL_OPTIONS: [&str; 4] = ["--release", "--zig", "--compatibility", "manylinux_2_28"];
 
+/// For the interpreter of the environment: by itself, maturin passes over one without a stable ABI.
+const NATIVE: [&str; 2] = ["--interpreter", "python"];
+
 /// The linker for [`WHEEL_OPTIONS`].
 const ZIG: &str = "ziglang==0.17.1";
 
@@ -35,18 +41,19 @@ const ZIG: &str = "ziglang==0.17.1";
 const AUDITORS: [&str; 2] = ["auditwheel==6.8.2", "abi3audit==0.0.26"];
 
 /// Builds the wheel for users into `target/wheels`, for this machine or another architecture, and that of the
-/// demonstration, which suits all.
+/// demonstration, which suits all. Free-threaded interpreters have no stable ABI before Python 3.15: for one of them,
+/// the wheel is for its version.
 ///
 /// # Errors
 /// When there is no Python, the wheel does not build, it is too large, or its symbols are wrong.
-pub fn wheel(workspace: &Workspace, architecture: Option<&str>) -> Result<()> {
+pub fn wheel(workspace: &Workspace, interpreter: &str, architecture: Option<&str>) -> Result<()> {
     let triple = architecture.map(|architecture| format!("{architecture}-unknown-linux-gnu"));
-    if let Some(missing) = missing(workspace) {
+    if let Some(missing) = missing(workspace, interpreter) {
         bail!(missing);
     }
-    let environment = Environment::new(workspace)?;
+    let environment = Environment::new(workspace, interpreter)?;
     environment.pip(&[ZIG.as_ref()])?;
-    let target = triple.as_ref().map_or(vec![], |triple| vec!["--target", triple]);
+    let target = triple.as_ref().map_or(NATIVE, |triple| ["--target", triple]);
     let options = [&WHEEL_OPTIONS[..], &target].concat();
     let wheel = environment.build(&options, &workspace.target.join("wheels"))?;
     let size = fs::metadata(&wheel)?.len();
@@ -61,12 +68,12 @@ pub fn wheel(workspace: &Workspace, architecture: Option<&str>) -> Result<()> {
     environment.check_exports()
 }
 
-/// Builds the package as tests are built, installs it, and runs its tests.
+/// Builds the package as tests are built, for `interpreter`, installs it, and runs its tests.
 ///
 /// # Errors
 /// When there is no Python, or a step fails.
-pub fn run(workspace: &Workspace) -> Result<()> {
-    check(workspace)?.map_or(Ok(()), |missing| bail!(missing))
+pub fn run(workspace: &Workspace, interpreter: &str) -> Result<()> {
+    check(workspace, interpreter)?.map_or(Ok(()), |missing| bail!(missing))
 }
 
 /// [`run`], and then the tests with the frameworks of `requirements-frameworks.txt`, which are large, and those of the
@@ -75,7 +82,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
 /// # Errors
 /// When there is no Python, or a step fails.
 pub fn run_with_frameworks(workspace: &Workspace) -> Result<()> {
-    run(workspace)?;
+    run(workspace, PYTHON)?;
     let environment = Environment::existing(workspace);
     environment.pip(&["--requirement".as_ref(), "requirements-frameworks.txt".as_ref()])?;
     environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), INTEGRATIONS.as_ref()])?;
@@ -90,7 +97,7 @@ pub fn run_with_frameworks(workspace: &Workspace) -> Result<()> {
 /// # Errors
 /// When there is no Python, or a step fails.
 pub fn run_with_ray(workspace: &Workspace) -> Result<()> {
-    run(workspace)?;
+    run(workspace, PYTHON)?;
     let environment = Environment::existing(workspace);
     environment.pip(&["--requirement".as_ref(), "requirements-ray.txt".as_ref()])?;
     process::run(environment.python("pytest").args(["-q", "-s", "-p", "no:cacheprovider", "cluster_tests"]))
@@ -100,13 +107,13 @@ pub fn run_with_ray(workspace: &Workspace) -> Result<()> {
 ///
 /// # Errors
 /// When a step fails.
-pub fn check(workspace: &Workspace) -> Result<Option<String>> {
-    if let Some(missing) = missing(workspace) {
+pub fn check(workspace: &Workspace, interpreter: &str) -> Result<Option<String>> {
+    if let Some(missing) = missing(workspace, interpreter) {
         return Ok(Some(missing));
     }
-    let environment = Environment::new(workspace)?;
+    let environment = Environment::new(workspace, interpreter)?;
     let wheels = tempfile::tempdir_in(&workspace.target)?;
-    let wheel = environment.build(&["--profile", "dev"], wheels.path())?;
+    let wheel = environment.build(&[&["--profile", "dev"], &NATIVE[..]].concat(), wheels.path())?;
     environment.install(&wheel)?;
     environment.check_exports()?;
     environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), DEMO.as_ref()])?;
@@ -124,13 +131,13 @@ pub fn check(workspace: &Workspace) -> Result<Option<String>> {
 }
 
 /// What has to be installed first.
-fn missing(workspace: &Workspace) -> Option<String> {
+fn missing(workspace: &Workspace, interpreter: &str) -> Option<String> {
     let script = "import sys, ensurepip, venv; assert sys.version_info >= (3, 10)";
     let found =
-        output(command("python3", &workspace.root).args(["-c", script]).stderr(std::process::Stdio::null()));
-    found
-        .err()
-        .map(|_| "needs Python 3.10 or later with venv, such as Debian's package python3-venv".to_owned())
+        output(command(interpreter, &workspace.root).args(["-c", script]).stderr(std::process::Stdio::null()));
+    found.err().map(|_| {
+        format!("{interpreter} must be Python 3.10 or later with venv, such as Debian's package python3-venv")
+    })
 }
 
 /// A virtual environment with the packages of `requirements.txt`.
@@ -148,9 +155,9 @@ impl Environment {
     }
 
     /// Makes it anew.
-    fn new(workspace: &Workspace) -> Result<Self> {
+    fn new(workspace: &Workspace, interpreter: &str) -> Result<Self> {
         let folder = workspace.target.join("python");
-        process::run(command("python3", &workspace.root).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        process::run(command(interpreter, &workspace.root).args(["-m", "venv", "--clear"]).arg(&folder))?;
         let environment = Self::existing(workspace);
         environment.pip(&["--requirement".as_ref(), "requirements.txt".as_ref()])?;
         Ok(environment)
@@ -198,6 +205,9 @@ impl Environment {
     fn audit(&self, wheel: &Path) -> Result<()> {
         self.pip(&AUDITORS.map(Path::new))?;
         process::run(self.python("auditwheel").arg("show").arg(wheel))?;
+        if !wheel.to_string_lossy().contains("-abi3-") {
+            return Ok(());
+        }
         process::run(self.python("abi3audit").args(["--strict", "--summary"]).arg(wheel))
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::process::{self, cargo, command, installed, line, output};
+use crate::python::PYTHON;
 use crate::workspace::Workspace;
 use crate::{arm, ptx, python, site, tidy};
 
@@ -73,7 +74,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         .args(packages.flat_map(|package| ["--package", &package.name]));
     list.step("packages, each compiled from its tarball", &mut package)?;
     list.section("Python", "cargo xtask python");
-    list.skip("Python", python::check(workspace)?);
+    list.skip("Python", python::check(workspace, PYTHON)?);
     list.finish();
     Ok(())
 }
