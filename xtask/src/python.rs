@@ -133,8 +133,9 @@ pub fn check(workspace: &Workspace, interpreter: &str) -> Result<Option<String>>
 /// What has to be installed first.
 fn missing(workspace: &Workspace, interpreter: &str) -> Option<String> {
     let script = "import sys, ensurepip, venv; assert sys.version_info >= (3, 10)";
-    let found =
-        output(command(interpreter, &workspace.root).args(["-c", script]).stderr(std::process::Stdio::null()));
+    let found = output(
+        command(interpreter, &workspace.root).args(["-c", script]).stderr(std::process::Stdio::null()),
+    );
     found.err().map(|_| {
         format!("{interpreter} must be Python 3.10 or later with venv, such as Debian's package python3-venv")
     })

@@ -166,11 +166,14 @@ struct WakeLoop(Py<Awaited>);
 impl Wake for WakeLoop {
     fn wake(self: Arc<Self>) {
         // This fails only after the interpreter or the event loop has shut down, when no task awaits the result.
-        let _ = Python::try_attach(|py| {
+        let _ = Python::try_attach(move |py| {
             let awaited = self.0.bind(py);
             let advance = awaited.getattr(intern!(py, "advance"))?;
             let event_loop = awaited.get().event_loop.bind(py);
-            event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (advance,)).map(drop)
+            event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (advance,))?;
+            // Dropped by a detached thread, the reference would keep the index until the next call of this package.
+            drop(self);
+            PyResult::Ok(())
         });
     }
 }

@@ -84,21 +84,22 @@ def test_cancelled_searches_are_withdrawn(index, vectors):
 
 def test_an_index_is_dropped_after_its_searches(vectors):
     async def main():
-        index = jasper.Index.build(vectors, device="cpu")
-        searches = [index.search_async(query, 1) for query in vectors]
+        index = jasper.Index.build(vectors[:300], device="cpu", threads=1)
+        searches = [index.search_async(query, 1) for query in vectors[:300]]
         dropped = weakref.ref(index)
         del index
         found = await asyncio.gather(*searches)
-        assert [int(one.keys[0]) for one in found] == list(range(1000))
+        assert [int(one.keys[0]) for one in found] == list(range(300))
         return dropped
 
-    dropped = asyncio.run(main())
-    # The thread that completed the last search may still hold the index for an instant.
-    deadline = time.monotonic() + 30
-    while dropped() is not None and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.01)
-    assert dropped() is None
+    for _ in range(20):
+        dropped = asyncio.run(main())
+        # The thread that completed the last search may still hold the index for an instant.
+        deadline = time.monotonic() + 30
+        while dropped() is not None and time.monotonic() < deadline:
+            gc.collect()
+            time.sleep(0.01)
+        assert dropped() is None
 
 
 def test_searches_outlive_a_loop_that_ends(index, vectors):
