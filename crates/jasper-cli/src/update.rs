@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use jasper::file::SaveStats;
+use jasper::file::{SaveStats, is_sharded};
 use jasper::{AnyIndex, Device, OpenOptions};
 use jasper_data::FileLock;
 use serde::Serialize;
@@ -147,7 +147,7 @@ impl UpdateArgs {
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, placement } = self;
         device.check()?;
-        let is_durable = index.is_dir();
+        let is_durable = index.is_dir() && !is_sharded(&index);
         ensure!(
             !is_durable || output.as_ref().is_none_or(|output| is_same_file(&index, output)),
             "{}: is a durable index, which is changed in place; leave --output out",

@@ -18,7 +18,7 @@ use jasper_vamana::{
 
 use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{CheckError, TuneError};
-use crate::index::{files, in_bytes, is_sharded};
+use crate::index::{in_bytes, is_sharded, shard_files};
 use crate::journal::{JournalError, OpenJournal, check_durable};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
@@ -364,7 +364,7 @@ impl WithProgress<'_, OpenOptions> {
         // Not generic, so that this crate has the only copy of the machine code, for all element types.
         fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
             if is_sharded(path) {
-                let element = IndexInfo::read(&files(path)?[0])?.element;
+                let element = IndexInfo::read(&shard_files(path)?[0])?.element;
                 return with_element!(element, T => Ok(options.open::<T>(path)?.into()));
             }
             if path.is_dir() {
@@ -428,7 +428,7 @@ impl AnyIndex {
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         fn open(path: &Path) -> Result<AnyIndex, FileError> {
-            let first = if is_sharded(path) { files(path)?.swap_remove(0) } else { path.to_owned() };
+            let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
             let element = IndexInfo::read(first)?.element;
             with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use jasper::MemorySpace;
-use jasper::file::remove_checkpoint;
+use jasper::file::{is_sharded, remove_checkpoint};
 use jasper::memory::MemoryPlan;
 use jasper::{Device, IndexBuilder, Key, Progress, Spread, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
@@ -78,17 +78,23 @@ pub struct Args {
 impl Args {
     /// The files of the command.
     pub fn files(&self) -> Files {
-        // The folder of a durable index must be new, which is checked when it is made.
-        let outputs = if self.plan || self.durable { None } else { Some(&self.output) };
+        // Folders are checked when the command runs.
+        let outputs = if self.plan || self.is_folder() { None } else { Some(&self.output) };
         Files::new().read([&self.base]).read(&self.keys).write(outputs, Content::INDEX)
     }
 
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;
-        let has_room =
-            !self.durable || fs::read_dir(&self.output).map_or(true, |mut files| files.next().is_none());
-        ensure!(has_room, "{}: is not empty; name a new folder for the durable index", self.output.display());
+        if self.is_folder() {
+            let is_new =
+                fs::read_dir(&self.output).map_or(!self.output.exists(), |mut files| files.next().is_none());
+            ensure!(
+                is_new || !self.durable && is_sharded(&self.output),
+                "{}: is not empty; name a new folder for the index",
+                self.output.display()
+            );
+        }
         let vectors = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         ensure!(
@@ -207,6 +213,11 @@ impl Args {
 }
 
 impl Args {
+    /// Whether the index is a folder.
+    fn is_folder(&self) -> bool {
+        self.durable || self.spread == Spread::Sharded || self.shards.is_some_and(|shards| shards > 1)
+    }
+
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
         let builder = self.graph.builder().threads(self.threads).device(self.device);
         let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread);

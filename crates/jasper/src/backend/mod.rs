@@ -5,6 +5,8 @@ mod cuda;
 #[cfg(not(feature = "cuda"))]
 #[path = "cuda_stub.rs"]
 mod cuda;
+#[cfg(test)]
+mod faulty;
 mod host;
 mod replicated;
 mod rows;

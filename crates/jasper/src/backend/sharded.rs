@@ -270,8 +270,117 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(sum)
     }
 
+    #[cfg(feature = "cuda")]
+    fn search_on_device(
+        &self,
+        _: &jasper_cuda::Stream,
+        _: SearchParams<'_>,
+        _: jasper_cuda::DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        Err(DeviceError::Sharded("a search for queries in device memory").into())
+    }
+
     fn without_edges(&self, _: &[Slot], _: &mut dyn FnMut()) -> Result<(), DeviceError> {
         // Slots are those of one graph.
         Err(DeviceError::Sharded("holding vectors out"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use jasper_core::synthetic::Clusters;
+    use jasper_core::{MatrixView, Metric};
+
+    use super::*;
+    use crate::backend::faulty::{Controls, Faulty};
+    use crate::{Index, IndexBuilder};
+
+    const DIMENSION: usize = 12;
+
+    fn rows(count: usize, seed: u64) -> Vec<u8> {
+        Clusters::new(DIMENSION, 40).rows(count, seed)
+    }
+
+    fn view(rows: &[u8]) -> MatrixView<'_, u8> {
+        MatrixView::new(rows, DIMENSION).unwrap()
+    }
+
+    /// An index of three shards, each on a device that faults on demand.
+    fn index() -> (Index<u8>, Vec<Arc<Controls>>) {
+        let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
+        let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
+        let index = builder.device(Device::Cpu).shards(3).build(&view(&rows(900, 1))).unwrap();
+        let on = |shard: usize, graph, executor| Faulty::new(graph, &executor, shard, &controls[shard]);
+        (index.moved(on), controls)
+    }
+
+    /// The vectors, and which keys are deleted.
+    fn contents(index: &Index<u8>) -> (Vec<Option<Vec<u8>>>, usize, usize) {
+        let stats = index.stats();
+        ((0..2000).map(|key| index.vector(key)).collect(), stats.deleted_keys, stats.free_slots)
+    }
+
+    #[test]
+    fn a_shard_that_cannot_change_leaves_all_as_they_were() {
+        let more = rows(600, 2);
+        for broken in 0..3 {
+            let (index, controls) = index();
+            index.delete(&(0..60).collect::<Vec<_>>()).unwrap();
+            let before = contents(&index);
+            controls[broken].has_no_memory.store(true, Relaxed);
+            let device = |error| match error {
+                UpdateError::Device(DeviceError::Unavailable { device, .. }) => device,
+                error => panic!("{error}"),
+            };
+            assert_eq!(device(index.insert_auto(&view(&more)).unwrap_err()), broken);
+            assert_eq!(
+                device(index.upsert(&view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
+                broken
+            );
+            assert_eq!(device(index.consolidate().unwrap_err()), broken);
+            assert_eq!(device(index.delete(&(100..200).collect::<Vec<_>>()).unwrap_err()), broken);
+            assert_eq!(device(index.undelete(&(10..50).collect::<Vec<_>>()).unwrap_err()), broken);
+            assert!(contents(&index) == before);
+            assert!(
+                index.search(&more[..DIMENSION], SearchParams::new(1)).is_err(),
+                "an answer lacks a shard"
+            );
+            controls[broken].has_no_memory.store(false, Relaxed);
+            assert_eq!(index.insert_auto(&view(&more)).unwrap().1.keys, 600);
+            assert!(index.check().unwrap().is_sound());
+        }
+    }
+
+    #[test]
+    fn every_shard_answers_and_ties_are_ordered_by_key() {
+        let (index, controls) = index();
+        let twice = rows(40, 3).repeat(2);
+        let (first, _) = index.insert_auto(&view(&twice)).unwrap();
+        assert_eq!(first, 900);
+        let queries = twice.repeat(20);
+        let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();
+        for (query, hits) in matches.iter().enumerate() {
+            let keys: Vec<Key> = hits.map(|hit| hit.key).collect();
+            let key = 900 + query as Key % 40;
+            assert_eq!(keys[..2], [key, key + 40]);
+        }
+        assert!(controls.iter().all(|controls| controls.queries.load(Relaxed) == 1600));
+        assert_eq!(index.device().to_string(), "cuda:0,1,2");
+    }
+
+    #[test]
+    fn buckets_are_even() {
+        for shards in [2, 3, 7, 256] {
+            let sizes: Vec<usize> = deal(0..100_000, shards).iter().map(Vec::len).collect();
+            let mean = 100_000 / shards;
+            assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
+        }
+        assert_eq!(
+            [0, 1, 2, 1 << 40].map(|key| shard_of(key, 256)),
+            [175, 193, 206, 137],
+            "files depend on this"
+        );
     }
 }

@@ -26,7 +26,7 @@ use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgr
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
-pub(crate) use shard_files::{files, is_sharded};
+pub use shard_files::{is_sharded, shard_files};
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
 /// device](Self::to_device).
@@ -37,7 +37,7 @@ pub(crate) use shard_files::{files, is_sharded};
 /// [`Self::search_batch`] may delay them. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
-/// visible together. A call that fails or is cancelled leaves the index as it was, with two exceptions:
+/// visible together, unless [several devices](crate::Spread) publish them. A call that fails or is cancelled leaves the index as it was, with two exceptions:
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
 /// or undoes a change leaves its copy unusable: later calls return the error.
 ///
@@ -155,9 +155,9 @@ impl<T: Element> Index<T> {
     }
 
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
-    /// none.
+    /// none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that has some.
     ///
-    /// Copies the index over PCIe once. Vectors and keys stay in host memory as well.
+    /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well.
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).

@@ -8,7 +8,7 @@ use jasper_core::{DeviceError, Element, ProgressFn, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
-use super::shard_files::{files, is_sharded};
+use super::shard_files::{is_sharded, shard_files};
 use crate::backend::SearchPreload;
 use crate::journal::{JournalError, OpenJournal};
 use crate::{Device, DeviceOptions, Index, WithProgress};
@@ -130,7 +130,7 @@ impl OpenOptions {
         if !is_sharded(path) {
             return self.index(open(path)?).map_err(|fault| FileError::new(path, fault));
         }
-        let graphs = files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+        let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
         let start = || -> Result<_, FileFault> {
             graphs.iter().try_for_each(|graph| TunedSearch::stored(graph).map(drop))?;
             Ok(Arc::new(CpuExecutor::new(self.threads).map_err(io::Error::other)?))
@@ -166,7 +166,7 @@ impl WithProgress<'_, OpenOptions> {
             return Ok(options.open_on_host(path, self.progress)?);
         };
         device.check()?;
-        let first = if is_sharded(path) { files(path)?.swap_remove(0) } else { path.to_owned() };
+        let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
         let _preload = SearchPreload::start::<T>(device, &first);
         let index = options.open_on_host::<T>(path, self.progress)?;
         options.move_to_device(index)

@@ -24,9 +24,9 @@ use crate::backend::{Backend, MAX_SHARDS};
 const MANIFEST: &str = "manifest.txt";
 const FIRST_LINE: &str = "jasper shards 1";
 
-/// Whether the path is the folder of a sharded index.
-pub(crate) fn is_sharded(path: &Path) -> bool {
-    path.join(MANIFEST).is_file()
+/// Whether the path is the folder of an index of [several shards](crate::IndexBuilder::shards).
+pub fn is_sharded(path: impl AsRef<Path>) -> bool {
+    path.as_ref().join(MANIFEST).is_file()
 }
 
 /// The files that a manifest names, and the checksums of their headers.
@@ -106,11 +106,24 @@ impl Manifest {
     }
 }
 
-/// The paths of the shards of a folder, in order.
+/// The index files of the shards of a folder, in order.
+///
+/// ```
+/// use jasper::file::{is_sharded, shard_files};
+/// use jasper::{IndexBuilder, MatrixView, Metric};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path().join("vectors");
+/// let index = IndexBuilder::new(Metric::L2).shards(2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// index.save(&folder)?;
+/// assert!(is_sharded(&folder) && shard_files(&folder)?.len() == 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// Returns [`FileError`], naming a shard that is missing or not the one that was saved.
-pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+/// Returns [`FileError`], naming a file that is missing, or not the one that was saved.
+pub fn shard_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, FileError> {
+    let folder = folder.as_ref();
     Manifest::read(folder)?.check(folder)
 }
 

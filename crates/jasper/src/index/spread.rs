@@ -139,6 +139,10 @@ impl<T: Element> Index<T> {
 
     /// Builds shards of the vectors on the devices, and moves them there.
     fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
+        let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
+        if self.journal.is_some() {
+            return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
+        }
         let built = self.backend.read(|graph| {
             let (slots, keys): (Vec<Slot>, Vec<Key>) = graph
                 .keys()
@@ -162,7 +166,6 @@ impl<T: Element> Index<T> {
             let builder = quantization.map_or(builder, |quantization| builder.quantize(quantization));
             builder.build_with_report(&StoredVectors { graph, slots }, &mut no_progress)
         });
-        let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
         let (index, _) = built.map_err(|error| refuse(error.into()))?;
         let copies = index.upload(ordinals, options)?;
         Ok(index.moved_to(copies))

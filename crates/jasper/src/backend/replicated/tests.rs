@@ -1,139 +1,17 @@
 //! Replicas on the CPU, some of which fault on demand.
 
-use std::error::Error;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{MatrixView, Metric, Progress, no_progress};
-use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, Matches};
 
 use super::*;
-use crate::backend::HostBackend;
+use crate::backend::faulty::{Controls, Faulty};
 use crate::{Index, IndexBuilder, KeyFilter};
 
 const DIMENSION: usize = 12;
-
-/// A backend whose device may fault, be slow, or be out of memory for changes.
-struct Faulty {
-    inner: Arc<dyn Backend<u8>>,
-    number: usize,
-    controls: Arc<Controls>,
-}
-
-#[derive(Default)]
-struct Controls {
-    faults: AtomicBool,
-    has_no_memory: AtomicBool,
-    /// Microseconds per query.
-    delay: AtomicUsize,
-    queries: AtomicUsize,
-}
-
-impl Controls {
-    fn fault(&self) {
-        self.faults.store(true, Relaxed);
-    }
-}
-
-impl Faulty {
-    fn check(&self) -> Result<(), DeviceError> {
-        let (device, source): (_, Box<dyn Error + Send + Sync>) = (self.number, "as the test wants".into());
-        match () {
-            () if self.controls.faults.load(Relaxed) => Err(DeviceError::Failed { device, source }),
-            () if self.controls.has_no_memory.load(Relaxed) => {
-                Err(DeviceError::Unavailable { device, source })
-            }
-            () => Ok(()),
-        }
-    }
-
-    fn note(&self, queries: usize) -> Result<(), SearchError> {
-        thread::sleep(Duration::from_micros((self.controls.delay.load(Relaxed) * queries) as u64));
-        self.controls.queries.fetch_add(queries, Relaxed);
-        Ok(self.check()?)
-    }
-}
-
-impl Backend<u8> for Faulty {
-    fn device(&self) -> Device {
-        Device::Cuda(self.number)
-    }
-
-    fn device_name(&self) -> String {
-        self.inner.device_name()
-    }
-
-    fn vector_storage(&self) -> MemorySpace {
-        self.inner.vector_storage()
-    }
-
-    fn max_beam_width(&self) -> usize {
-        self.inner.max_beam_width()
-    }
-
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<u8>)) {
-        self.inner.read_graph(read);
-    }
-
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<u8>)) -> Result<(), DeviceError> {
-        self.check()?;
-        self.inner.change_graph(change)
-    }
-
-    fn sync_host_edges(&self) -> Result<(), DeviceError> {
-        self.check()
-    }
-
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<u8>> {
-        Arc::into_inner(self).unwrap().inner.into_graphs()
-    }
-
-    fn search(&self, query: &[u8], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.note(1)?;
-        self.inner.search(query, params)
-    }
-
-    fn search_rows(
-        &self,
-        queries: &[&[u8]],
-        params: SearchParams<'_>,
-        matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        self.note(queries.len())?;
-        self.inner.search_rows(queries, params, matches)
-    }
-
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<u8>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        let report = self.inner.insert(vectors, keys, on_conflict, progress);
-        self.check()?;
-        report
-    }
-
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        self.check()?;
-        self.inner.consolidate(progress)
-    }
-
-    fn compact(&self) -> Result<CompactReport, UpdateError> {
-        self.check()?;
-        self.inner.compact()
-    }
-
-    fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
-        self.check()?;
-        self.inner.without_edges(vertices, work)
-    }
-}
 
 fn rows(count: usize, seed: u64) -> Vec<u8> {
     Clusters::new(DIMENSION, 40).rows(count, seed)
@@ -151,12 +29,10 @@ fn index(rows: &[u8]) -> Index<u8> {
 /// The index over this number of replicas, and what makes them fail.
 fn replicated(index: Index<u8>, replicas: usize) -> (Index<u8>, Vec<Arc<Controls>>) {
     let controls: Vec<Arc<Controls>> = (0..replicas).map(|_| Arc::default()).collect();
-    let replica = |(number, controls), graph: &Graph<u8>, executor: &Arc<CpuExecutor>| {
-        let inner = Arc::new(HostBackend::new(graph.try_clone().unwrap(), Arc::clone(executor)));
-        Arc::new(Faulty { inner, number, controls: Arc::clone(controls) }) as Arc<dyn Backend<u8>>
-    };
     let index = index.moved(|_, graph, executor| {
-        let replicas = controls.iter().enumerate().map(|numbered| replica(numbered, &graph, &executor));
+        let replica =
+            |(number, controls)| Faulty::new(graph.try_clone().unwrap(), &executor, number, controls);
+        let replicas = controls.iter().enumerate().map(replica);
         Arc::new(Replicated::new(replicas.collect::<Vec<_>>()))
     });
     (index, controls)
@@ -330,10 +206,7 @@ fn replicas_that_differ_are_named() {
     index.delete(&[7]).unwrap();
     let executor = Arc::new(CpuExecutor::new(1).unwrap());
     let graphs = [same.try_clone().unwrap(), graph(&index), same].into_iter().enumerate();
-    let backends = graphs.map(|(number, graph)| {
-        let inner = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
-        Arc::new(Faulty { inner, number, controls: Arc::default() }) as Arc<dyn Backend<u8>>
-    });
+    let backends = graphs.map(|(number, graph)| Faulty::new(graph, &executor, number, &Arc::default()));
     let replicas = Replicated::new(backends);
     assert_eq!(replicas.different_copies(&mut no_progress).unwrap(), [Device::Cuda(1)]);
 }
