@@ -4,6 +4,7 @@ mod durable;
 mod limits;
 mod open;
 mod quantize;
+mod rebuild;
 mod search;
 mod shard_files;
 mod spread;
