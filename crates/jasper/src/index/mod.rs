@@ -121,6 +121,13 @@ impl<T: Element> Index<T> {
         Self { batcher, backend, executor, writer, exact_linking, limits, journal }
     }
 
+    /// The graph, or those of the shards. The edges are on the host.
+    fn into_graphs(self) -> Vec<Graph<T>> {
+        let Self { backend, batcher, .. } = self;
+        drop(batcher);
+        backend.into_graphs()
+    }
+
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
     /// differs from the index only in codes and tuned searches, [these alone are written](Graph::save), as after
     /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.

@@ -3,17 +3,17 @@
 use std::error::Error;
 use std::io;
 use std::iter;
-use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-use jasper_core::{Element, Key, Slot, VectorSource, no_progress};
+use jasper_core::{Element, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memory};
 
 use super::Index;
+use super::rebuild::build_again;
 use crate::backend::{Backend, HostBackend, Replicated, Sharded, UploadedGraph};
-use crate::{CudaSet, Device, DeviceError, DeviceOptions, IndexBuilder, MoveError, Spread};
+use crate::{CudaSet, Device, DeviceError, DeviceOptions, MoveError, Spread};
 
 impl<T: Element> Index<T> {
     /// An index of several graphs in host memory, each with the vectors of its shard.
@@ -143,30 +143,12 @@ impl<T: Element> Index<T> {
         if self.journal.is_some() {
             return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
         }
+        let set = CudaSet::new(ordinals.iter().copied()).expect("the numbers of a set");
         let built = self.backend.read(|graph| {
-            let (slots, keys): (Vec<Slot>, Vec<Key>) = graph
-                .keys()
-                .live_slots()
-                .flat_map(|slot| graph.keys().keys_of(slot).map(move |key| (slot, key)))
-                .unzip();
-            let params = graph.params();
-            let set = CudaSet::new(ordinals.iter().copied()).expect("the numbers of a set");
-            let builder = IndexBuilder::new(graph.metric())
-                .max_degree(params.max_degree())
-                .build_beam_width(params.build_beam_width())
-                .alpha(params.alpha())
-                .max_batch_share(params.max_batch_share())
-                .seed(params.seed())
-                .exact_linking(self.exact_linking)
-                .threads(self.executor.pool().current_num_threads())
-                .device(Device::CudaSet(set))
-                .spread(Spread::Sharded)
-                .keys(&keys);
-            let quantization = graph.vectors().codes().map(|codes| codes.quantizer().quantization());
-            let builder = quantization.map_or(builder, |quantization| builder.quantize(quantization));
-            builder.build_with_report(&StoredVectors { graph, slots }, &mut no_progress)
+            let builder = self.builder_like(graph).device(Device::CudaSet(set)).spread(Spread::Sharded);
+            build_again(builder, graph, &mut no_progress)
         });
-        let (index, _) = built.map_err(|error| refuse(error.into()))?;
+        let index = built.map_err(|error| refuse(error.into()))?;
         let copies = index.upload(ordinals, options)?;
         Ok(index.moved_to(copies))
     }
@@ -183,31 +165,4 @@ fn plan_copies<T: Element>(graph: &Graph<T>, copies: usize) -> MemoryPlan {
         "replicas",
         (copies * bytes) as u64,
     )
-}
-
-/// The vectors of some slots of a graph.
-struct StoredVectors<'a, T: Element> {
-    graph: &'a Graph<T>,
-    slots: Vec<Slot>,
-}
-
-impl<T: Element> VectorSource<T> for StoredVectors<'_, T> {
-    fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    fn dimension(&self) -> usize {
-        self.graph.dimension()
-    }
-
-    fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        for (&slot, out) in self.slots[range].iter().zip(out.chunks_exact_mut(self.dimension())) {
-            out.copy_from_slice(self.graph.vectors().get(slot));
-        }
-        Ok(())
-    }
-
-    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
-        Some(self)
-    }
 }

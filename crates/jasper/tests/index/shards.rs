@@ -101,6 +101,9 @@ fn changes_go_where_the_keys_are() {
     assert_eq!(index.stats().free_slots, 0);
     let near = [&index, &one].map(|index| keys(&index.search_by_key(300, SearchParams::new(4)).unwrap()));
     assert_eq!(near[0], near[1]);
+    let rebuilt = index.rebuild(Device::Cpu).unwrap();
+    assert_eq!(rebuilt.shards(), 3);
+    assert_same(&rebuilt, &one);
     for index in [&index, &one] {
         index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
     }
