@@ -5,7 +5,9 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use jasper::error::PoolError;
-use jasper::{AnyIndex, Device, ElementKind, Key, MemorySpace, OpenOptions, VectorSource, with_element};
+use jasper::{
+    AnyIndex, Device, ElementKind, Key, MemorySpace, Metric, OpenOptions, VectorSource, with_element,
+};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator};

@@ -41,7 +41,7 @@ impl Controls {
 
 impl Faulty {
     /// A backend that claims to be the CUDA device of this number.
-    pub(super) fn new(
+    pub(super) fn backend(
         graph: Graph<u8>,
         executor: &Arc<CpuExecutor>,
         number: usize,

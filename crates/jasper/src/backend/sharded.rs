@@ -312,7 +312,7 @@ mod tests {
         let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
         let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
         let index = builder.device(Device::Cpu).shards(3).build(&view(&rows(900, 1))).unwrap();
-        let on = |shard: usize, graph, executor| Faulty::new(graph, &executor, shard, &controls[shard]);
+        let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
         (index.moved(on), controls)
     }
 

@@ -31,7 +31,7 @@ fn replicated(index: Index<u8>, replicas: usize) -> (Index<u8>, Vec<Arc<Controls
     let controls: Vec<Arc<Controls>> = (0..replicas).map(|_| Arc::default()).collect();
     let index = index.moved(|_, graph, executor| {
         let replica =
-            |(number, controls)| Faulty::new(graph.try_clone().unwrap(), &executor, number, controls);
+            |(number, controls)| Faulty::backend(graph.try_clone().unwrap(), &executor, number, controls);
         let replicas = controls.iter().enumerate().map(replica);
         Arc::new(Replicated::new(replicas.collect::<Vec<_>>()))
     });
@@ -206,7 +206,7 @@ fn replicas_that_differ_are_named() {
     index.delete(&[7]).unwrap();
     let executor = Arc::new(CpuExecutor::new(1).unwrap());
     let graphs = [same.try_clone().unwrap(), graph(&index), same].into_iter().enumerate();
-    let backends = graphs.map(|(number, graph)| Faulty::new(graph, &executor, number, &Arc::default()));
+    let backends = graphs.map(|(number, graph)| Faulty::backend(graph, &executor, number, &Arc::default()));
     let replicas = Replicated::new(backends);
     assert_eq!(replicas.different_copies(&mut no_progress).unwrap(), [Device::Cuda(1)]);
 }
