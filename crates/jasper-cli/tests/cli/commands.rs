@@ -528,7 +528,9 @@ fn an_index_of_shards_is_a_folder_that_is_replaced_as_a_whole() {
     std::fs::remove_file(sandbox.path("folder/shard-10-1.jasper")).unwrap();
     let error = sandbox.fails(1, &["check", "folder"]);
     assert!(error.contains("folder/shard-10-1.jasper: is missing: it has shard 1 of 3"), "{error}");
-    let error =
-        sandbox.fails(1, &["search", "vectors.jasper", "--queries", "query.fbin", "--device", "cuda:61,62"]);
+    let error = sandbox.fails(
+        1,
+        &["search", "vectors.jasper", "--queries", "query.fbin", "-k", "5", "--device", "cuda:61,62"],
+    );
     assert!(error.contains("cuda:61"), "{error}");
 }

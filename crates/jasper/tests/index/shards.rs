@@ -99,7 +99,8 @@ fn changes_go_where_the_keys_are() {
     each(&|index| drop(index.consolidate()));
     each(&|index| drop(index.compact()));
     assert_eq!(index.stats().free_slots, 0);
-    let near = [&index, &one].map(|index| keys(&index.search_by_key(300, SearchParams::new(4)).unwrap()));
+    let near = [&index, &one]
+        .map(|index| keys(&index.search_by_key(300, SearchParams::new(4).beam_width(3000)).unwrap()));
     assert_eq!(near[0], near[1]);
     let rebuilt = index.rebuild(Device::Cpu).unwrap();
     assert_eq!(rebuilt.shards(), 3);
