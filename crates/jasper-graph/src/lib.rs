@@ -48,7 +48,7 @@ pub use adjacency::Adjacency;
 pub use file::check_source;
 pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
-    Section, SectionReport, TunedSearch, check_file,
+    Section, SectionReport, TunedSearch, check_file, header_checksum,
 };
 pub use graph::{Changes, Graph, VectorBlock};
 pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};
