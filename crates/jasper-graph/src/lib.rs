@@ -31,7 +31,7 @@
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | checking edges, vectors and keys |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
-//! | [`interop`] | graph files of DiskANN, ParlayANN and hnswlib |
+//! | [`interop`] | graph files of DiskANN, ParlayANN, hnswlib and faiss |
 
 mod adjacency;
 mod file;

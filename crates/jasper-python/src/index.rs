@@ -408,6 +408,23 @@ impl Index {
         Ok(slf)
     }
 
+    /// Builds a new index over the same vectors and keys, with the same parameters and quantization, on a device. It is
+    /// in host memory, without deleted keys, tuned searches and journal. Only host memory is read, so this saves the
+    /// index after a GPU failed. Takes the time of a build.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> index = jasper.Index.build(np.random.default_rng(0).random((1000, 16), dtype=np.float32))
+    /// >>> len(index.rebuild("cpu"))
+    /// 1000
+    #[pyo3(signature = (device = "cpu", *, progress = None))]
+    fn rebuild(&self, py: Python<'_>, device: &str, progress: Option<Py<PyAny>>) -> PyResult<Self> {
+        let device: Device = parse(device)?;
+        let rebuilt = self.long(py, progress, |index, progress| {
+            index.with_progress(progress).rebuild(device).map_err(Raise::raise)
+        });
+        rebuilt.map(Self::new)
+    }
+
     /// All keys, in no particular order: an array of int64.
     pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         Ok(key_array(py, self.call(py, |index| Ok(index.keys()))?))

@@ -492,6 +492,14 @@ impl AnyIndex {
         any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
+    /// See [`Index::rebuild`].
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn rebuild(&self, device: Device) -> Result<Self, BuildError> {
+        self.with_progress(&mut no_progress).rebuild(device)
+    }
+
     /// See [`Index::tune`].
     ///
     /// # Errors
@@ -506,6 +514,15 @@ impl AnyIndex {
 }
 
 impl WithProgress<'_, &AnyIndex> {
+    /// See [`Index::rebuild`].
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn rebuild(self, device: Device) -> Result<AnyIndex, BuildError> {
+        let Self { inner, progress } = self;
+        any!(AnyIndex(inner), index => index.with_progress(progress).rebuild(device).map(Into::into))
+    }
+
     /// See [`Index::tune`].
     ///
     /// # Errors

@@ -376,6 +376,7 @@ fn graphs_go_out_and_come_back() {
     let search = |index| sandbox.ok(&["search", index, "--queries", "query.fbin"]);
     assert_eq!(search("back.jasper"), search("vectors.jasper"));
     assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.bin", "--to", "hnswlib"])["rows"], 400);
+    assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.faiss", "--to", "faiss"])["rows"], 400);
 
     // ParlayANN's layout by hand: three vertices in a ring.
     sandbox.vectors::<u8>("three.u8bin", 3, 0);

@@ -104,6 +104,7 @@ class Index:
         vectors: Literal["device", "host"] | None = None,
         spread: Spread = "replicated",
     ) -> Index: ...
+    def rebuild(self, device: str = "cpu", *, progress: Progress | bool | None = None) -> Index: ...
     def search(
         self,
         queries: Queries,

@@ -40,7 +40,8 @@ pub use shard_files::{is_sharded, shard_files};
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
 /// visible together, unless [several devices](crate::Spread) publish them. A call that fails or is cancelled leaves the index as it was, with two exceptions:
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
-/// or undoes a change leaves its copy unusable: later calls return the error.
+/// or undoes a change leaves its copy unusable: later calls return the error, and [`Self::rebuild`] saves what the host
+/// has.
 ///
 /// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may
 /// cancel it.
