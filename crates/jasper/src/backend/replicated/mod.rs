@@ -39,6 +39,9 @@ use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
 use pieces::{Piece, Pieces, SMALLEST};
 
+/// Pieces that a device searches for at a time, so that it is busy while results of one are copied to the host.
+const PIECES_AT_A_TIME: usize = 2;
+
 /// Several backends with equal graphs.
 pub(crate) struct Replicated<T: Element> {
     replicas: Vec<Replica<T>>,
@@ -282,20 +285,21 @@ impl<T: Element> Backend<T> for Replicated<T> {
                 .search_on_one(count, |backend| backend.search_rows(queries, params, matches.reborrow()));
         }
         matches.check(queries.len(), params.k)?;
-        let pieces = Pieces::new(Piece { queries, matches }, params.k, in_use.len(), smallest);
+        let takers = PIECES_AT_A_TIME * in_use.len();
+        let pieces = Pieces::new(Piece { queries, matches }, params.k, takers, smallest);
         let mut sum = SearchReport::default();
         loop {
-            let in_use = self.in_use();
+            let takers = self.in_use().repeat(PIECES_AT_A_TIME);
             let searched: Vec<_> = thread::scope(|scope| {
                 let search = |replica| self.search_pieces(replica, &pieces, params);
-                let others: Vec<_> = in_use[1..]
+                let others: Vec<_> = takers[1..]
                     .iter()
                     .filter_map(|&replica| {
                         // Without a thread for it, the others search for all.
                         thread::Builder::new().spawn_scoped(scope, move || search(replica)).ok()
                     })
                     .collect();
-                let first = search(in_use[0]);
+                let first = search(takers[0]);
                 let others = others.into_iter().map(|other| other.join().expect("a search panicked"));
                 iter::once(first).chain(others).collect()
             });

@@ -26,7 +26,7 @@ pub(super) struct Pieces<'a, T> {
 }
 
 impl<'a, T> Pieces<'a, T> {
-    /// The pieces of a batch with `k` results per query, for this number of devices.
+    /// The pieces of a batch with `k` results per query, for this number of takers.
     pub(super) fn new(batch: Piece<'a, T>, k: usize, takers: usize, smallest: usize) -> Self {
         Self { left: Mutex::new(vec![batch]), k, takers, smallest }
     }
