@@ -137,6 +137,11 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
+    /// A builder with the metric and the parameters of a graph.
+    pub(crate) fn like<T: Element>(graph: &Graph<T>) -> Self {
+        Self { params: (*graph.params()).into(), ..Self::new(graph.metric()) }
+    }
+
     /// Maximum number of out-edges of a vertex, R; 64 by default. More edges cost memory (4 bytes each) and build time,
     /// and raise recall on data of many intrinsic dimensions.
     pub fn max_degree(mut self, max_degree: usize) -> Self {

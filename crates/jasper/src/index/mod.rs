@@ -4,6 +4,7 @@ mod durable;
 mod limits;
 mod open;
 mod quantize;
+mod rebuild;
 mod search;
 mod update;
 
