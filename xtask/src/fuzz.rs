@@ -28,9 +28,6 @@ const ADDRESS: &str = "-Zsanitizer=address";
 /// A file may ask for as much memory as it is long: more than this is a finding. In megabytes.
 const MEMORY: u32 = 2048;
 
-/// How long `cargo xtask validate` runs each target.
-const CHECK_SECONDS: u32 = 20;
-
 /// The suites that run under AddressSanitizer: all that hold unsafe code and need no GPU, and their users. Not those of
 /// emulated kernels, whose coroutines change stacks in ways that it does not know.
 const SUITES: [&str; 7] =
@@ -94,17 +91,6 @@ pub fn run(workspace: &Workspace, words: &[&str]) -> Result<()> {
         Some(arguments) => process::run(call(&program, workspace, target).args(arguments)),
         None => process::run(&mut fuzz(&program, workspace, target, options.seconds.unwrap_or(0))?),
     }
-}
-
-/// Runs every target for a short time, or returns why not.
-///
-/// # Errors
-/// Those of [`run_all`].
-pub fn check(workspace: &Workspace) -> Result<Option<String>> {
-    if !process::installed("c++") {
-        return Ok(Some("c++ is not installed; install a C++ compiler".to_owned()));
-    }
-    run_all(workspace, CHECK_SECONDS, false).map(|()| None)
 }
 
 /// Runs every target for `seconds`, as many at a time as there are CPUs.

@@ -35,8 +35,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   tidy      check layering, manifests, file headers, file lengths, unsafe code, links and paths
-  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, fuzzing, Arm,
-            packages, Python
+  validate  everything that CI runs: format, lints, docs, book, dependencies, tidy, kernels, tests, Arm, packages,
+            Python
   docs      build the book and the reference into target/site
   ptx build [--lines]
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx

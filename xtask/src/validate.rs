@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{self, cargo, command, installed, line, output};
 use crate::workspace::Workspace;
-use crate::{arm, fuzz, ptx, python, site, tidy};
+use crate::{arm, ptx, python, site, tidy};
 
 /// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
@@ -60,8 +60,6 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
     list.step("tests without CUDA", cargo(root).arg("test").args(WITHOUT_CUDA))?;
-    list.section("fuzzing", "cargo xtask fuzz --seconds 20");
-    list.skip("fuzzing", fuzz::check(workspace)?);
     list.section("Arm", "cargo xtask arm");
     list.skip("Arm", arm::check(workspace)?);
     let packages = workspace.packages.iter().filter(|package| package.published);
