@@ -16,7 +16,7 @@ pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"JASPER\r\n";
 const PAGE: usize = SECTION_ALIGN as usize;
 /// The page ends with the checksum of everything before it.
-const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
+pub(super) const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
 pub(super) const MAX_SECTIONS: usize = (CHECKSUM_AT - size_of::<Header>()) / size_of::<Entry>();
 /// Flag of a section that a reader may skip.
 const OPTIONAL: u32 = 1;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress};
 use jasper_graph::Graph;
@@ -10,7 +11,7 @@ use jasper_vamana::UpdateError;
 use crate::{BuildError, Device, Index, IndexBuilder, WithProgress};
 
 impl<T: Element> Index<T> {
-    /// Builds a new index over the same vectors and keys, with the same parameters and quantization, on `device`. As
+    /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on `device`. As
     /// after [`IndexBuilder::build`], it is in host memory.
     ///
     /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
@@ -48,18 +49,31 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     pub fn rebuild(self, device: Device) -> Result<Index<T>, BuildError> {
         let Self { inner: index, progress } = self;
         let _writer = index.lock_writer();
-        let threads = index.executor.pool().current_num_threads();
-        let build = |graph: &Graph<T>| {
-            let builder = IndexBuilder::like(graph).device(device).threads(threads);
-            build_again(builder.exact_linking(index.exact_linking), graph, progress)
+        let mut build =
+            |graph: &Graph<T>| build_again(index.builder_like(graph).device(device), graph, progress);
+        let rebuilt = match index.backend.shards() {
+            [] => index.backend.read(build)?,
+            shards => {
+                let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
+                let graphs = rebuilt?.into_iter().flat_map(Index::into_graphs);
+                Index::from_shards(graphs, Arc::clone(&index.executor), index.exact_linking)
+            }
         };
-        let rebuilt = index.backend.read(build)?;
         rebuilt.set_limits(index.limits());
         Ok(rebuilt)
     }
 }
 
-fn build_again<T: Element>(
+impl<T: Element> Index<T> {
+    /// A builder with the parameters of a graph and the options of this index.
+    pub(super) fn builder_like(&self, graph: &Graph<T>) -> IndexBuilder<'static> {
+        let threads = self.executor.pool().current_num_threads();
+        IndexBuilder::like(graph).threads(threads).exact_linking(self.exact_linking)
+    }
+}
+
+/// Builds an index of the live vectors of a graph.
+pub(super) fn build_again<T: Element>(
     builder: IndexBuilder<'_>,
     graph: &Graph<T>,
     progress: &mut ProgressFn<'_>,

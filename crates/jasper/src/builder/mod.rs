@@ -1,5 +1,7 @@
 //! Building an index.
 
+mod shards;
+
 use std::path::Path;
 use std::slice;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ use crate::auto_quantize::{CANDIDATES, TRIAL_BYTES, TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
 use crate::error::TuneError;
-use crate::{Device, DeviceError, Index};
+use crate::{Device, DeviceError, Index, Spread};
+use shards::PER_DEVICE;
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +54,12 @@ pub enum BuildError {
     /// An option that needs vectors was set for [`IndexBuilder::empty`].
     #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
     Empty(&'static str),
+    /// The number of shards is out of its bounds.
+    #[error("shards ({0}) must be between 1 and {max}", max = crate::backend::MAX_SHARDS)]
+    Shards(usize),
+    /// An option was set that shards do not have.
+    #[error("{0} cannot be had with several shards; leave it out, or build one graph")]
+    Sharded(&'static str),
     /// The progress callback cancelled the build.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -116,6 +125,7 @@ pub struct IndexBuilder<'a> {
     params: BuildParamsBuilder,
     threads: Option<usize>,
     device: Device,
+    shards: Option<usize>,
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
@@ -130,6 +140,7 @@ impl<'a> IndexBuilder<'a> {
             params: BuildParams::builder(),
             threads: None,
             device: Device::Auto,
+            shards: None,
             keys: None,
             checkpoints: None,
             quantize: None,
@@ -228,6 +239,36 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
+    /// Number of shards, at most 256; 1 by default. The index then has so many graphs, each with the vectors of some keys,
+    /// which [several devices](Device::CudaSet) build at the same time and [hold together](crate::Spread::Sharded). The
+    /// number stays as it is, and devices may be fewer: they get the shards in turn.
+    ///
+    /// ```
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).shards(4).build(&vectors)?;
+    /// assert_eq!((index.shards(), index.len()), (4, 1000));
+    /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which the
+    /// first of them builds it. With [`Spread::Sharded`], one [shard](Self::shards) per device of the [set](Device::CudaSet).
+    ///
+    /// [`Spread::Sharded`]: crate::Spread::Sharded
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.shards = match spread {
+            Spread::Replicated => None,
+            Spread::Sharded => Some(PER_DEVICE),
+        };
+        self
+    }
+
     /// The key of each vector; 0, 1, 2 ... by default.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
@@ -307,15 +348,37 @@ impl<'a> IndexBuilder<'a> {
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Index<T>, BuildReport), BuildError> {
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let (index, report) = match self.shard_count()? {
+            1 => {
+                let (graph, report) = self.build_graph(&executor, vectors, progress)?;
+                (Index::new(graph, executor, self.exact_linking), report)
+            }
+            shards => self.build_shards(&executor, vectors, shards, progress)?,
+        };
+        match self.quantize {
+            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize()?),
+            None => {}
+        }
+        Ok((index, report))
+    }
+
+    /// Builds one graph.
+    pub(super) fn build_graph<T: Element>(
+        self,
+        executor: &Arc<CpuExecutor>,
+        vectors: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Graph<T>, BuildReport), BuildError> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
         let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
-        let executor = Arc::new(CpuExecutor::new(self.threads)?);
         if let Some(checkpoints) = self.checkpoints {
             checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
-        let ingested = ingest(&executor, vectors, self.keys, spec.metric, spec.params, progress)?;
+        let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let trial = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
         let quantizer = if exact_linking { None } else { trial() };
         let cuda = match cuda.as_ref() {
@@ -325,8 +388,8 @@ impl<'a> IndexBuilder<'a> {
             cuda => cuda,
         };
         let linked = match cuda {
-            Some(cuda) => cuda.link(&executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
-            None => link_on_host(&executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
+            Some(cuda) => cuda.link(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
+            None => link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
         };
         let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
@@ -338,13 +401,7 @@ impl<'a> IndexBuilder<'a> {
             exact_linking: quantizer.is_none(),
             cost,
         };
-        let index = Index::new(graph, executor, self.exact_linking);
-        match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize()?),
-            None => {}
-        }
-        Ok((index, report))
+        Ok((graph, report))
     }
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
@@ -376,8 +433,16 @@ impl<'a> IndexBuilder<'a> {
             return Err(BuildError::Empty(option));
         }
         self.device.check()?;
-        let graph = Graph::new(self.metric, dimension, self.params.build()?)?;
-        Ok(Index::new(graph, Arc::new(CpuExecutor::new(self.threads)?), self.exact_linking))
+        let params = self.params.build()?;
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let graph = || Graph::new(self.metric, dimension, params);
+        Ok(match self.shard_count()? {
+            1 => Index::new(graph()?, executor, self.exact_linking),
+            shards => {
+                let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
+                Index::from_shards(graphs, executor, self.exact_linking)
+            }
+        })
     }
 
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
@@ -387,6 +452,10 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+        let shards = self.shard_count()?;
+        if shards > 1 {
+            return self.plan_shards::<T>(count, dimension, shards);
+        }
         let spec = self.spec(count, dimension)?;
         let exact_linking = self.links_exactly::<T>();
         match self.device {
@@ -401,7 +470,10 @@ impl<'a> IndexBuilder<'a> {
     /// # Errors
     /// Returns [`BuildError::Memory`] if there is not enough memory.
     pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory)
+        match self.shard_count()? {
+            1 => Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory),
+            shards => self.check_shards::<T>(count, dimension, shards),
+        }
     }
 
     fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
@@ -435,6 +507,7 @@ impl<'a> IndexBuilder<'a> {
         let cuda = match self.device {
             Device::Cpu => None,
             Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
+            Device::CudaSet(set) => Some(BuildDevice::open(set.ordinals()?[0])?),
             Device::Auto => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
