@@ -313,6 +313,10 @@ fn read_header(source: &impl ReadAt, size: u64, offset: u64) -> Result<Table, Fi
     if header.file_bytes > size {
         return Err(FileFault::Length { claimed: header.file_bytes, actual: size });
     }
+    if header.file_bytes < SECTION_ALIGN {
+        let problem = format!("a file of {} bytes, at least {SECTION_ALIGN} are needed", header.file_bytes);
+        return Err(FileFault::Header(problem));
+    }
     if header.sections as usize > MAX_SECTIONS {
         let problem = format!("{} sections, at most {MAX_SECTIONS} are allowed", header.sections);
         return Err(FileFault::Header(problem));
