@@ -70,17 +70,26 @@ pub struct Specialization {
     /// The values of its constants (`cuda_std::constant`): the shape of the rows that it reads.
     pub constants: [u32; 4],
     /// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill, on compute
-    /// capability 9.0 and above.
-    pub(crate) min_blocks: u32,
+    /// capabilities 8.x, 9.0 and 10.x, and 12.x.
+    pub(crate) min_blocks: [u32; 3],
 }
 
 impl Specialization {
-    /// The `.minnctapersm` for devices of a compute capability: no more than [`max_blocks`]. Code for capabilities below
-    /// 9.0 takes more registers.
+    /// A specialization with `min_blocks` from compute capability 9.0 on. Code for capabilities below takes more
+    /// registers.
+    pub(crate) const fn new(constants: [u32; 4], min_blocks: u32) -> Self {
+        let below = if min_blocks == 1 { 1 } else { min_blocks * 2 / 3 };
+        Self { constants, min_blocks: [below, min_blocks, min_blocks] }
+    }
+
+    /// The `.minnctapersm` for devices of a compute capability: no more than [`max_blocks`].
     pub fn min_blocks_on(&self, capability: (u32, u32)) -> u32 {
-        let fits =
-            if capability.0 >= 9 || self.min_blocks == 1 { self.min_blocks } else { self.min_blocks * 2 / 3 };
-        fits.min(max_blocks(capability))
+        let generation = match capability.0 {
+            ..9 => 0,
+            9..12 => 1,
+            12.. => 2,
+        };
+        self.min_blocks[generation].min(max_blocks(capability))
     }
 }
 

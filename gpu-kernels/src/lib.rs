@@ -94,13 +94,8 @@ pub use row_shape::RowShape;
 pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
     let of_searches =
         search::Search::all(row_bytes).map(|search| (search.entry_point(), search.specialization()));
-    let scan = knn::Scan {
-        element: jasper_core::ElementKind::F32,
-        metric: jasper_core::Metric::L2,
-        allows_products: false,
-    };
-    let scan = (scan.entry_point(), scan.specialization());
-    let all = of_searches.chain(prune::specializations(row_bytes)).chain([scan]);
+    let scans = knn::Scan::all().map(|scan| (scan.entry_point(), scan.specialization()));
+    let all = of_searches.chain(prune::specializations(row_bytes)).chain(scans);
     all.filter_map(|(entry, specialization)| Some((entry.into_owned(), specialization?))).collect()
 }
 

@@ -8,7 +8,7 @@
 //! | [`ptx`] | the kernels' PTX: build, check, show, report |
 //! | [`python`] | the Python package: wheel and tests |
 //! | [`arm`] | tests of the code for Arm, under QEMU |
-//! | [`fuzz`] | coverage-guided fuzzing of readers and operations |
+//! | [`fuzz`] | coverage-guided fuzzing of readers and operations; tests under AddressSanitizer |
 //! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
 //! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.
@@ -55,8 +55,10 @@ usage: cargo xtask TASK
             tests; with frameworks, also the tests with UMAP, Hugging Face data sets, LangChain and LlamaIndex, which
             are large packages; with ray, also those of clusters, which take minutes
   arm       test the code for Arm on a CPU that QEMU emulates
-  fuzz [TARGET] [--seconds N]
-            fuzz one target, or each for N seconds; needs a C++ compiler
+  fuzz [TARGET] [--seconds N] [--sanitizer address] [-- ARGUMENT...]
+            fuzz one target, or each for N seconds, also under AddressSanitizer; needs a C++ compiler; arguments are
+            those of libFuzzer, such as the file of an input that failed
+  asan      the tests of code that runs on the host, under AddressSanitizer
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -89,10 +91,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["python", "--frameworks"] => python::run_with_frameworks(&workspace),
         ["python", "--ray"] => python::run_with_ray(&workspace),
         ["arm"] => arm::run(&workspace),
-        ["fuzz"] => fuzz::run(&workspace, None, None),
-        ["fuzz", target] => fuzz::run(&workspace, Some(target), None),
-        ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, None, Some(seconds)),
-        ["fuzz", target, "--seconds", seconds] => fuzz::run(&workspace, Some(target), Some(seconds)),
+        ["fuzz", words @ ..] => fuzz::run(&workspace, words),
+        ["asan"] => fuzz::test_with_sanitizer(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -72,7 +72,10 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         _ => error.downcast_ref::<SearchError>(),
     };
     error.is::<Usage>()
-        || matches!(error.downcast_ref(), Some(BuildError::Param(_)))
+        || matches!(
+            error.downcast_ref(),
+            Some(BuildError::Param(_) | BuildError::Shards(_) | BuildError::Sharded(_))
+        )
         || matches!(tune, Some(TuneError::Recall(_)))
         || matches!(
             search,

@@ -19,15 +19,18 @@ pub enum Format {
     Diskann,
     /// The index of hnswlib.
     Hnswlib,
+    /// The HNSW index of faiss.
+    Faiss,
     /// The graph of ParlayANN.
     Parlayann,
 }
 
-const NAMED: [(&str, Format); 5] = [
+const NAMED: [(&str, Format); 6] = [
     ("truth", Format::Truth),
     ("index", Format::Index),
     ("diskann", Format::Diskann),
     ("hnswlib", Format::Hnswlib),
+    ("faiss", Format::Faiss),
     ("parlayann", Format::Parlayann),
 ];
 
@@ -53,7 +56,7 @@ impl FromStr for Format {
         named.or_else(|| name.parse().ok().map(Self::Vectors)).ok_or_else(|| {
             format!(
                 "unknown format `{name}`; use fbin, f16bin, u8bin, i8bin, fvecs, bvecs, npy, truth, index, \
-                 diskann, hnswlib or parlayann"
+                 diskann, hnswlib, faiss or parlayann"
             )
         })
     }

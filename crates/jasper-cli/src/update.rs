@@ -6,12 +6,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use jasper::file::SaveStats;
+use jasper::file::{SaveStats, is_sharded};
 use jasper::{AnyIndex, Device, OpenOptions};
 use jasper_data::FileLock;
 use serde::Serialize;
 
-use crate::args::{VectorStorageArgs, threads};
+use crate::args::{PlacementArgs, note_faults, threads};
 use crate::command_files::{Files, is_same_file};
 use crate::files::open_index;
 use crate::process;
@@ -36,12 +36,12 @@ pub struct OutputArgs {
 pub struct UpdateArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// Where to compute the update: auto, cpu, cuda or cuda:N. A GPU is worth it for large updates only, because the
+    /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates only, because the
     /// whole index is copied there and back
     #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
     device: Device,
     #[command(flatten)]
-    vectors: VectorStorageArgs,
+    placement: PlacementArgs,
 }
 
 /// How a change on a GPU links float vectors.
@@ -145,9 +145,9 @@ impl UpdateArgs {
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let Self { output: OutputArgs { index, output, threads }, device, vectors } = self;
+        let Self { output: OutputArgs { index, output, threads }, device, placement } = self;
         device.check()?;
-        let is_durable = index.is_dir();
+        let is_durable = index.is_dir() && !is_sharded(&index);
         ensure!(
             !is_durable || output.as_ref().is_none_or(|output| is_same_file(&index, output)),
             "{}: is a durable index, which is changed in place; leave --output out",
@@ -155,9 +155,10 @@ impl UpdateArgs {
         );
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
-        let index = open_index(&index, options.device(device, vectors.options()), terminal)?;
+        let index = open_index(&index, options.device(device, placement.options()), terminal)?;
         let (result, seconds) = timed(|| update(&index));
         let result = result?;
+        note_faults(&index, terminal);
         let index = index.to_host()?;
         let save = || if is_durable { Ok(None) } else { target.save(&index, terminal).map(Some) };
         let (saved, save_seconds) = timed(save);
@@ -186,7 +187,7 @@ impl OutputArgs {
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let args = UpdateArgs { output: self, device: Device::Cpu, vectors: VectorStorageArgs::default() };
+        let args = UpdateArgs { output: self, device: Device::Cpu, placement: PlacementArgs::default() };
         args.update(LinkingArgs::default(), terminal, update)
     }
 }

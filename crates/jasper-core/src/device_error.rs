@@ -34,6 +34,9 @@ pub enum DeviceError {
     /// Queries in device memory were given to an index on the CPU.
     #[error("the index is on the cpu, which cannot read device memory; move it to a CUDA device")]
     OnCpu,
+    /// The operation needs all vectors in one graph.
+    #[error("{0} needs one graph, and the index has several shards; build it without shards for that")]
+    Sharded(&'static str),
 }
 
 /// The CPU as a device cannot fail.

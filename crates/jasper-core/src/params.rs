@@ -104,6 +104,12 @@ impl BuildParams {
 #[must_use = "a builder does nothing until `build`"]
 pub struct BuildParamsBuilder(BuildParams);
 
+impl From<BuildParams> for BuildParamsBuilder {
+    fn from(params: BuildParams) -> Self {
+        Self(params)
+    }
+}
+
 impl BuildParamsBuilder {
     /// Sets the maximum out-degree (R), 1 to 1024. More edges raise recall, memory (4 bytes per edge) and build time.
     pub fn max_degree(mut self, max_degree: usize) -> Self {

@@ -16,6 +16,9 @@ pub enum Stage {
     Consolidating,
     /// Finding unreachable vertices and giving them edges.
     Reconnecting,
+    /// Making the vectors of an insert, or the room of deleted ones, available. It is the last report: the change can be
+    /// cancelled for the last time.
+    Publishing,
     /// Moving vectors into free slots.
     Compacting,
     /// Writing the index file.

@@ -65,6 +65,18 @@ impl Adjacency {
         }
     }
 
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            table: self.table.try_clone()?,
+            degrees: self.degrees.try_clone()?,
+            start_points: self.start_points.clone(),
+            unchecked: self.unchecked,
+            start_points_changed: false,
+            tree: self.tree.as_ref().map(SpanningTree::try_clone).transpose()?,
+            undo: None,
+        })
+    }
+
     /// Returns the out-neighbors of a vertex.
     ///
     /// # Panics

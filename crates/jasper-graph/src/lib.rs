@@ -31,7 +31,7 @@
 //! | [`segments`](Segments) | tables that grow without moving |
 //! | [`structure`](StructureReport) | checking edges, vectors and keys |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
-//! | [`interop`] | graph files of DiskANN, ParlayANN and hnswlib |
+//! | [`interop`] | graph files of DiskANN, ParlayANN, hnswlib and faiss |
 
 mod adjacency;
 mod file;
@@ -48,7 +48,7 @@ pub use adjacency::Adjacency;
 pub use file::check_source;
 pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
-    Section, SectionReport, TunedSearch, check_file,
+    Section, SectionReport, TunedSearch, check_file, header_checksum,
 };
 pub use graph::{Changes, Graph, VectorBlock};
 pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};

@@ -176,6 +176,16 @@ impl<T: Pod> Segments<T> {
         Ok(())
     }
 
+    /// Copies the table into memory of its own.
+    ///
+    /// # Errors
+    /// Returns an error if address space cannot be reserved.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let mut copy = Self::zeroed(self.len, self.width)?;
+        copy.chunks_mut().zip(self.chunks()).for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(copy)
+    }
+
     /// Returns the rows in order, as one slice per segment.
     pub fn chunks(&self) -> impl Iterator<Item = &[T]> {
         self.segments.iter().enumerate().map_while(|(i, segment)| {

@@ -21,6 +21,10 @@ pub struct SpanningTree {
 }
 
 impl SpanningTree {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { parents: self.parents.try_clone()? })
+    }
+
     /// Creates the tree of these parents. The parent of the root is itself; `u32::MAX` stands for none.
     ///
     /// # Errors

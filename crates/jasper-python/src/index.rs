@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use jasper::error::PoolError;
 use jasper::{
-    AnyIndex, Device, DeviceOptions, ElementKind, IndexBuilder, Key, MemorySpace, Metric, OpenOptions,
-    Quantization, VectorSource, with_element,
+    AnyIndex, Device, ElementKind, Key, MemorySpace, Metric, OpenOptions, VectorSource, with_element,
 };
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
@@ -18,6 +17,7 @@ use crate::call::{self, Process};
 use crate::device;
 use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message, parse};
 use crate::interop;
+use crate::options::{builder, device_options, parse_devices, quantize};
 use crate::results::report;
 
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
@@ -86,7 +86,7 @@ impl Index {
         match index.device() {
             Device::Cpu => call(index),
             // Other libraries of this thread find their device as they left it.
-            Device::Auto | Device::Cuda(_) => device::keep_current(|| call(index)),
+            Device::Auto | Device::Cuda(_) | Device::CudaSet(_) => device::keep_current(|| call(index)),
         }
     }
 }
@@ -106,43 +106,6 @@ impl Drop for Index {
 
 fn lost() -> PyErr {
     Error::new_err("the index was lost when it failed to move to another device; open it again")
-}
-
-/// A builder with the parameters that are given.
-fn builder<'a>(
-    metric: &str,
-    max_degree: Option<usize>,
-    build_beam_width: Option<usize>,
-    alpha: Option<f32>,
-    max_batch_share: Option<f32>,
-    seed: Option<u64>,
-    threads: Option<usize>,
-) -> PyResult<IndexBuilder<'a>> {
-    let mut builder = IndexBuilder::new(parse(metric)?).threads(threads);
-    if let Some(max_degree) = max_degree {
-        builder = builder.max_degree(max_degree);
-    }
-    if let Some(build_beam_width) = build_beam_width {
-        builder = builder.build_beam_width(build_beam_width);
-    }
-    if let Some(alpha) = alpha {
-        builder = builder.alpha(alpha);
-    }
-    if let Some(share) = max_batch_share {
-        builder = builder.max_batch_share(share);
-    }
-    Ok(match seed {
-        Some(seed) => builder.seed(seed),
-        None => builder,
-    })
-}
-
-fn quantize<'a>(builder: IndexBuilder<'a>, quantization: Option<&str>) -> PyResult<IndexBuilder<'a>> {
-    Ok(match quantization {
-        Some("auto") => builder.auto_quantize(),
-        Some(name) => builder.quantize(parse::<Quantization>(name)?),
-        None => builder,
-    })
 }
 
 #[pymethods]
@@ -194,7 +157,10 @@ impl Index {
     ///     Number of threads; one per CPU by default.
     /// device
     ///     Where to build: "cpu", "cuda", "cuda:1" or "auto", the first GPU with room or else the CPU. The index is in
-    ///     host memory afterwards: see Index.to.
+    ///     host memory afterwards: see Index.to. Several GPUs such as "cuda:0,1" or "cuda:all" build shards together.
+    /// spread, shards
+    ///     With spread="sharded", one shard per GPU of device; or this number of shards. Each has the vectors of some
+    ///     keys, and is saved as a file of the folder that Index.save then makes.
     /// exact_linking
     ///     Whether to link float vectors themselves even where vectors of 8 bits per coordinate do as well.
     /// quantization
@@ -212,8 +178,8 @@ impl Index {
     #[staticmethod]
     #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
                         alpha = None, max_batch_share = None, seed = None, threads = None, device = "auto",
-                        exact_linking = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
-                        progress = None))]
+                        spread = "replicated", shards = None, exact_linking = false, quantization = None,
+                        checkpoint = None, checkpoint_interval = 300.0, progress = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn build(
         py: Python<'_>,
@@ -228,6 +194,8 @@ impl Index {
         seed: Option<u64>,
         threads: Option<usize>,
         device: &str,
+        spread: &str,
+        shards: Option<usize>,
         exact_linking: bool,
         quantization: Option<&str>,
         checkpoint: Option<PathBuf>,
@@ -239,7 +207,11 @@ impl Index {
         let mut builder =
             builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
                 .device(parse(device)?)
+                .spread(parse(spread)?)
                 .exact_linking(exact_linking);
+        if let Some(shards) = shards {
+            builder = builder.shards(shards);
+        }
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
@@ -307,14 +279,14 @@ impl Index {
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// device and vectors are those of Index.to, as if called afterwards, but sooner done: a device compiles its kernels
+    /// device, vectors and spread are those of Index.to, as if called afterwards, but sooner done: a device compiles its kernels
     /// while the file is read.
     ///
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
     #[staticmethod]
-    #[pyo3(signature = (file, *, mmap = false, device = "cpu", vectors = None, threads = None, exact_linking = false,
-                        progress = None))]
+    #[pyo3(signature = (file, *, mmap = false, device = "cpu", vectors = None, spread = "replicated", threads = None,
+                        exact_linking = false, progress = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn open(
         py: Python<'_>,
@@ -322,6 +294,7 @@ impl Index {
         mmap: bool,
         device: &str,
         vectors: Option<&str>,
+        spread: &str,
         threads: Option<usize>,
         exact_linking: bool,
         progress: Option<Py<PyAny>>,
@@ -329,9 +302,8 @@ impl Index {
         if threads == Some(0) {
             return Err(ParameterError::new_err(PoolError::Zero.to_string()));
         }
-        let storage = vectors.map(parse::<MemorySpace>).transpose()?;
         let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
-        let options = options.device(parse(device)?, DeviceOptions::new().vector_storage(storage));
+        let options = options.device(parse(device)?, device_options(vectors, spread)?);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
@@ -402,17 +374,26 @@ impl Index {
     /// vectors says where a GPU reads the vectors: "device", its memory, or "host". By default that is the device if
     /// the index fits there, or else the host if the index is quantized.
     ///
+    /// Several GPUs are a list such as ["cuda:0", "cuda:1"], or "cuda:0,1", or "cuda:all". spread says how they hold
+    /// the index: "replicated", each of them all of it, for more queries per second; or "sharded", a part on each, for
+    /// which an index of one graph is built again.
+    ///
     /// Raises DeviceError or OutOfMemoryError; the index then stays where it was.
-    #[pyo3(signature = (device, *, vectors = None))]
-    fn to<'py>(slf: Bound<'py, Self>, device: &str, vectors: Option<&str>) -> PyResult<Bound<'py, Self>> {
-        let device: Device = parse(device)?;
-        let storage = vectors.map(parse::<MemorySpace>).transpose()?;
+    #[pyo3(signature = (device, *, vectors = None, spread = "replicated"))]
+    fn to<'py>(
+        slf: Bound<'py, Self>,
+        device: &Bound<'py, PyAny>,
+        vectors: Option<&str>,
+        spread: &str,
+    ) -> PyResult<Bound<'py, Self>> {
+        let device = parse_devices(device)?;
+        let options = device_options(vectors, spread)?;
         let this = slf.get();
         this.process.check()?;
         let moved = || {
             let mut place = this.index.write().unwrap_or_else(PoisonError::into_inner);
             let index = place.take().ok_or_else(lost)?;
-            let moved = index.to_device_with(device, DeviceOptions::new().vector_storage(storage));
+            let moved = index.to_device_with(device, options);
             let (index, result) = match moved {
                 Ok(index) => (index, Ok(())),
                 Err(error) => {
@@ -425,6 +406,23 @@ impl Index {
         };
         slf.py().detach(|| device::keep_current(moved))?;
         Ok(slf)
+    }
+
+    /// Builds a new index over the same vectors and keys, with the same parameters and quantization, on a device. It is
+    /// in host memory, without deleted keys, tuned searches and journal. Only host memory is read, so this saves the
+    /// index after a GPU failed. Takes the time of a build.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> index = jasper.Index.build(np.random.default_rng(0).random((1000, 16), dtype=np.float32))
+    /// >>> len(index.rebuild("cpu"))
+    /// 1000
+    #[pyo3(signature = (device = "cpu", *, progress = None))]
+    fn rebuild(&self, py: Python<'_>, device: &str, progress: Option<Py<PyAny>>) -> PyResult<Self> {
+        let device: Device = parse(device)?;
+        let rebuilt = self.long(py, progress, |index, progress| {
+            index.with_progress(progress).rebuild(device).map_err(Raise::raise)
+        });
+        rebuilt.map(Self::new)
     }
 
     /// All keys, in no particular order: an array of int64.
@@ -510,6 +508,18 @@ impl Index {
     #[getter]
     fn device(&self, py: Python<'_>) -> PyResult<String> {
         self.call(py, |index| Ok(index.device().to_string()))
+    }
+
+    /// Number of graphs that each have a part of the vectors: see Index.build.
+    #[getter]
+    fn shards(&self, py: Python<'_>) -> PyResult<usize> {
+        self.call(py, |index| Ok(index.shards()))
+    }
+
+    /// Why devices of several are left out: one message for each that faulted. The others answer all searches.
+    #[getter]
+    fn device_faults(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.call(py, |index| Ok(index.device_faults().iter().map(|fault| message(&**fault)).collect()))
     }
 
     /// Bytes of device memory that the index takes; 0 on the CPU.

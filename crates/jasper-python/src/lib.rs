@@ -17,6 +17,7 @@ mod filter;
 mod functions;
 mod index;
 mod interop;
+mod options;
 mod results;
 mod search;
 mod submit;

@@ -86,6 +86,36 @@ def test_open_takes_a_device(shared, vectors, tmp_path):
             jasper.Index.open(file, device="gpu")
         with pytest.raises(jasper.ParameterError, match="disk"):
             jasper.Index.open(file, vectors="disk")
+        with pytest.raises(jasper.DeviceError, match="cuda:61 cannot be used"):
+            jasper.Index.open(file, device="cuda:61,62")
+        with pytest.raises(jasper.ParameterError, match="spread `thin` is not known"):
+            jasper.Index.open(file, spread="thin")
+
+
+def test_shards_are_saved_as_a_folder(vectors, tmp_path):
+    index = jasper.Index.build(vectors, shards=3, device="cpu", max_degree=16)
+    assert index.shards == 3 and len(index) == len(vectors)
+    assert (index.search(vectors, 1).keys[:, 0] == np.arange(len(vectors))).all()
+    index.save(tmp_path / "vectors")
+    assert jasper.Index.open(tmp_path / "vectors").shards == 3
+    (tmp_path / "vectors" / "shard-0-2.jasper").unlink()
+    with pytest.raises(jasper.FormatError, match="shard-0-2.jasper: is missing: it has shard 2 of 3"):
+        jasper.Index.open(tmp_path / "vectors")
+    with pytest.raises(jasper.ParameterError, match="shards .0. must be between 1 and 256"):
+        jasper.Index.build(vectors, shards=0)
+    with pytest.raises(jasper.DeviceError, match="needs one graph"):
+        index.quantize("auto")
+
+
+def test_lists_of_devices_are_of_gpus(index):
+    for devices in (["cuda:61", "cuda:62"], "cuda:61,62"):
+        with pytest.raises(jasper.DeviceError, match="cuda:61 cannot be used"):
+            index.to(devices)
+    with pytest.raises(jasper.ParameterError, match="must be of GPUs"):
+        index.to(["cpu", "cuda:0"])
+    with pytest.raises(jasper.ParameterError, match="device `cuda:0,0` is not known"):
+        index.to(["cuda:0", "cuda:0"])
+    assert index.device == "cpu" and index.device_faults == []
 
 
 def test_a_filter_of_another_index_selects_by_key(shared, vectors):

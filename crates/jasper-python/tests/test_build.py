@@ -104,7 +104,7 @@ def test_a_checkpoint_is_resumed(vectors, tmp_path):
     ("parameters", "message"),
     [
         (dict(metric="l3"), "unknown metric `l3`; use l2, ip or cosine"),
-        (dict(device="gpu"), "device `gpu` is not known; use auto, cpu, cuda or cuda:N"),
+        (dict(device="gpu"), "device `gpu` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all"),
         (dict(max_degree=0), "max_degree (0) must be between"),
         (dict(alpha=0.5), "alpha (0.5) must be"),
         (dict(dtype="float64"), "dtype (float64) must be float32, float16, uint8 or int8"),

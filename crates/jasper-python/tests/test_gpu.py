@@ -14,6 +14,7 @@ DEVICES = [device.device for device in jasper.devices()]
 
 def test_there_is_a_device_if_one_is_required():
     assert DEVICES or not os.environ.get("JASPER_REQUIRE_GPU")
+    assert len(DEVICES) >= int(os.environ.get("JASPER_REQUIRE_GPUS", "0"))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -28,6 +29,19 @@ def test_an_index_moves_to_a_device_and_back(index, vectors, device):
     assert index.consolidate().freed == 500
     index.to("cpu")
     assert index.device == "cpu" and len(index) == 1500 and index.check().is_sound
+
+
+@pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
+def test_two_devices_hold_an_index_together(index, vectors):
+    expected = index.to(DEVICES[0]).search(vectors, 5)
+    index.to(DEVICES[:2], spread="replicated")
+    assert index.device == "cuda:0,1" and index.device_faults == []
+    many = np.tile(vectors, (10, 1))
+    assert (index.search(many, 5).keys == np.tile(expected.keys, (10, 1))).all()
+    keys = index.insert(vectors + np.float32(0.01))
+    index.delete(keys[:500])
+    index.consolidate()
+    assert index.check().is_sound and index.to("cpu").device == "cpu" and len(index) == 1500
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -66,6 +66,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             } else {
                 reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?
             };
+            Progress { stage: Stage::Publishing, done: 0, total: 0 }.report(progress)?;
             // Deleted keys whose vertices other keys share are forgotten, as all others are below.
             graph.change(Graph::release_tombstones)?;
             Ok(ConsolidateReport { reconnected, ..ConsolidateReport::default() })
@@ -90,6 +91,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         }
         graph.change(|host| host.adjacency_mut().set_start_points(start_points))?;
         let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
+        Progress { stage: Stage::Publishing, done: 0, total: freed }.report(progress)?;
         graph.change(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })

@@ -86,6 +86,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
         let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
+        Progress { stage: Stage::Publishing, done: 0, total: keys.len() }.report(progress)?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if on_conflict == OnConflict::Replace {

@@ -131,7 +131,7 @@ fn hits(keys: &[Key], distances: &[f32]) -> impl Iterator<Item = Hit> {
 }
 
 /// Borrowed arrays that a search writes its results to: as many entries as queries times `k` in each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MatchesMut<'a> {
     keys: &'a mut [Key],
     distances: &'a mut [f32],
@@ -144,12 +144,30 @@ impl<'a> MatchesMut<'a> {
     }
 
     /// Checks that both arrays have `k` entries per query.
-    pub(crate) fn check(&self, queries: usize, k: usize) -> Result<(), SearchError> {
+    ///
+    /// # Errors
+    /// Returns [`SearchError::Buffer`].
+    pub fn check(&self, queries: usize, k: usize) -> Result<(), SearchError> {
         let lens = [self.keys.len(), self.distances.len()];
         match lens.into_iter().find(|&len| Some(len) != queries.checked_mul(k)) {
             Some(given) => Err(SearchError::Buffer { given, queries, k }),
             None => Ok(()),
         }
+    }
+
+    /// Borrows the arrays again, for a shorter time.
+    pub fn reborrow(&mut self) -> MatchesMut<'_> {
+        MatchesMut { keys: self.keys, distances: self.distances }
+    }
+
+    /// Splits the arrays at an entry.
+    ///
+    /// # Panics
+    /// Panics if they have fewer entries.
+    pub fn split_at(self, entry: usize) -> (MatchesMut<'a>, MatchesMut<'a>) {
+        let (keys, rest_keys) = self.keys.split_at_mut(entry);
+        let (distances, rest_distances) = self.distances.split_at_mut(entry);
+        (MatchesMut { keys, distances }, MatchesMut { keys: rest_keys, distances: rest_distances })
     }
 
     /// Splits the arrays into the rows of single queries.

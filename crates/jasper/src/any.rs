@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
@@ -17,7 +18,7 @@ use jasper_vamana::{
 
 use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{CheckError, TuneError};
-use crate::index::in_bytes;
+use crate::index::{in_bytes, is_sharded, shard_files};
 use crate::journal::{JournalError, OpenJournal, check_durable};
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
@@ -301,6 +302,7 @@ forward! {
     fn stats() -> IndexStats;
     fn len() -> usize;
     fn is_empty() -> bool;
+    fn shards() -> usize;
     fn dimension() -> usize;
     fn metric() -> Metric;
     fn params() -> BuildParams;
@@ -312,6 +314,7 @@ forward! {
     fn set_limits(limits: SearchLimits) -> ();
     fn device_name() -> String;
     fn device_bytes() -> u64;
+    fn device_faults() -> Vec<Arc<DeviceError>>;
 }
 
 impl Measure for AnyIndex {
@@ -360,6 +363,10 @@ impl WithProgress<'_, OpenOptions> {
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         // Not generic, so that this crate has the only copy of the machine code, for all element types.
         fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
+            if is_sharded(path) {
+                let element = IndexInfo::read(&shard_files(path)?[0])?.element;
+                return with_element!(element, T => Ok(options.open::<T>(path)?.into()));
+            }
             if path.is_dir() {
                 let journal = OpenJournal::new(path)?;
                 let element = IndexInfo::read(journal.snapshot())?.element;
@@ -421,7 +428,8 @@ impl AnyIndex {
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         fn open(path: &Path) -> Result<AnyIndex, FileError> {
-            let element = IndexInfo::read(path)?.element;
+            let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
+            let element = IndexInfo::read(first)?.element;
             with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
         }
         open(path.as_ref())
@@ -484,6 +492,14 @@ impl AnyIndex {
         any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
+    /// See [`Index::rebuild`].
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn rebuild(&self, device: Device) -> Result<Self, BuildError> {
+        self.with_progress(&mut no_progress).rebuild(device)
+    }
+
     /// See [`Index::tune`].
     ///
     /// # Errors
@@ -498,6 +514,15 @@ impl AnyIndex {
 }
 
 impl WithProgress<'_, &AnyIndex> {
+    /// See [`Index::rebuild`].
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn rebuild(self, device: Device) -> Result<AnyIndex, BuildError> {
+        let Self { inner, progress } = self;
+        any!(AnyIndex(inner), index => index.with_progress(progress).rebuild(device).map(Into::into))
+    }
+
     /// See [`Index::tune`].
     ///
     /// # Errors

@@ -193,6 +193,7 @@ impl<T: Element> Index<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<QuantizeReport, TuneError> {
         let index = self;
+        index.backend.require_one_graph("trying quantizations").map_err(UpdateError::from)?;
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = index.backend.read(quantizer);

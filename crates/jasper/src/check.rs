@@ -5,7 +5,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::{Graph, StructureReport};
 use jasper_vamana::unreachable;
 
-use crate::DeviceError;
+use crate::{Device, DeviceError};
 
 /// The result of [`crate::Index::check`].
 #[derive(Clone, Debug)]
@@ -18,6 +18,9 @@ pub struct CheckReport {
     /// Keys whose vertices no path leads to. No search can find them. Builds and changes leave none;
     /// [`crate::Index::consolidate`] makes them reachable in imported graphs.
     pub unreachable: Vec<Key>,
+    /// Devices whose replica differs from that of the first device. Replicas are equal, byte for byte, if the devices
+    /// are; different devices may choose a few other edges for float vectors.
+    pub different: Vec<Device>,
 }
 
 /// An index could not be checked.
@@ -42,11 +45,23 @@ impl CheckReport {
         // A traversal requires valid edges.
         let unreachable = if structure.is_sound() { pool.install(|| unreachable(graph)) } else { Vec::new() };
         let unreachable = unreachable.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect();
-        Ok(Self { structure, unreachable })
+        Ok(Self { structure, unreachable, different: Vec::new() })
+    }
+
+    /// The report of two shards.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.structure.vertices += other.structure.vertices;
+        self.structure.edges += other.structure.edges;
+        self.structure.keys += other.structure.keys;
+        self.structure.faults += other.structure.faults;
+        self.structure.examples.extend(other.structure.examples);
+        self.unreachable.extend(other.unreachable);
+        self.different.extend(other.different);
+        self
     }
 
     /// Whether there are no errors.
     pub fn is_sound(&self) -> bool {
-        self.structure.is_sound() && self.unreachable.is_empty()
+        self.structure.is_sound() && self.unreachable.is_empty() && self.different.is_empty()
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jasper_core::{DeviceError, Element};
 use jasper_vamana::MemorySpace;
 
-use crate::{Index, backend};
+use crate::{CudaSet, Index, Spread, backend};
 
 /// Where an index is built, and where it is searched and changed once [moved there](Index::to_device).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Device {
     Cpu,
     /// The CUDA device of this number.
     Cuda(usize),
+    /// Several CUDA devices together: see [`Spread`](crate::Spread).
+    CudaSet(CudaSet),
 }
 
 /// Options for moving an index to a CUDA device: see [`Index::to_device_with`]. They do nothing on the CPU.
@@ -40,6 +42,7 @@ pub enum Device {
 #[must_use = "options do nothing until `Index::to_device_with`"]
 pub struct DeviceOptions {
     pub(crate) vector_storage: Option<MemorySpace>,
+    pub(crate) spread: Spread,
 }
 
 impl DeviceOptions {
@@ -56,6 +59,14 @@ impl DeviceOptions {
     /// searches, inserts and consolidation read all their vectors over PCIe, at a fraction of the speed.
     pub fn vector_storage(mut self, storage: impl Into<Option<MemorySpace>>) -> Self {
         self.vector_storage = storage.into();
+        self
+    }
+
+    /// How several devices hold the index; [`Spread::Replicated`] by default. With [`Spread::Sharded`], an index of one
+    /// graph is built again, one shard per device; deleted keys can then not be restored. An index that has
+    /// [several shards](Index::shards) keeps them, and the devices get them in turn.
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.spread = spread;
         self
     }
 }
@@ -118,13 +129,39 @@ impl Device {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
             Self::Cuda(ordinal) => backend::check_device(ordinal),
+            Self::CudaSet(set) => set.ordinals().map(drop),
+        }
+    }
+
+    /// The numbers of the CUDA devices that an index is on.
+    pub(crate) fn cuda_ordinals(self) -> Vec<usize> {
+        match self {
+            Self::Auto | Self::Cpu => Vec::new(),
+            Self::Cuda(ordinal) => vec![ordinal],
+            Self::CudaSet(set) => set.ordinals().unwrap_or_default(),
+        }
+    }
+
+    /// The CUDA devices among some devices as one, or the CPU if there is none.
+    pub(crate) fn several(devices: impl IntoIterator<Item = Self>) -> Self {
+        let ordinals = devices.into_iter().filter_map(|device| match device {
+            Self::Cuda(ordinal) => Some(ordinal),
+            _ => None,
+        });
+        let mut ordinals: Vec<usize> = ordinals.collect();
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        match ordinals[..] {
+            [] => Self::Cpu,
+            [ordinal] => Self::Cuda(ordinal),
+            _ => Self::CudaSet(CudaSet::new(ordinals).expect("numbers of a set")),
         }
     }
 }
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Device {
-    /// Serializes the device as its name: `cpu` or `cuda:N`.
+    /// Serializes the device as its name: `cpu`, `cuda:N` or `cuda:N,M`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -136,13 +173,14 @@ impl fmt::Display for Device {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(device) => write!(f, "cuda:{device}"),
+            Self::CudaSet(devices) => write!(f, "cuda:{devices}"),
         }
     }
 }
 
 /// A text is not the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("device `{0}` is not known; use auto, cpu, cuda or cuda:N")]
+#[error("device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all")]
 pub struct ParseDeviceError(String);
 
 impl FromStr for Device {
@@ -154,7 +192,11 @@ impl FromStr for Device {
             "auto" => Ok(Self::Auto),
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda(0)),
-            _ => name.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(Self::Cuda).ok_or_else(unknown),
+            _ => {
+                let name = name.strip_prefix("cuda:").ok_or_else(unknown)?;
+                let one = name.parse().ok().map(Self::Cuda);
+                one.or_else(|| CudaSet::parse(name).map(Self::CudaSet)).ok_or_else(unknown)
+            }
         }
     }
 }
@@ -174,9 +216,14 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for device in [Device::Auto, Device::Cpu, Device::Cuda(0), Device::Cuda(3)] {
+        let set = Device::several([Device::Cuda(3), Device::Cuda(1)]);
+        for device in
+            [Device::Auto, Device::Cpu, Device::Cuda(0), Device::Cuda(3), set, Device::CudaSet(CudaSet::ALL)]
+        {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
+        assert_eq!(set.to_string(), "cuda:1,3");
+        assert_eq!(Device::several([Device::Cuda(2), Device::Cuda(2)]), Device::Cuda(2));
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
         assert!("gpu".parse::<Device>().is_err() && "cuda:x".parse::<Device>().is_err());
     }

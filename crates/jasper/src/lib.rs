@@ -67,7 +67,7 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
-//! | [`Device`], [`DeviceOptions`] | where an index is built, searched and changed |
+//! | [`Device`], [`DeviceOptions`], [`CudaSet`], [`Spread`] | where an index is built, searched and changed |
 //! | [`AnyIndex`] | an index whose element type is known at run time |
 //! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
@@ -112,6 +112,7 @@ pub mod bench;
 mod builder;
 mod check;
 mod device;
+mod device_set;
 mod index;
 mod journal;
 mod progress;
@@ -122,6 +123,7 @@ pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
 pub use device::{Device, DeviceOptions};
+pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
@@ -208,6 +210,7 @@ pub mod error {
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
 pub mod file {
+    pub use crate::index::{is_sharded, shard_files};
     pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
     pub use jasper_vamana::remove_checkpoint;
 }

@@ -45,6 +45,25 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
+    /// The sums of two shards.
+    pub(crate) fn merge(self, other: Self) -> Self {
+        let vertices = |stats: &Self| (stats.live_vertices + stats.tombstones) as f64;
+        let edges = self.mean_degree * vertices(&self) + other.mean_degree * vertices(&other);
+        Self {
+            keys: self.keys + other.keys,
+            live_vertices: self.live_vertices + other.live_vertices,
+            deleted_keys: self.deleted_keys + other.deleted_keys,
+            tombstones: self.tombstones + other.tombstones,
+            free_slots: self.free_slots + other.free_slots,
+            mean_degree: edges / (vertices(&self) + vertices(&other)).max(1.0),
+            vector_bytes: self.vector_bytes + other.vector_bytes,
+            sketch_bytes: self.sketch_bytes + other.sketch_bytes,
+            code_bytes: self.code_bytes + other.code_bytes,
+            graph_bytes: self.graph_bytes + other.graph_bytes,
+            ..self
+        }
+    }
+
     pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: MemorySpace) -> Self {
         let vertices = graph.keys().live() + graph.keys().tombstones();
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();

@@ -407,3 +407,33 @@ fn the_cost_of_a_journal() {
         );
     }
 }
+
+/// Prints the time to open a durable index by the length of its journal and the size of its snapshot.
+#[test]
+#[ignore = "a measurement: cargo test --release -p jasper --test durable -- --ignored --nocapture recovery"]
+fn the_time_of_recovery() {
+    let (dimension, batch) = (128, 100);
+    let vectors: Vec<f32> = Clusters::new(dimension, 3).rows(48_000, 0);
+    println!("| snapshot | vectors in the journal | seconds to insert | seconds to open |");
+    for built in [10_000, 40_000] {
+        let (built, more) = vectors.split_at(built * dimension);
+        for batches in [0, 10, 20, 40, 80] {
+            let folder = tempfile::tempdir_in(".").unwrap();
+            let path = folder.path().join("index");
+            let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
+            builder.build(&view(built, dimension)).unwrap().save_durable(&path).unwrap();
+            let index = Index::<f32>::open_durable(&path).unwrap();
+            let start = std::time::Instant::now();
+            for vectors in more.chunks(batch * dimension).take(batches) {
+                index.insert_auto(&view(vectors, dimension)).unwrap();
+            }
+            let inserted = start.elapsed().as_secs_f64();
+            drop(index);
+            let start = std::time::Instant::now();
+            let index = Index::<f32>::open_durable(&path).unwrap();
+            let opened = start.elapsed().as_secs_f64();
+            assert_eq!(index.len(), built.len() / dimension + batches * batch);
+            println!("| {} | {} | {inserted:.2} | {opened:.2} |", built.len() / dimension, batches * batch);
+        }
+    }
+}

@@ -58,12 +58,7 @@ impl<S: Stream> SlotList<S> {
     /// # Safety
     /// The set has bits for the range, which begins at a word, and the list has room for the slots that are in the set
     /// and states for all its tiles.
-    unsafe fn launch(
-        &mut self,
-        stream: &S,
-        bits: DevicePtr<u32>,
-        range: Range<u32>,
-    ) -> Result<(), S::Error> {
+    unsafe fn launch(&mut self, stream: &S, bits: DevicePtr<u32>, range: Range<u32>) -> Result<(), S::Error> {
         let Self { slots, count, tiles } = self;
         let len = range.end - range.start;
         tiles.launch(stream, select_tiles(len), |look_back| {

@@ -42,6 +42,12 @@ pub struct Rank {
 }
 
 impl Scan {
+    /// Every kernel of the family but that of products.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let of = |element| Metric::ALL.map(|metric| Self { element, metric, allows_products: false });
+        ElementKind::ALL.into_iter().flat_map(of)
+    }
+
     fn rows(self) -> String {
         let Self { element, metric, allows_products } = self;
         let is_product = allows_products && (element, metric) == (ElementKind::F16, Metric::L2);
@@ -71,11 +77,10 @@ unsafe impl Kernel for Scan {
         }
     }
 
-    /// Limits registers for L2 distances of f32 only: before compute capability 9.0, the sums of two blocks do not fit. The
-    /// kernel has no constants.
+    /// Gives the sums of floats all registers where those of two blocks do not fit. The kernels have no constants.
     fn specialization(&self) -> Option<Specialization> {
-        let is_tight = (self.element, self.metric) == (ElementKind::F32, Metric::L2);
-        is_tight.then_some(Specialization { constants: [0; 4], min_blocks: 2 })
+        let is_tight = matches!(&*self.rows(), "f32_l2" | "f32_ip" | "f16_l2");
+        is_tight.then_some(Specialization { constants: [0; 4], min_blocks: [1, 2, 1] })
     }
 
     #[cfg(feature = "kernels")]

@@ -86,7 +86,7 @@ macro_rules! families {
 
             fn specialization(&self) -> Option<Specialization> {
                 let min_blocks = min_blocks(self.0, $blocks);
-                Some(Specialization { constants: self.0.shape.constants(), min_blocks })
+                Some(Specialization::new(self.0.shape.constants(), min_blocks))
             }
 
             #[cfg(feature = "kernels")]

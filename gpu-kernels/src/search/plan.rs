@@ -77,7 +77,7 @@ unsafe impl Kernel for Search {
 
     fn specialization(&self) -> Option<Specialization> {
         let min_blocks = min_blocks(self.rows.element, self.rows.shape, self.variant);
-        Some(Specialization { constants: self.rows.shape.constants(), min_blocks })
+        Some(Specialization::new(self.rows.shape.constants(), min_blocks))
     }
 
     #[cfg(feature = "kernels")]

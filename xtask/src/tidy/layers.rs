@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-plot", &[]),
@@ -37,6 +37,8 @@ const LAYERS: [(&str, &[&str]); 19] = [
         "jasper",
         &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper-cuda"],
     ),
+    // The bodies of its targets are files of tests, which use what those tests use.
+    ("jasper-fuzz", &["jasper-core", "jasper-data", "jasper-graph", "jasper"]),
     ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
     ("jasper-python", &["jasper", "jasper-cli"]),
     (

@@ -8,8 +8,8 @@ use crate::workspace::{Package, Workspace};
 /// Maximum length of a file, in lines. Aim for 200.
 const MAX_LINES: usize = 600;
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, calls to
-/// the CUDA driver, and arrays of other Python packages.
-const UNSAFE_PACKAGES: [&str; 11] = [
+/// the CUDA driver, libFuzzer's entry points, and arrays of other Python packages.
+const UNSAFE_PACKAGES: [&str; 12] = [
     "gpu-kernels",
     "jasper-benches",
     "jasper-core",
@@ -18,6 +18,7 @@ const UNSAFE_PACKAGES: [&str; 11] = [
     "jasper-cuda-std-kernels",
     "jasper-data",
     "jasper-driver",
+    "jasper-fuzz",
     "jasper-graph",
     "jasper-python",
     "jasper-quant",

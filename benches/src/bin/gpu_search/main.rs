@@ -10,6 +10,7 @@
 //! | `latency` | the time of small batches, from host memory and back |
 //! | `callers` | single searches of many threads, and submitted ones |
 //! | `filters` | batches and single searches with key filters |
+//! | `devices` | all GPUs of the host against one, from host memory and back: replicas, shards, and their build |
 //!
 //! Times are medians of launches timed by events, after one warm-up. Bandwidths count the bytes that the search
 //! requests, from any memory, and are compared with that of a copy in the same run.
@@ -18,6 +19,7 @@
 
 mod callers;
 mod curve;
+mod devices;
 mod filters;
 mod front;
 mod latency;
@@ -34,13 +36,15 @@ use jasper_benches::BuildArgs;
 use measure::Bench;
 use set::Set;
 
-/// The parts.
+/// The parts that measure an index on one device.
 const PARTS: [&str; 4] = ["curves", "latency", "callers", "filters"];
+/// The part that builds indexes on several.
+const DEVICES: &str = "devices";
 
 /// Measures searches on a GPU.
 #[derive(clap::Parser)]
 struct Options {
-    /// Parts (curves, latency, callers, filters), and sets of make_sets.py (sift-1m, deep-1m, gist-1m, openai-1m, ..).
+    /// Parts (curves, latency, callers, filters, devices), and sets of make_sets.py (sift-1m, deep-1m, gist-1m, openai-1m, ..).
     #[arg(value_name = "PART|SET", required = true)]
     names: Vec<String>,
     /// Folder of the files of the sets.
@@ -71,7 +75,7 @@ struct Options {
 fn main() -> Result<()> {
     let options: Options = clap::Parser::parse();
     let mut failed = Vec::new();
-    for name in options.names.iter().filter(|name| !PARTS.contains(&&name[..])) {
+    for name in options.names.iter().filter(|name| !is_part(name)) {
         // A set that is missing or too large does not prevent the others.
         if let Err(error) = measure_set(&options, name) {
             eprintln!("{name}: {error:#}");
@@ -82,12 +86,26 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+fn is_part(name: &str) -> bool {
+    name == DEVICES || PARTS.contains(&name)
+}
+
 /// Measures one set in each of its elements.
 fn measure_set(options: &Options, name: &str) -> Result<()> {
     let set = Set::open(&options.data, name)?;
     let is_measured = |kind: ElementKind| {
         options.elements.is_empty() || options.elements.iter().any(|name| name == kind.name())
     };
+    if options.names.iter().any(|name| name == DEVICES) {
+        let builder = options.build.builder(set.metric(), options.device);
+        match set.element() {
+            ElementKind::U8 => devices::run::<u8>(&set, builder)?,
+            _ => devices::run::<f32>(&set, builder)?,
+        }
+    }
+    if !options.names.iter().any(|name| PARTS.contains(&&name[..])) {
+        return Ok(());
+    }
     let (builder, cache) = (options.build.builder(set.metric(), options.device), options.cache.as_deref());
     match set.element() {
         ElementKind::U8 => measure(options, &set, set.index::<u8>(builder, cache)?),

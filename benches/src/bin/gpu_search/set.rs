@@ -48,6 +48,11 @@ impl Set {
         if self.name.starts_with("t2i") { Metric::InnerProduct } else { Metric::L2 }
     }
 
+    /// The vectors.
+    pub fn vectors<T: Element>(&self) -> Result<Rows<T>> {
+        Ok(self.base.load_as()?)
+    }
+
     /// The queries, those with known neighbors first.
     pub fn queries<T: Element>(&self) -> Result<Rows<T>> {
         Ok(self.queries.load_as()?)

@@ -1,9 +1,10 @@
 //! Where a command searches, with how many threads, and where vectors are stored on a GPU.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{AnyIndex, Device, DeviceOptions, MemorySpace, OpenOptions};
+use jasper::{AnyIndex, Device, DeviceOptions, MemorySpace, OpenOptions, Spread};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -16,26 +17,39 @@ pub struct DeviceArgs {
     /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
-    /// Where to search: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the index, or the CPU
+    /// Where to search: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is the first CUDA device that can hold the
+    /// index, or the CPU
     #[arg(long, default_value_t = Device::Auto)]
     pub device: Device,
     #[command(flatten)]
-    pub vectors: VectorStorageArgs,
+    pub placement: PlacementArgs,
 }
 
-/// Where vectors are stored while the index is on a GPU.
+/// How GPUs hold the index.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct VectorStorageArgs {
+pub struct PlacementArgs {
     /// Where vectors are stored while the index is on a GPU: device, or host, which is pinned memory that the GPU reads
     /// over PCIe, for quantized indexes [default: device if everything fits there, else host if the index is quantized]
     #[arg(long, value_name = "STORAGE", display_order = 93)]
     vector_storage: Option<MemorySpace>,
+    /// How several GPUs hold the index: replicated, each of them all of it, for more queries per second; or sharded, a
+    /// part on each, for which an index of one graph is built again
+    #[arg(long, default_value_t = Spread::Replicated, display_order = 93)]
+    spread: Spread,
 }
 
-impl VectorStorageArgs {
-    /// Options of an index on a device, with its vectors in this storage.
+impl PlacementArgs {
+    /// Options of an index on a device.
     pub fn options(self) -> DeviceOptions {
-        DeviceOptions::new().vector_storage(self.vector_storage)
+        DeviceOptions::new().vector_storage(self.vector_storage).spread(self.spread)
+    }
+}
+
+/// Notes which devices faulted, so that the others had to go on without them.
+pub fn note_faults(index: &AnyIndex, terminal: Terminal) {
+    for fault in index.device_faults() {
+        let reason = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
+        terminal.note(format_args!("{fault} and was left out{reason}"));
     }
 }
 
@@ -43,7 +57,7 @@ impl DeviceArgs {
     /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
     /// searches will read every vector over PCIe.
     pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<AnyIndex> {
-        let options = OpenOptions::new().threads(self.threads).device(self.device, self.vectors.options());
+        let options = OpenOptions::new().threads(self.threads).device(self.device, self.placement.options());
         let index = open_index(path, options, terminal)?;
         let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {

@@ -5,7 +5,7 @@ mod distances;
 mod graph;
 mod quantization;
 
-pub use device::{DeviceArgs, VectorStorageArgs, on_threads, storage_on_device};
+pub use device::{DeviceArgs, PlacementArgs, note_faults, on_threads, storage_on_device};
 pub use distances::DistanceArgs;
 pub use graph::GraphArgs;
 pub use quantization::QuantizationChoice;

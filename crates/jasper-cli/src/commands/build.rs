@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use jasper::MemorySpace;
-use jasper::file::remove_checkpoint;
+use jasper::file::{is_sharded, remove_checkpoint};
 use jasper::memory::MemoryPlan;
-use jasper::{Device, IndexBuilder, Key, Progress, Stage, with_element};
+use jasper::{Device, IndexBuilder, Key, Progress, Spread, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
 use serde_json::json;
 
@@ -39,10 +39,17 @@ pub struct Args {
     /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Where to build: auto, cpu, cuda or cuda:N; auto is the first CUDA device that can hold the build, or the CPU.
-    /// The CPU builds the same graph on every machine
+    /// Where to build: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is the first CUDA device that can hold the
+    /// build, or the CPU. The CPU builds the same graph on every machine
     #[arg(long, default_value_t = Device::Auto)]
     device: Device,
+    /// How several GPUs will hold the index: replicated, each of them all of it, for which the first of them builds it;
+    /// or sharded, a part on each, which all build together. The index is then the folder INDEX
+    #[arg(long, default_value_t = Spread::Replicated)]
+    spread: Spread,
+    /// Number of shards, at most 256, on however many GPUs [default: with --spread sharded, one per GPU]
+    #[arg(long, value_name = "N")]
+    shards: Option<usize>,
     /// Keys of the vectors: text with one number per line, or npy of u64 [default: their numbers]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
@@ -71,17 +78,23 @@ pub struct Args {
 impl Args {
     /// The files of the command.
     pub fn files(&self) -> Files {
-        // The folder of a durable index must be new, which is checked when it is made.
-        let outputs = if self.plan || self.durable { None } else { Some(&self.output) };
+        // Folders are checked when the command runs.
+        let outputs = if self.plan || self.is_folder() { None } else { Some(&self.output) };
         Files::new().read([&self.base]).read(&self.keys).write(outputs, Content::INDEX)
     }
 
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;
-        let has_room =
-            !self.durable || fs::read_dir(&self.output).map_or(true, |mut files| files.next().is_none());
-        ensure!(has_room, "{}: is not empty; name a new folder for the durable index", self.output.display());
+        if self.is_folder() {
+            let is_new =
+                fs::read_dir(&self.output).map_or(!self.output.exists(), |mut files| files.next().is_none());
+            ensure!(
+                is_new || !self.durable && is_sharded(&self.output),
+                "{}: is not empty; name a new folder for the index",
+                self.output.display()
+            );
+        }
         let vectors = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         ensure!(
@@ -157,6 +170,7 @@ impl Args {
             "dimension": dimension,
             "element": element,
             "metric": metric,
+            "shards": index.shards(),
             "threads": threads,
             "mean_degree": mean_degree,
             // Vertices linked already in the checkpoint.
@@ -199,9 +213,15 @@ impl Args {
 }
 
 impl Args {
+    /// Whether the index is a folder.
+    fn is_folder(&self) -> bool {
+        self.durable || self.spread == Spread::Sharded || self.shards.is_some_and(|shards| shards > 1)
+    }
+
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
         let builder = self.graph.builder().threads(self.threads).device(self.device);
-        let builder = builder.max_batch_share(self.max_batch_share);
+        let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread);
+        let builder = self.shards.map_or(builder, |shards| builder.shards(shards));
         keys.map_or(builder, |keys| builder.keys(keys))
     }
 }

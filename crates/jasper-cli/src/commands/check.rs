@@ -85,7 +85,7 @@ impl Args {
         let quantization = index.stats().quantization;
         let mut codes_json = Value::Null;
         // An index whose quantizer cannot be retrained is sound nevertheless.
-        let not_checked = match index.measure_code_error() {
+        let not_checked = match quantization.map_or(Ok(None), |_| index.measure_code_error()) {
             Ok(Some(codes)) => {
                 let CodeReport { error, retrained_error, .. } = codes;
                 let drifted = codes.has_drifted();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use jasper::file::IndexInfo;
 use jasper::graph::Graph;
-use jasper::graph::interop::{diskann, hnswlib, parlay};
+use jasper::graph::interop::{diskann, faiss, hnswlib, parlay};
 use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage, with_element};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
 use serde_json::json;
@@ -21,8 +21,8 @@ use crate::units;
 /// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded, and for integers clamped, to
 /// the new type; those that it cannot hold, such as NaN in u8 and 70000 in f16, are refused.
 /// Ground truth: between ibin and ivecs.
-/// Graphs: from an index to diskann and hnswlib; from diskann and parlayann, with the vectors they were built from, to
-/// an index.
+/// Graphs: from an index to diskann, hnswlib and faiss; from diskann and parlayann, with the vectors they were built
+/// from, to an index.
 #[derive(Debug, clap::Args)]
 #[command(
     verbatim_doc_comment,
@@ -85,7 +85,9 @@ impl Args {
                 truth.write(&self.output)?;
                 (truth.len(), 0)
             }
-            (Format::Index, Format::Diskann | Format::Hnswlib) => (self.export(to, terminal)?, 0),
+            (Format::Index, Format::Diskann | Format::Hnswlib | Format::Faiss) => {
+                (self.export(to, terminal)?, 0)
+            }
             (Format::Diskann | Format::Parlayann, Format::Index) => (self.import(from, terminal)?, 0),
             _ => bail!(Usage(format!("cannot convert {from} to {to}; see `jasper help convert`"))),
         };
@@ -126,7 +128,11 @@ impl Args {
         let info = IndexInfo::read(&self.input)?;
         let keys = with_element!(info.element, T => {
             let graph = Graph::<T>::open(&self.input, &mut terminal.progress())?;
-            let write = if to == Format::Hnswlib { hnswlib::write::<T> } else { diskann::write::<T> };
+            let write = match to {
+                Format::Hnswlib => hnswlib::write::<T>,
+                Format::Faiss => faiss::write::<T>,
+                _ => diskann::write::<T>,
+            };
             let slots = write(&graph, &self.output)
                 .with_context(|| format!("{} cannot be converted to a {to} graph", self.input.display()))?;
             slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect::<Vec<Key>>()

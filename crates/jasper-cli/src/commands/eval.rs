@@ -7,7 +7,7 @@ use jasper::bench::Measure;
 use jasper::tune::Goal;
 use jasper::{Device, SearchParams};
 
-use crate::args::{DeviceArgs, DistanceArgs};
+use crate::args::{DeviceArgs, DistanceArgs, note_faults};
 use crate::command_files::{Content, Files};
 use crate::curve::{self, Point};
 use crate::files::{read_queries, read_truth};
@@ -113,6 +113,7 @@ impl Args {
             profiles.extend(profile.map(|profile| (point.beam_width, profile)));
             points.push(point);
         }
+        note_faults(&index, terminal);
         for (beam_width, profile) in &profiles {
             let (json, text) = profile::report(*beam_width, profile, peaks)?;
             terminal.report(&json, text)?;

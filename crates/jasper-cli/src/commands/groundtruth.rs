@@ -94,6 +94,7 @@ impl Args {
             let ordinals = match self.device {
                 Device::Cpu => Vec::new(),
                 Device::Cuda(ordinal) => vec![ordinal],
+                Device::CudaSet(set) => set.ordinals()?,
                 Device::Auto => cuda::DeviceInfo::list()
                     .unwrap_or_default()
                     .into_iter()

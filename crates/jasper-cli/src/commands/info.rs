@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jasper::FileError;
-use jasper::file::IndexInfo;
+use jasper::file::{IndexInfo, is_sharded, shard_files};
 use jasper::tune::TunedSearch;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::units;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper info vectors.jasper --json")]
 pub struct Args {
-    /// The index file
+    /// The index file, or the folder of a sharded index, of which each file is described
     index: PathBuf,
 }
 
@@ -30,11 +30,14 @@ impl Args {
 
     /// Prints the description.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let info = IndexInfo::read(&self.index)?;
-        let tuned =
-            TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(&self.index, fault))?;
-        let tuned = Tuned::list(tuned, info.fingerprint);
-        terminal.report(&merge(json(&info, &tuned), info.params), text(&info, &tuned)?)
+        let files = if is_sharded(&self.index) { shard_files(&self.index)? } else { vec![self.index] };
+        files.iter().try_for_each(|file| {
+            let info = IndexInfo::read(file)?;
+            let tuned =
+                TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(file, fault))?;
+            let tuned = Tuned::list(tuned, info.fingerprint);
+            terminal.report(&merge(json(&info, &tuned), info.params), text(&info, &tuned)?)
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{DeviceArgs, DistanceArgs, storage_on_device};
+use crate::args::{DeviceArgs, DistanceArgs, note_faults, storage_on_device};
 use crate::command_files::{Content, Files};
 use crate::files::{name_input, read_queries};
 use crate::terminal::{Terminal, timed};
@@ -91,6 +91,7 @@ impl Args {
         let (report, seconds) = timed(search);
         let SearchReport { cost, scanned, .. } =
             report.map_err(|error| name_input(error.into(), &self.queries, None))?;
+        note_faults(&index, terminal);
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
         to_ground_truth(&keys, distances, k)?.write(&output)?;

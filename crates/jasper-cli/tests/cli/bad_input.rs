@@ -17,7 +17,7 @@ fn bad_usage() {
             ("build --base base.fbin --metric hamming --output x", &["use l2, ip or cosine"]),
             (
                 "build --base base.fbin --metric l2 --device gpu --output x",
-                &["use auto, cpu, cuda or cuda:N"],
+                &["use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all"],
             ),
             (
                 "build --base base.fbin --metric l2 --alpha 0.5 --output x",

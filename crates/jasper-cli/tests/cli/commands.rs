@@ -376,6 +376,7 @@ fn graphs_go_out_and_come_back() {
     let search = |index| sandbox.ok(&["search", index, "--queries", "query.fbin"]);
     assert_eq!(search("back.jasper"), search("vectors.jasper"));
     assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.bin", "--to", "hnswlib"])["rows"], 400);
+    assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.faiss", "--to", "faiss"])["rows"], 400);
 
     // ParlayANN's layout by hand: three vertices in a ring.
     sandbox.vectors::<u8>("three.u8bin", 3, 0);
@@ -496,4 +497,41 @@ fn a_durable_index_is_a_folder_whose_changes_are_logged() {
     assert!(text.contains("logged   in the journal of folder"), "{text}");
     let error = sandbox.fails(1, &["compact", "folder", "--output", "copy.jasper"]);
     assert!(error.contains("leave --output out"), "{error}");
+}
+
+#[test]
+fn an_index_of_shards_is_a_folder_that_is_replaced_as_a_whole() {
+    let sandbox = Sandbox::with_index();
+    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--device", "cpu", "--shards", "3"];
+    let build = [&build[..], &["--output", "folder"]].concat();
+    assert_eq!(sandbox.one(&build)["shards"], 3);
+    sandbox.ok(&build);
+    sandbox.write("keys", "3\n4\n");
+    for index in ["folder", "vectors.jasper"] {
+        sandbox.one(&["delete", index, "--keys", "keys"]);
+        sandbox.one(&["consolidate", index]);
+        assert_eq!(sandbox.one(&["check", index])["sound"], true);
+        let output = format!("{index}.ibin");
+        let queries = ["--queries", "query.fbin", "-k", "5", "--beam-width", "2000", "--device", "cpu"];
+        sandbox.one(&[&["search", index], &queries[..], &["--output", &output]].concat());
+    }
+    assert_eq!(sandbox.read("folder.ibin"), sandbox.read("vectors.jasper.ibin"));
+    assert_eq!(sandbox.ok(&["info", "folder"]).len(), 3);
+    sandbox.write("folder/shard-9-0.jasper", "left by a save that was killed");
+    sandbox.one(&["compact", "folder", "--output", "copy"]);
+    sandbox.one(&["compact", "folder"]);
+    let mut files: Vec<_> =
+        std::fs::read_dir(sandbox.path("folder")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["manifest.txt", "shard-10-0.jasper", "shard-10-1.jasper", "shard-10-2.jasper"]);
+    let error = sandbox.fails(2, &[&build[..], &["--shards", "300"]].concat());
+    assert!(error.contains("cannot be used multiple times") || error.contains("shards (300)"), "{error}");
+    std::fs::remove_file(sandbox.path("folder/shard-10-1.jasper")).unwrap();
+    let error = sandbox.fails(1, &["check", "folder"]);
+    assert!(error.contains("folder/shard-10-1.jasper: is missing: it has shard 1 of 3"), "{error}");
+    let error = sandbox.fails(
+        1,
+        &["search", "vectors.jasper", "--queries", "query.fbin", "-k", "5", "--device", "cuda:61,62"],
+    );
+    assert!(error.contains("cuda:61"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! One body for each reader, called over damaged files by the tests, and by the fuzz targets, which include this file.
+//! One body for each reader, called over damaged files by the tests, and by `jasper-fuzz`, which includes this file.
 //!
 //! Any bytes must give a typed error or consistent rows; a panic is a bug.
 

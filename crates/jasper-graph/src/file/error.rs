@@ -77,6 +77,9 @@ pub enum FileFault {
     /// cut, either may be there.
     #[error("is written, but a power cut could still undo it: it cannot be synced")]
     NotSynced(#[source] io::Error),
+    /// The folder of a sharded index is not whole, or a sharded index was to be written as something else.
+    #[error("{0}")]
+    Shards(String),
     /// The caller cancelled the operation. The old file is unchanged.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

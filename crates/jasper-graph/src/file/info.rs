@@ -10,7 +10,7 @@ use jasper_data::{ReadAt, open_file};
 use jasper_quant::Quantization;
 
 use super::small_sections::{self, KeyRecord};
-use super::table::{Section, Sections};
+use super::table::{CHECKSUM_AT, Section, Sections, header_page};
 use super::{FileError, FileFault, tuned, with_path};
 use crate::{Graph, needs_norms};
 
@@ -299,4 +299,18 @@ impl ParamsRecord {
         }
         Ok((element, metric, params))
     }
+}
+
+/// Returns the checksum of the header of the file at `path`. The header has the checksums of all sections.
+///
+/// # Errors
+/// Returns [`FileError`] if the file is not an index, or its header is damaged.
+#[doc(hidden)]
+pub fn header_checksum(path: impl AsRef<Path>) -> Result<u32, FileError> {
+    let path = path.as_ref();
+    let read = || {
+        let sections = Sections::open(open_file(path)?)?;
+        Ok(crc32c::crc32c(&header_page(&sections.entries)[..CHECKSUM_AT]))
+    };
+    read().map_err(with_path(path))
 }

@@ -54,7 +54,7 @@ pub use check::{FileReport, SectionReport, check_file, check_source};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub(crate) use error::with_path;
 pub use error::{FileError, FileFault};
-pub use info::IndexInfo;
+pub use info::{IndexInfo, header_checksum};
 pub use save::SaveStats;
 pub(crate) use save::{fingerprint, write_file};
 pub use table::{FORMAT_VERSION, Section};

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Element, ElementKind, Key, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{BitSet, Cancelled, Element, ElementKind, Key, ProgressFn, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
@@ -70,6 +70,19 @@ impl<T: Element> Graph<T> {
         write(self, out, progress)
     }
 
+    /// Returns a checksum of the file that [`Self::save`] writes. Cost: one pass over the graph.
+    ///
+    /// # Errors
+    /// Returns [`Cancelled`].
+    #[doc(hidden)]
+    pub fn checksum(&self, progress: &mut ProgressFn<'_>) -> Result<u32, Cancelled> {
+        let mut checksum = ChecksumWriter(0);
+        match self.write_to(&mut checksum, progress) {
+            Err(FileFault::Cancelled(cancelled)) => Err(cancelled),
+            written => Ok(written.map(|_| checksum.0).expect("nothing else fails without a file")),
+        }
+    }
+
     /// Returns the bytes of the file that [`Self::save`] writes.
     #[doc(hidden)]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -96,6 +109,27 @@ pub(crate) fn write_file<R>(
         Ok(result)
     };
     write_and_commit().map_err(write_error(path))
+}
+
+/// The checksum of all that is written, in the order of the calls.
+struct ChecksumWriter(u32);
+
+impl Write for ChecksumWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = crc32c::crc32c_append(self.0, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for ChecksumWriter {
+    /// Does nothing: a [`FileWriter`] seeks once, to write the header last.
+    fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
+        Ok(0)
+    }
 }
 
 /// Adds a path to a fault of writing.

@@ -16,7 +16,7 @@ pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"JASPER\r\n";
 const PAGE: usize = SECTION_ALIGN as usize;
 /// The page ends with the checksum of everything before it.
-const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
+pub(super) const CHECKSUM_AT: usize = PAGE - size_of::<u32>();
 pub(super) const MAX_SECTIONS: usize = (CHECKSUM_AT - size_of::<Header>()) / size_of::<Entry>();
 /// Flag of a section that a reader may skip.
 const OPTIONAL: u32 = 1;
@@ -312,6 +312,10 @@ fn read_header(source: &impl ReadAt, size: u64, offset: u64) -> Result<Table, Fi
     }
     if header.file_bytes > size {
         return Err(FileFault::Length { claimed: header.file_bytes, actual: size });
+    }
+    if header.file_bytes < SECTION_ALIGN {
+        let problem = format!("a file of {} bytes, at least {SECTION_ALIGN} are needed", header.file_bytes);
+        return Err(FileFault::Header(problem));
     }
     if header.sections as usize > MAX_SECTIONS {
         let problem = format!("{} sections, at most {MAX_SECTIONS} are allowed", header.sections);

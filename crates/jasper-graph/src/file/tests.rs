@@ -154,7 +154,8 @@ fn a_table_that_cannot_be_is_refused() {
     let bytes = graph().unwrap().to_bytes();
     let entry = |i: usize| 32 + 32 * i;
     let huge = (1_u64 << 40).to_le_bytes();
-    let cases: [(usize, &[u8], &str); 12] = [
+    let cases: [(usize, &[u8], &str); 13] = [
+        (12, &[0; 12], "a file of 0 bytes, at least 4096 are needed"),
         (12, &[127], "127 sections, at most 126"),
         (12, &[10], "belong to no section"),
         (12, &[12], "section `of kind 0`"),

@@ -138,6 +138,23 @@ impl<T: Element> Graph<T> {
         self.keys.load()
     }
 
+    /// Copies the graph, without sketches. The same changes of both give equal graphs, byte for byte.
+    ///
+    /// Cost: the memory of the graph, and one pass over it.
+    ///
+    /// # Errors
+    /// Returns an error if memory cannot be reserved.
+    #[doc(hidden)]
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            params: self.params,
+            vectors: self.vectors.try_clone()?,
+            adjacency: self.adjacency.try_clone()?,
+            keys: self.keys.try_clone()?,
+            tuned: self.tuned.clone(),
+        })
+    }
+
     /// Sets the number of slots in every table.
     fn resize(&mut self, slots: usize) -> io::Result<()> {
         self.vectors.resize(slots)?;

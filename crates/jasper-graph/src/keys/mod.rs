@@ -87,6 +87,18 @@ impl KeyMap {
         }
     }
 
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            first: self.first.try_clone()?,
+            more: self.more.clone(),
+            deleted: self.deleted.clone(),
+            tombstones: self.tombstones.clone(),
+            free: self.free.clone(),
+            next_key: self.next_key,
+            ..Self::new()
+        })
+    }
+
     /// Returns the number of live keys. More than [`Self::live`] if vectors are identical.
     pub fn len(&self) -> usize {
         self.live() + self.shared()

@@ -1,5 +1,6 @@
 //! Quantized codes of the vectors, from which searches estimate distances.
 
+use std::io;
 use std::sync::Arc;
 
 use jasper_core::distance::prefetch;
@@ -25,6 +26,16 @@ pub struct CodeBlock<'a, T> {
     width: usize,
     quantizer: &'a dyn Quantizer,
     codes: &'a mut [u32],
+}
+
+impl Codes {
+    /// Copies the codes; both have the same quantizer.
+    ///
+    /// # Errors
+    /// Returns an error if memory cannot be reserved.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { quantizer: Arc::clone(&self.quantizer), table: self.table.try_clone()? })
+    }
 }
 
 /// A quantizer and its buffers.

@@ -204,6 +204,22 @@ impl<T: Element> Vectors<T> {
         Ok(())
     }
 
+    /// A copy without what is never saved.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            metric: self.metric,
+            dimension: self.dimension,
+            table: self.table.try_clone()?,
+            is_stored: self.is_stored,
+            squared_norms: self.squared_norms.as_ref().map(Segments::try_clone).transpose()?,
+            largest_squared_norm: self.largest_squared_norm,
+            sketches: None,
+            codes: self.codes.as_ref().map(Codes::try_clone).transpose()?,
+            sq8: None,
+            undo: None,
+        })
+    }
+
     pub(crate) fn load(&mut self) -> io::Result<()> {
         self.table.load()?;
         if let Some(norms) = &mut self.squared_norms {

@@ -58,6 +58,20 @@ pub enum VectorError {
     Memory(#[from] std::io::Error),
 }
 
+impl VectorError {
+    /// The error with the row that it names replaced, for callers that pass on some of a caller's rows.
+    #[must_use]
+    pub fn map_row(mut self, map: impl FnOnce(usize) -> usize) -> Self {
+        match &mut self {
+            Self::Matrix(MatrixError::NotFinite { row, .. })
+            | Self::ZeroVector { row }
+            | Self::TooLong { row, .. } => *row = map(*row),
+            _ => {}
+        }
+        self
+    }
+}
+
 /// Bound of squared norms, so that every squared distance (at most 4 times it) and every partial sum is finite in f32.
 const LONGEST: f64 = f32::MAX as f64 / 8.0;
 

@@ -1,5 +1,4 @@
-//! Fuzz bodies, one per reader, called by the tests over damaged files and by the fuzz targets, which include this
-//! file.
+//! Fuzz bodies, one per reader, called by the tests over damaged files and by `jasper-fuzz`, which includes this file.
 //!
 //! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a
 //! graph was read.
@@ -13,12 +12,6 @@ use jasper_graph::{Graph, Section, check_source};
 
 #[path = "forge.rs"]
 mod forge;
-
-/// A reader's name, and its body.
-pub type Target = (&'static str, fn(&[u8]) -> bool);
-
-/// All bodies.
-pub const TARGETS: [Target; 3] = [("index", index), ("diskann", diskann), ("parlay", parlay)];
 
 /// Reads an index file as it is, and with corrected checksums.
 pub fn index(bytes: &[u8]) -> bool {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::common::{DIMENSION, add};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
 use jasper_graph::Graph;
-use jasper_graph::interop::{ExportError, ImportFault, diskann, hnswlib, parlay};
+use jasper_graph::interop::{ExportError, ImportFault, diskann, faiss, hnswlib, parlay};
 
 const ROWS: [f32; 8] = [0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 3.0, 3.0];
 
@@ -172,6 +172,25 @@ fn a_hnswlib_base_layer_is_written() {
 }
 
 #[test]
+fn a_faiss_base_layer_is_written() {
+    let header =
+        |kind: [u8; 4]| [kind.to_vec(), bytes!(2, 3_u64, 1_u64 << 20, 1_u64 << 20, 1_u8, 1)].concat();
+    let layers =
+        (0..30).map(|layer| 0.5_f64.powi(layer) * 0.5).take_while(|&share| share >= 1e-9).count() as u64;
+    let mut expected = [header(*b"IxMp"), header(*b"IHNf"), bytes!(layers)].concat();
+    expected.extend((0..layers as i32).flat_map(|layer| (0.5_f64.powi(layer) * 0.5).to_le_bytes()));
+    expected.extend(bytes!(layers + 1, 0));
+    expected.extend((0..layers as i32).flat_map(|layer| (3 + 2 * layer).to_le_bytes()));
+    expected.extend(bytes!(3_u64, 1, 1, 1, 4_u64, 0_u64, 3_u64, 6_u64, 9_u64));
+    expected.extend(bytes!(9_u64, 1, 2, -1, 2, -1, -1, 0, -1, -1));
+    expected.extend(bytes!(1, 0, 128, 64, 1));
+    expected.extend([header(*b"IxF2"), bytes!(6_u64, 1_f32, 2_f32, 2_f32, 3_f32, 3_f32, 4_f32)].concat());
+    expected.extend(bytes!(3_u64, 10_u64, 20_u64, 30_u64));
+    let write = |path: &Path| faiss::write(&with_a_hole::<i8>(Metric::L2), path).unwrap();
+    assert_eq!(written(write, ""), expected);
+}
+
+#[test]
 fn what_is_written_is_read_again() {
     let graph = with_a_hole::<f32>(Metric::InnerProduct);
     let folder = tempfile::tempdir().unwrap();
@@ -190,8 +209,8 @@ fn graphs_that_the_formats_cannot_hold_are_refused() {
     let path = folder.path().join("ann");
     let deleted = crate::common::sample::<f32>(Metric::L2);
     assert_eq!(deleted.dimension(), DIMENSION);
-    for error in [diskann::write(&deleted, &path).unwrap_err(), hnswlib::write(&deleted, &path).unwrap_err()]
-    {
+    for write in [diskann::write::<f32>, hnswlib::write::<f32>, faiss::write::<f32>] {
+        let error = write(&deleted, &path).unwrap_err();
         assert!(matches!(error, ExportError::Tombstones(4)), "{error}");
     }
     let empty = Graph::<f32>::new(Metric::L2, 2, params(3)).unwrap();

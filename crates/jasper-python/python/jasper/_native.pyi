@@ -1,5 +1,5 @@
 from asyncio import Future
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from jasper._typing import (
     Progress,
     Queries,
     Readable,
+    Spread,
     Stream,
     Vectors,
     Writable,
@@ -62,6 +63,8 @@ class Index:
         seed: int | None = None,
         threads: int | None = None,
         device: str = "auto",
+        spread: Spread = "replicated",
+        shards: int | None = None,
         exact_linking: bool = False,
         quantization: str | None = None,
         checkpoint: Path | None = None,
@@ -85,6 +88,7 @@ class Index:
         mmap: bool = False,
         device: str = "cpu",
         vectors: Literal["device", "host"] | None = None,
+        spread: Spread = "replicated",
         threads: int | None = None,
         exact_linking: bool = False,
         progress: Progress | bool | None = None,
@@ -93,7 +97,14 @@ class Index:
         self, file: Path | Writable, *, durable: bool = False, progress: Progress | bool | None = None
     ) -> None: ...
     def snapshot(self, *, progress: Progress | bool | None = None) -> None: ...
-    def to(self, device: str, *, vectors: Literal["device", "host"] | None = None) -> Index: ...
+    def to(
+        self,
+        device: str | Sequence[str],
+        *,
+        vectors: Literal["device", "host"] | None = None,
+        spread: Spread = "replicated",
+    ) -> Index: ...
+    def rebuild(self, device: str = "cpu", *, progress: Progress | bool | None = None) -> Index: ...
     def search(
         self,
         queries: Queries,
@@ -185,6 +196,10 @@ class Index:
     def device(self) -> str: ...
     @property
     def device_bytes(self) -> int: ...
+    @property
+    def shards(self) -> int: ...
+    @property
+    def device_faults(self) -> list[str]: ...
     @property
     def nbytes(self) -> int: ...
     @property

@@ -11,6 +11,7 @@ from jasper._native import Filter
 
 Path: TypeAlias = str | PathLike[str]
 Metric: TypeAlias = Literal["l2", "ip", "cosine"]
+Spread: TypeAlias = Literal["replicated", "sharded"]
 Distances: TypeAlias = Literal["auto", "exact", "quantized"]
 Progress: TypeAlias = Callable[[str, int, int], bool | None]
 Out: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float32]]

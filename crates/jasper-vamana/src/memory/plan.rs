@@ -125,6 +125,18 @@ impl MemoryPlan {
         self
     }
 
+    /// Adds the allocations of another plan to those of the same name.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for &Part { space, name, bytes } in &other.parts {
+            match self.parts.iter_mut().find(|part| part.space == space && part.name == name) {
+                Some(part) => part.bytes += bytes,
+                None => self.parts.push(Part { space, name, bytes }),
+            }
+        }
+        self
+    }
+
     /// Makes the allocation of this name at least as large, for steps that use the same memory one after the other.
     #[must_use]
     pub fn at_least(mut self, space: MemorySpace, name: &'static str, bytes: u64) -> Self {

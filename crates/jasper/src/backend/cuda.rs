@@ -28,7 +28,7 @@ pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
 }
 
 /// Numbers of the devices.
-pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
+pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
     let devices = jasper_cuda::DeviceInfo::list()?;
     Ok(devices.into_iter().map(|device| device.ordinal).collect())
 }
@@ -102,6 +102,7 @@ impl SearchPreload {
             let ordinal = match device {
                 Device::Cpu => return None,
                 Device::Cuda(ordinal) => ordinal,
+                Device::CudaSet(set) => *set.ordinals().ok()?.first()?,
                 Device::Auto => *ordinals().ok()?.first()?,
             };
             let context = Context::open(ordinal).ok()?;
@@ -174,9 +175,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         Ok(MirroredGraph::sync_host_edges_while_searched(&mut Shared(&self.graph), self.executor.pool())?)
     }
 
-    fn into_graph(self: Arc<Self>) -> Graph<T> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
-        this.graph.into_inner().into_host()
+        vec![this.graph.into_inner().into_host()]
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

@@ -19,7 +19,7 @@ pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
-pub(super) fn ordinals() -> Result<Vec<usize>, DeviceError> {
+pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
     Ok(Vec::new())
 }
 

@@ -52,9 +52,9 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         Ok(())
     }
 
-    fn into_graph(self: Arc<Self>) -> Graph<T> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
-        this.graph.into_inner()
+        vec![this.graph.into_inner()]
     }
 
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

@@ -1,11 +1,17 @@
-//! Where an index lives: in host memory, or on a CUDA device.
+//! Where an index lives: in host memory, or on one or several CUDA devices.
 
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(not(feature = "cuda"))]
 #[path = "cuda_stub.rs"]
 mod cuda;
+#[cfg(test)]
+mod faulty;
 mod host;
+mod replicated;
+mod rows;
+mod sharded;
+mod vote;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +24,21 @@ use jasper_vamana::{
 };
 
 use crate::bench::DevicePeaks;
+use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
-pub(crate) use cuda::{BuildDevice, SearchPreload, UploadedGraph, check_device, plan_build, plan_graph};
+pub(crate) use cuda::{
+    BuildDevice, SearchPreload, UploadedGraph, check_device, ordinals, plan_build, plan_graph,
+};
 pub(crate) use host::HostBackend;
+pub(crate) use replicated::Replicated;
+pub(crate) use rows::{SharedRows, Subset};
+pub(crate) use sharded::{MAX_SHARDS, Sharded, deal, shard_of};
+pub(crate) use vote::Vote;
 
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Send + Sync {
-    /// [`Device::Cpu`] or [`Device::Cuda`].
+    /// [`Device::Cpu`], [`Device::Cuda`] or [`Device::CudaSet`].
     fn device(&self) -> Device;
 
     /// Name of the CPU or GPU.
@@ -36,16 +49,41 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         0
     }
 
+    /// Number of devices that each have a copy of the graph.
+    fn copies(&self) -> usize {
+        1
+    }
+
+    /// The devices whose graph differs from that of the first.
+    ///
+    /// # Errors
+    /// Returns [`CheckError`].
+    fn different_copies(&self, _progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
+        Ok(Vec::new())
+    }
+
+    /// Errors of devices that are left out because of them.
+    fn device_faults(&self) -> Vec<Arc<DeviceError>> {
+        Vec::new()
+    }
+
     /// Where searches read vectors.
     fn vector_storage(&self) -> MemorySpace;
 
     /// The widest beam of searches.
     fn max_beam_width(&self) -> usize;
 
+    /// The backends of the shards, if the vectors are in several graphs. Methods that read one graph then read that of
+    /// the first shard.
+    fn shards(&self) -> &[Arc<dyn Backend<T>>] {
+        &[]
+    }
+
     /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::sync_host_edges`].
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
 
-    /// Calls `change` once, to change vectors, keys or codes on the host, and updates the device.
+    /// Calls `change` once for each [copy](Self::copies) of each shard, to change vectors, keys or codes on the host, and updates the
+    /// devices.
     ///
     /// # Errors
     /// Returns [`DeviceError`]; the change is undone.
@@ -59,8 +97,9 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         Ok(())
     }
 
-    /// The graph. The caller holds the only reference, and has [synced](Self::sync_host_edges) the edges.
-    fn into_graph(self: Arc<Self>) -> Graph<T>;
+    /// The graph, or that of each shard. The caller holds the only reference, and has [synced](Self::sync_host_edges)
+    /// the edges.
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>>;
 
     /// Searches for one query.
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
@@ -129,7 +168,33 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     }
 }
 
-impl<T: Element> dyn Backend<T> {
+impl<T: Element> dyn Backend<T> + '_ {
+    /// The backends of single graphs: this one, or those of its shards.
+    pub(crate) fn parts(&self) -> Vec<&dyn Backend<T>> {
+        match self.shards() {
+            [] => vec![self],
+            shards => shards.iter().map(|shard| &**shard).collect(),
+        }
+    }
+
+    /// The number of the part that has a key, or would have it.
+    pub(crate) fn part_of(&self, key: Key) -> usize {
+        match self.shards() {
+            [] => 0,
+            shards => shard_of(key, shards.len()),
+        }
+    }
+
+    /// Calls `read` with the graph that has a key, or would have it.
+    pub(crate) fn read_with<R>(&self, key: Key, read: impl FnOnce(&Graph<T>) -> R) -> R {
+        self.parts()[self.part_of(key)].read(read)
+    }
+
+    /// Refuses what needs one graph, if there are several.
+    pub(crate) fn require_one_graph(&self, what: &'static str) -> Result<(), DeviceError> {
+        if self.shards().is_empty() { Ok(()) } else { Err(DeviceError::Sharded(what)) }
+    }
+
     /// [`Self::search_rows`] of a matrix.
     pub(crate) fn search_batch(
         &self,
@@ -148,9 +213,9 @@ impl<T: Element> dyn Backend<T> {
     }
 
     /// As [`Self::change_graph`], with a result.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
-        let (mut change, mut result) = (Some(change), None);
-        self.change_graph(&mut |graph| result = change.take().map(|change| change(graph)))?;
+    pub(crate) fn change<R>(&self, mut change: impl FnMut(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
+        let mut result = None;
+        self.change_graph(&mut |graph| result = Some(change(graph)))?;
         Ok(result.expect("the backend makes the change"))
     }
 }
@@ -163,7 +228,7 @@ impl<T: Element> dyn Backend<T> {
 pub(crate) fn first_available<R>(
     mut try_device: impl FnMut(usize) -> Result<Option<R>, DeviceError>,
 ) -> Result<Option<R>, DeviceError> {
-    for ordinal in unless_unavailable(cuda::ordinals())?.unwrap_or_default() {
+    for ordinal in unless_unavailable(ordinals())?.unwrap_or_default() {
         if let Some(found) = unless_unavailable(try_device(ordinal))?.flatten() {
             return Ok(Some(found));
         }

@@ -26,7 +26,7 @@ use jasper_vamana::{Filter, Hit, Matches, SearchError, SearchParams};
 use crate::backend::Backend;
 use queue::{Queue, Run, Submitted};
 
-/// Maximum number of batches that run at a time. While a device searches some, the callers of others wake up and
+/// Maximum number of batches that run at a time, per copy of the graph. While a device searches some, the callers of others wake up and
 /// return.
 const MAX_RUNNING: usize = 4;
 /// Maximum number of searches in a batch: several times as many as a device runs concurrently.
@@ -104,7 +104,7 @@ pub(crate) struct SearchBatcher<T: Element> {
 
 impl<T: Element> SearchBatcher<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
-        let queue = Arc::new(Queue::new(MAX_RUNNING, MAX_BATCH));
+        let queue = Arc::new(Queue::new(MAX_RUNNING * backend.copies(), MAX_BATCH));
         Self { queue, runner: Arc::new(Runner(backend)), workers: Mutex::default() }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jasper_core::{Element, ProgressFn, no_progress};
-use jasper_graph::SaveStats;
+use jasper_graph::{FileError, FileFault, SaveStats};
 
 use super::{Index, OpenError, OpenOptions};
 use crate::WithProgress;
@@ -96,7 +96,12 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// # Errors
     /// Returns [`JournalError`].
     pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
-        journal::create(folder.as_ref(), |path| self.save(path))
+        let folder = folder.as_ref();
+        if self.inner.shards() > 1 {
+            let fault = FileFault::Shards("cannot be durable: the index has several shards".to_owned());
+            return Err(JournalError::new(folder, FileError::new(folder, fault)));
+        }
+        journal::create(folder, |path| self.save(path))
     }
 
     /// See [`Index::snapshot`].

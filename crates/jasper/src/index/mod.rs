@@ -4,7 +4,10 @@ mod durable;
 mod limits;
 mod open;
 mod quantize;
+mod rebuild;
 mod search;
+mod shard_files;
+mod spread;
 mod update;
 
 use std::fmt;
@@ -16,7 +19,7 @@ use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
-use crate::backend::{Backend, HostBackend, UploadedGraph, first_available, plan_graph};
+use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph};
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::journal::Journal;
@@ -24,6 +27,7 @@ use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgr
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
+pub use shard_files::{is_sharded, shard_files};
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
 /// device](Self::to_device).
@@ -34,9 +38,10 @@ pub use open::{OpenError, OpenOptions};
 /// [`Self::search_batch`] may delay them. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
-/// visible together. A call that fails or is cancelled leaves the index as it was, with two exceptions:
+/// visible together, unless [several devices](crate::Spread) publish them. A call that fails or is cancelled leaves the index as it was, with two exceptions:
 /// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
-/// or undoes a change leaves its copy unusable: later calls return the error.
+/// or undoes a change leaves its copy unusable: later calls return the error, and [`Self::rebuild`] saves what the host
+/// has.
 ///
 /// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may
 /// cancel it.
@@ -81,8 +86,12 @@ impl<T: Element> Index<T> {
 
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
+        Self::with_backend(backend, executor, exact_linking)
+    }
+
+    fn with_backend(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         Self {
-            batcher: SearchBatcher::new(Arc::clone(&backend) as _),
+            batcher: SearchBatcher::new(Arc::clone(&backend)),
             backend,
             executor,
             writer: Mutex::default(),
@@ -92,19 +101,40 @@ impl<T: Element> Index<T> {
         }
     }
 
-    /// The index with its graph on another backend.
-    fn moved(self, to: impl FnOnce(Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>) -> Self {
+    /// The index with its graph on another backend, or the graph of each shard, by its number.
+    pub(crate) fn moved(
+        self,
+        mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
+    ) -> Self {
         let Self { backend, batcher, executor, writer, exact_linking, limits, journal } = self;
         // Waits for submitted searches, which hold the backend.
         drop(batcher);
-        let backend = to(backend.into_graph(), Arc::clone(&executor));
+        let is_sharded = !backend.shards().is_empty();
+        let graphs = backend.into_graphs().into_iter().enumerate();
+        let mut backends: Vec<_> =
+            graphs.map(|(shard, graph)| to(shard, graph, Arc::clone(&executor))).collect();
+        let backend = if is_sharded {
+            Arc::new(Sharded::new(backends, Arc::clone(&executor)))
+        } else {
+            backends.pop().expect("there is a graph")
+        };
         let batcher = SearchBatcher::new(Arc::clone(&backend));
         Self { batcher, backend, executor, writer, exact_linking, limits, journal }
+    }
+
+    /// The graph, or those of the shards. The edges are on the host.
+    fn into_graphs(self) -> Vec<Graph<T>> {
+        let Self { backend, batcher, .. } = self;
+        drop(batcher);
+        backend.into_graphs()
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
     /// differs from the index only in codes and tuned searches, [these alone are written](Graph::save), as after
     /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
+    ///
+    /// If it has several [shards](Self::shards), `path` is a folder, of one file per shard and a manifest that is written
+    /// last.
     ///
     /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a
     /// time.
@@ -134,9 +164,9 @@ impl<T: Element> Index<T> {
     }
 
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
-    /// none.
+    /// none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that has some.
     ///
-    /// Copies the index over PCIe once. Vectors and keys stay in host memory as well.
+    /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well.
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
@@ -153,26 +183,23 @@ impl<T: Element> Index<T> {
         if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
             return Ok(self);
         }
+        if let Device::CudaSet(set) = device {
+            return self.move_to_devices(set, options);
+        }
         if let Err(error) = device.check() {
             return Err(MoveError::new(self, error));
         }
         let index = self.to_host()?;
-        let uploaded = index.backend.read(|graph| {
-            let storage = options.vector_storage;
-            let upload = |ordinal| UploadedGraph::new(graph, &index.executor, ordinal, storage).map(Some);
-            match device {
-                Device::Cpu => Ok(None),
-                Device::Cuda(ordinal) => upload(ordinal),
-                Device::Auto => first_available(upload),
-            }
-        });
+        let upload = |ordinal| index.upload(&[ordinal], options).map(Some);
+        let uploaded = match device {
+            Device::Cuda(ordinal) => upload(ordinal),
+            Device::Auto => first_available(upload),
+            Device::Cpu | Device::CudaSet(_) => Ok(None),
+        };
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
             Ok(None) => Ok(index),
-            Ok(Some(copy)) => {
-                let exact_linking = index.exact_linking;
-                Ok(index.moved(|graph, executor| copy.into_backend(graph, executor, exact_linking)))
-            }
+            Ok(Some(copies)) => Ok(index.moved_to(copies)),
         }
     }
 
@@ -189,13 +216,15 @@ impl<T: Element> Index<T> {
         if let Err(error) = self.backend.sync_host_edges() {
             return Err(MoveError::new(self, error));
         }
-        Ok(self.moved(|graph, executor| Arc::new(HostBackend::new(graph, executor))))
+        Ok(self.moved(|_, graph, executor| Arc::new(HostBackend::new(graph, executor))))
     }
 
     /// The memory that the index would take on a CUDA device and on the host, with its vectors in `storage`. The device
     /// need not exist. `None` without the feature `cuda`.
     pub fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
-        self.backend.read(|graph| plan_graph(graph, storage))
+        let plans =
+            self.backend.parts().into_iter().map(|part| part.read(|graph| plan_graph(graph, storage)));
+        plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
     }
 
     /// Verifies every vector, edge and key, and that every vector can be reached.
@@ -221,6 +250,7 @@ impl<T: Element> Index<T> {
     pub fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
         // While this lock is held, changes wait before they lock the graph. A write that waits for the graph would
         // delay searches.
+        self.backend.require_one_graph("reading the graph")?;
         let _writer = match self.device() {
             Device::Cpu => self.writer.try_lock().ok(),
             _ => Some(self.lock_writer()),
@@ -240,12 +270,14 @@ impl<T: Element> Index<T> {
     /// Reads the degree of every vertex.
     pub fn stats(&self) -> IndexStats {
         let storage = self.backend.vector_storage();
-        self.backend.read(|graph| IndexStats::new(graph, storage))
+        let parts = self.backend.parts().into_iter();
+        let stats = parts.map(|part| part.read(|graph| IndexStats::new(graph, storage)));
+        stats.reduce(IndexStats::merge).expect("there is a graph")
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        self.backend.read(|graph| graph.keys().len())
+        self.backend.parts().iter().map(|part| part.read(|graph| graph.keys().len())).sum()
     }
 
     /// Whether there are no keys.
@@ -270,13 +302,13 @@ impl<T: Element> Index<T> {
 
     /// Whether the key is in the index.
     pub fn contains(&self, key: Key) -> bool {
-        self.backend.read(|graph| graph.keys().slot_of(key).is_some())
+        self.backend.read_with(key, |graph| graph.keys().slot_of(key).is_some())
     }
 
     /// The vector of a key as it is stored: at unit length for cosine distances of floats. `None` if there is no such
     /// key, or vectors were [dropped](Self::drop_vectors).
     pub fn vector(&self, key: Key) -> Option<Vec<T>> {
-        self.backend.read(|graph| {
+        self.backend.read_with(key, |graph| {
             let slot = graph.keys().slot_of(key).filter(|_| graph.has_vectors())?;
             Some(graph.vectors().get(slot).to_vec())
         })
@@ -284,10 +316,11 @@ impl<T: Element> Index<T> {
 
     /// All keys, in no particular order.
     pub fn keys(&self) -> Vec<Key> {
-        self.backend.read(|graph| {
+        let keys = |graph: &Graph<T>| -> Vec<Key> {
             let keys = graph.keys();
             keys.live_slots().flat_map(|slot| keys.keys_of(slot)).collect()
-        })
+        };
+        self.backend.parts().into_iter().flat_map(|part| part.read(keys)).collect()
     }
 
     /// The largest beam width of searches: 1024 on a CUDA device, `usize::MAX` on the CPU.
@@ -295,7 +328,8 @@ impl<T: Element> Index<T> {
         self.backend.max_beam_width()
     }
 
-    /// Where the index is: [`Device::Cpu`] or [`Device::Cuda`].
+    /// Where the index is: [`Device::Cpu`], [`Device::Cuda`], or the [`Device::CudaSet`] of the devices that are in
+    /// use.
     pub fn device(&self) -> Device {
         self.backend.device()
     }
@@ -303,6 +337,12 @@ impl<T: Element> Index<T> {
     /// Name of the CPU or GPU that the index is on.
     pub fn device_name(&self) -> String {
         self.backend.device_name()
+    }
+
+    /// The errors of devices that faulted and are left out, where [several](crate::Spread::Replicated) hold the index.
+    /// The others answer all searches.
+    pub fn device_faults(&self) -> Vec<Arc<DeviceError>> {
+        self.backend.device_faults()
     }
 
     /// Bytes of device memory that the index takes; 0 on the CPU.
@@ -322,7 +362,10 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let _writer = index.lock_writer();
         let synced = index.backend.sync_host_edges();
         synced.map_err(|error| FileError::new(path, FileFault::Device(error)))?;
-        index.backend.read(|graph| graph.save(path, progress))
+        match index.backend.shards() {
+            [] => index.backend.read(|graph| graph.save(path, progress)),
+            shards => shard_files::save(path, shards, progress),
+        }
     }
 
     /// See [`Index::to_bytes`].
@@ -343,6 +386,20 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// Returns [`CheckError`].
     pub fn check(self) -> Result<CheckReport, CheckError> {
         let Self { inner: index, progress } = self;
-        Ok(index.read_graph(|graph| CheckReport::new(graph, index.executor.pool(), progress))??)
+        let mut check = |graph: &Graph<T>| CheckReport::new(graph, index.executor.pool(), progress);
+        let mut report = match index.backend.shards() {
+            [] => index.read_graph(check)??,
+            shards => {
+                let _writer = index.lock_writer();
+                index.backend.sync_host_edges()?;
+                let reports = shards.iter().map(|shard| shard.read(&mut check));
+                reports.reduce(|sum, report| Ok(sum?.merge(report?))).expect("there is a shard")?
+            }
+        };
+        if index.backend.copies() > 1 {
+            let _writer = index.lock_writer();
+            report.different = index.backend.different_copies(progress)?;
+        }
+        Ok(report)
     }
 }

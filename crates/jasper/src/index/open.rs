@@ -8,6 +8,7 @@ use jasper_core::{DeviceError, Element, ProgressFn, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
+use super::shard_files::{is_sharded, shard_files};
 use crate::backend::SearchPreload;
 use crate::journal::{JournalError, OpenJournal};
 use crate::{Device, DeviceOptions, Index, WithProgress};
@@ -86,7 +87,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens an index file, or the folder of a [durable index](Index::open_durable). [`Self::open_any`] opens one whose
+    /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), which may be opened on any
+    /// number of devices, or the folder of a [durable index](Index::open_durable). [`Self::open_any`] opens one whose
     /// element type is not known.
     ///
     /// # Errors
@@ -117,14 +119,24 @@ impl OpenOptions {
         Ok(index.to_device_with(device, options).map_err(DeviceError::from)?)
     }
 
-    /// Opens an index file in host memory.
+    /// Opens an index file, or the folder of a sharded index, in host memory.
     pub(crate) fn open_on_host<T: Element>(
         self,
         path: &Path,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Index<T>, FileError> {
-        let graph = if self.is_mapped { Graph::map(path)? } else { Graph::open(path, progress)? };
-        self.index(graph).map_err(|fault| FileError::new(path, fault))
+        let mut open =
+            |path: &Path| if self.is_mapped { Graph::map(path) } else { Graph::open(path, progress) };
+        if !is_sharded(path) {
+            return self.index(open(path)?).map_err(|fault| FileError::new(path, fault));
+        }
+        let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+        let start = || -> Result<_, FileFault> {
+            graphs.iter().try_for_each(|graph| TunedSearch::stored(graph).map(drop))?;
+            Ok(Arc::new(CpuExecutor::new(self.threads).map_err(io::Error::other)?))
+        };
+        let executor = start().map_err(|fault| FileError::new(path, fault))?;
+        Ok(Index::from_shards(graphs, executor, self.exact_linking))
     }
 }
 
@@ -140,7 +152,11 @@ impl WithProgress<'_, OpenOptions> {
     /// Returns [`OpenError`].
     pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
         let path = path.as_ref();
-        if path.is_dir() { self.open_folder(OpenJournal::new(path)?) } else { self.open_file(path) }
+        if path.is_dir() && !is_sharded(path) {
+            self.open_folder(OpenJournal::new(path)?)
+        } else {
+            self.open_file(path)
+        }
     }
 
     /// Opens an index file.
@@ -150,7 +166,8 @@ impl WithProgress<'_, OpenOptions> {
             return Ok(options.open_on_host(path, self.progress)?);
         };
         device.check()?;
-        let _preload = SearchPreload::start::<T>(device, path);
+        let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
+        let _preload = SearchPreload::start::<T>(device, &first);
         let index = options.open_on_host::<T>(path, self.progress)?;
         options.move_to_device(index)
     }

@@ -1,10 +1,13 @@
 //! Quantized codes next to the vectors, or instead of them.
 
+use std::io;
+
 use jasper_core::{Element, ProgressFn, no_progress};
 use jasper_graph::VectorError;
 use jasper_quant::Quantization;
 use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
 
+use crate::backend::Backend;
 use crate::journal::{Change, Record};
 use crate::{Index, WithProgress};
 
@@ -31,8 +34,17 @@ impl<T: Element> Index<T> {
         quantization: Quantization,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(), UpdateError> {
-        let codes = self.backend.read(|graph| encode(&self.executor, graph, quantization, progress))?;
-        Ok(self.backend.change(|graph| graph.set_codes(codes))?)
+        let parts = self.backend.parts();
+        let encode =
+            |part: &&dyn Backend<T>| part.read(|graph| encode(&self.executor, graph, quantization, progress));
+        let all = parts.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
+        for (part, codes) in parts.iter().zip(all) {
+            let copies: io::Result<Vec<_>> = (1..part.copies()).map(|_| codes.try_clone()).collect();
+            let mut copies = copies.map_err(VectorError::Memory)?;
+            copies.push(codes);
+            part.change(|graph| graph.set_codes(copies.pop().expect("one per copy")))?;
+        }
+        Ok(())
     }
 
     /// Makes a change of the codes in its turn. If it drops them and fails, the journal has that.

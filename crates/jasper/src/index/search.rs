@@ -31,7 +31,7 @@ impl<T: Element> Index<T> {
     fn search_unlimited(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
             Device::Cpu => self.backend.search(query, params),
-            Device::Auto | Device::Cuda(_) => self.batcher.search(query, params),
+            Device::Auto | Device::Cuda(_) | Device::CudaSet(_) => self.batcher.search(query, params),
         }
     }
 
@@ -111,7 +111,7 @@ impl<T: Element> Index<T> {
     /// Returns [`SearchError`] if there is no such key, the index has no vectors, or [`Self::search`] would fail.
     pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.limits().check(&params, 1)?;
-        let vector = self.backend.read(|graph| {
+        let vector = self.backend.read_with(key, |graph| {
             graph.require_vectors()?;
             let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
             Ok::<_, SearchError>(graph.vectors().get(slot).to_vec())

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 
 use jasper_core::{Element, Key, MatrixView, Progress, Slot, Stage, VectorSource, no_progress};
-use jasper_graph::{Graph, KeyError, KeyMap, VectorError};
+use jasper_graph::{KeyError, KeyMap, VectorError};
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert};
 
 use crate::journal::{Change, Record};
 use crate::{Index, WithProgress};
+
+/// A change of one key.
+type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
 
 impl<T: Element> Index<T> {
     /// Adds vectors, each under the key at the same position.
@@ -65,7 +68,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
     pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(&Record::Delete(keys), keys, KeyMap::delete)
+        self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
@@ -73,7 +76,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if a key cannot be restored; none is restored then.
     pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(&Record::Undelete(keys), keys, KeyMap::restore)
+        self.change_keys(&Record::Undelete(keys), keys, [KeyMap::restore, KeyMap::delete])
     }
 
     /// Changes all keys if all of them pass the check, and none otherwise.
@@ -81,13 +84,24 @@ impl<T: Element> Index<T> {
         &self,
         record: &Record<'_, T>,
         keys: &[Key],
-        change: impl Fn(&mut KeyMap, Key) -> Result<(), KeyError>,
+        [change, undo]: [KeyChange; 2],
     ) -> Result<(), UpdateError> {
         self.change(record, || {
             self.check_change(record)?;
-            Ok(self
-                .backend
-                .change(|graph| keys.iter().try_for_each(|&key| change(graph.keys_mut(), key)))??)
+            let parts = self.backend.parts();
+            let make = |part: usize, change: KeyChange| {
+                let keys = keys.iter().filter(|&&key| self.backend.part_of(key) == part);
+                parts[part].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
+            };
+            for part in 0..parts.len() {
+                let made = make(part, change).map_err(UpdateError::from);
+                if let Err(error) = made.and_then(|made| Ok(made?)) {
+                    // Only a device can fail: the keys were checked.
+                    (0..part).for_each(|made| drop(make(made, undo)));
+                    return Err(error);
+                }
+            }
+            Ok(())
         })
     }
 
@@ -120,9 +134,11 @@ impl<T: Element> Index<T> {
             if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
                 return Err(UpdateError::RepeatedKey(key));
             }
-            let check =
-                |graph: &Graph<T>| keys.iter().try_for_each(|&key| check(graph.keys(), key).map(drop));
-            Ok(self.backend.read(check)?)
+            for (part, backend) in self.backend.parts().into_iter().enumerate() {
+                let mut keys = keys.iter().filter(|&&key| self.backend.part_of(key) == part);
+                backend.read(|graph| keys.try_for_each(|&key| check(graph.keys(), key).map(drop)))?;
+            }
+            Ok(())
         };
         let check_insert = |vectors: &dyn VectorSource<T>, keys: &[Key], on_conflict| {
             self.backend.read(|graph| check_insert(&*self.executor, graph, vectors, keys, on_conflict))
@@ -139,9 +155,15 @@ impl<T: Element> Index<T> {
         }
     }
 
+    /// The key after the largest ever used.
+    fn next_key(&self) -> Key {
+        let parts = self.backend.parts().into_iter();
+        parts.map(|part| part.read(|graph| graph.keys().next_key())).max().unwrap_or(0)
+    }
+
     /// The keys after the largest ever used.
     fn next_keys(&self, count: usize) -> Result<Vec<Key>, KeyError> {
-        let first = self.backend.read(|graph| graph.keys().next_key());
+        let first = self.next_key();
         // The largest key is NO_KEY, which is reserved.
         let end = first.checked_add(count as Key).ok_or(KeyError::Reserved)?;
         Ok((first..end).collect())
@@ -189,7 +211,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         let Self { inner: index, progress } = self;
         index.change(&Record::InsertAuto(vectors), || {
-            let first = index.backend.read(|graph| graph.keys().next_key());
+            let first = index.next_key();
             let keys = index.next_keys(vectors.len())?;
             Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
         })
@@ -230,7 +252,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     pub fn compact(self) -> Result<CompactReport, UpdateError> {
         let Self { inner: index, progress } = self;
         index.change(&Record::Compact, || {
-            let total = index.backend.read(|graph| graph.keys().free());
+            let total = index.stats().free_slots;
             Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
             index.backend.compact()
         })

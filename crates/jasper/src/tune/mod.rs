@@ -152,6 +152,9 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     ) -> Result<TuneReport, TuneError> {
         let Self { inner: index, progress } = self;
         goal.check()?;
+        if let TuneQueries::Sampled { .. } = queries {
+            index.backend.require_one_graph("tuning with sampled vectors")?;
+        }
         let mut change = Change::begin(index.journal.as_ref());
         change.wait();
         let mut tune = || {
@@ -175,7 +178,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
             };
             let after = index.backend.change(store)?;
             if let Err(error) = change.log::<T>(&Record::Tune(after)) {
-                index.backend.change(|graph| graph.set_tuned_section(before))?;
+                index.backend.change(|graph| graph.set_tuned_section(before.clone()))?;
                 return Err(error.into());
             }
             Ok(TuneReport { searches, queries: held_out.len() })

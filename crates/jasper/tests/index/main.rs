@@ -12,6 +12,8 @@
 //! | [`filter`] | only matching keys are returned, and all of them if they are few |
 //! | [`limits`] | no search asks for more than the limits of its index |
 //! | [`on_device`] | results do not depend on the device |
+//! | [`several_devices`] | replicas and shards on GPUs; skipped where there are fewer than two |
+//! | [`shards`] | an index of several shards has the results of one graph, and its folder opens only if it is whole |
 //! | [`shared`] | searches continue during a change, and see one state or the other |
 //! | [`submit`] | submitted searches of many callers, each with its own result |
 //! | [`tune`] | a tuned search reaches its goal |
@@ -35,6 +37,8 @@ mod on_device;
 mod recall;
 mod runbook;
 mod same_bytes;
+mod several_devices;
+mod shards;
 mod shared;
 mod submit;
 mod tune;

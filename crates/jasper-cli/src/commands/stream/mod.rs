@@ -94,7 +94,7 @@ impl Args {
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, terminal: Terminal) -> Result<()> {
         let (builder, dimension) = (self.graph.builder().threads(self.device.threads), base.dimension());
         let index = builder.empty_any(T::KIND, dimension)?;
-        let index = index.to_device_with(self.device.device, self.device.vectors.options())?;
+        let index = index.to_device_with(self.device.device, self.device.placement.options())?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
         let queries = open_queries(&self.queries, T::KIND, dimension)?.load::<T>()?;
         let rows = base.map::<T>()?;

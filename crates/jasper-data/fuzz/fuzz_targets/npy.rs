@@ -1,8 +1,0 @@
-//! Any bytes as what the body `npy` reads.
-#![no_main]
-
-#[path = "../../tests/data/fuzz.rs"]
-#[allow(dead_code, reason = "the other targets call the other bodies")]
-mod fuzz;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::npy(bytes));

@@ -1,0 +1,65 @@
+//! Names and keyword arguments that choose how an index is built, and where it is.
+
+use jasper::{Device, DeviceOptions, IndexBuilder, MemorySpace, Quantization, Spread};
+use pyo3::prelude::*;
+
+use crate::errors::{ParameterError, parse};
+
+/// A builder with the parameters that are given.
+pub fn builder<'a>(
+    metric: &str,
+    max_degree: Option<usize>,
+    build_beam_width: Option<usize>,
+    alpha: Option<f32>,
+    max_batch_share: Option<f32>,
+    seed: Option<u64>,
+    threads: Option<usize>,
+) -> PyResult<IndexBuilder<'a>> {
+    let mut builder = IndexBuilder::new(parse(metric)?).threads(threads);
+    if let Some(max_degree) = max_degree {
+        builder = builder.max_degree(max_degree);
+    }
+    if let Some(build_beam_width) = build_beam_width {
+        builder = builder.build_beam_width(build_beam_width);
+    }
+    if let Some(alpha) = alpha {
+        builder = builder.alpha(alpha);
+    }
+    if let Some(share) = max_batch_share {
+        builder = builder.max_batch_share(share);
+    }
+    Ok(match seed {
+        Some(seed) => builder.seed(seed),
+        None => builder,
+    })
+}
+
+/// The device of a name such as "cuda:0,1", or the devices of a list of names.
+pub fn parse_devices(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let names: Vec<String> = match device.extract::<String>() {
+        Ok(name) => return parse(&name),
+        Err(_) => device.extract()?,
+    };
+    let Some(names) = names.iter().map(|name| name.strip_prefix("cuda:")).collect::<Option<Vec<_>>>() else {
+        return Err(ParameterError::new_err(format!(
+            "a list of devices ({}) must be of GPUs such as cuda:0; name one device that is not",
+            names.join(", ")
+        )));
+    };
+    parse(&format!("cuda:{}", names.join(",")))
+}
+
+/// Options of an index on devices.
+pub fn device_options(vectors: Option<&str>, spread: &str) -> PyResult<DeviceOptions> {
+    let storage = vectors.map(parse::<MemorySpace>).transpose()?;
+    Ok(DeviceOptions::new().vector_storage(storage).spread(parse::<Spread>(spread)?))
+}
+
+/// Adds a quantization, if there is one.
+pub fn quantize<'a>(builder: IndexBuilder<'a>, quantization: Option<&str>) -> PyResult<IndexBuilder<'a>> {
+    Ok(match quantization {
+        Some("auto") => builder.auto_quantize(),
+        Some(name) => builder.quantize(parse::<Quantization>(name)?),
+        None => builder,
+    })
+}

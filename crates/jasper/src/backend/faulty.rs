@@ -1,0 +1,146 @@
+//! Backends that fault on demand, for tests.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+use std::time::Duration;
+
+use jasper_core::{Key, ProgressFn, Slot, VectorSource};
+use jasper_graph::Graph;
+use jasper_vamana::{
+    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    SearchError, SearchParams, SearchReport,
+};
+
+use super::{Backend, HostBackend};
+use crate::{Device, DeviceError, UpdateError};
+
+/// A backend whose device may fault, be slow, or be out of memory for changes.
+pub(super) struct Faulty {
+    inner: Arc<dyn Backend<u8>>,
+    number: usize,
+    controls: Arc<Controls>,
+}
+
+#[derive(Default)]
+pub(super) struct Controls {
+    pub(super) faults: AtomicBool,
+    pub(super) has_no_memory: AtomicBool,
+    /// Microseconds per query.
+    pub(super) delay: AtomicUsize,
+    pub(super) queries: AtomicUsize,
+}
+
+impl Controls {
+    pub(super) fn fault(&self) {
+        self.faults.store(true, Relaxed);
+    }
+}
+
+impl Faulty {
+    /// A backend that claims to be the CUDA device of this number.
+    pub(super) fn backend(
+        graph: Graph<u8>,
+        executor: &Arc<CpuExecutor>,
+        number: usize,
+        controls: &Arc<Controls>,
+    ) -> Arc<dyn Backend<u8>> {
+        let inner = Arc::new(HostBackend::new(graph, Arc::clone(executor)));
+        Arc::new(Self { inner, number, controls: Arc::clone(controls) })
+    }
+
+    fn check(&self) -> Result<(), DeviceError> {
+        let (device, source): (_, Box<dyn Error + Send + Sync>) = (self.number, "as the test wants".into());
+        match () {
+            () if self.controls.faults.load(Relaxed) => Err(DeviceError::Failed { device, source }),
+            () if self.controls.has_no_memory.load(Relaxed) => {
+                Err(DeviceError::Unavailable { device, source })
+            }
+            () => Ok(()),
+        }
+    }
+
+    fn note(&self, queries: usize) -> Result<(), SearchError> {
+        thread::sleep(Duration::from_micros((self.controls.delay.load(Relaxed) * queries) as u64));
+        self.controls.queries.fetch_add(queries, Relaxed);
+        Ok(self.check()?)
+    }
+}
+
+impl Backend<u8> for Faulty {
+    fn device(&self) -> Device {
+        Device::Cuda(self.number)
+    }
+
+    fn device_name(&self) -> String {
+        self.inner.device_name()
+    }
+
+    fn vector_storage(&self) -> MemorySpace {
+        self.inner.vector_storage()
+    }
+
+    fn max_beam_width(&self) -> usize {
+        self.inner.max_beam_width()
+    }
+
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<u8>)) {
+        self.inner.read_graph(read);
+    }
+
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<u8>)) -> Result<(), DeviceError> {
+        self.check()?;
+        self.inner.change_graph(change)
+    }
+
+    fn sync_host_edges(&self) -> Result<(), DeviceError> {
+        self.check()
+    }
+
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph<u8>> {
+        Arc::into_inner(self).unwrap().inner.into_graphs()
+    }
+
+    fn search(&self, query: &[u8], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.note(1)?;
+        self.inner.search(query, params)
+    }
+
+    fn search_rows(
+        &self,
+        queries: &[&[u8]],
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        self.note(queries.len())?;
+        self.inner.search_rows(queries, params, matches)
+    }
+
+    fn insert(
+        &self,
+        vectors: &dyn VectorSource<u8>,
+        keys: &[Key],
+        on_conflict: OnConflict,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        self.check()?;
+        self.inner.insert(vectors, keys, on_conflict, progress)
+    }
+
+    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+        self.check()?;
+        self.inner.consolidate(progress)
+    }
+
+    fn compact(&self) -> Result<CompactReport, UpdateError> {
+        self.check()?;
+        self.inner.compact()
+    }
+
+    fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        self.check()?;
+        self.inner.without_edges(vertices, work)
+    }
+}

@@ -1,0 +1,395 @@
+//! An index that several devices hold, each of them all of it.
+//!
+//! ```text
+//! one query:  the device with the fewest queries in flight searches
+//! a batch:    every device takes pieces from a queue until it is empty
+//! a change:   every device makes it, at the same time; the caller's writer lock orders the changes
+//! ```
+//!
+//! A device that faults is left out: the others take over its queries, and later changes are made without it. The last
+//! one is never left out; its errors are those of the index.
+//!
+//! A change is deterministic, so it has the same result on every replica: all make it, or all refuse it. If it succeeds
+//! on one and fails on another (a device faults, or the host has no memory for one more), those that failed are left
+//! out. So those that remain are always equal.
+
+mod pieces;
+#[cfg(test)]
+mod tests;
+
+use std::iter;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource, no_progress};
+use jasper_graph::Graph;
+use jasper_vamana::{
+    CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    SearchCost, SearchError, SearchParams, SearchReport,
+};
+
+use super::Backend;
+use super::rows::SharedRows;
+use super::vote::Vote;
+use crate::bench::DevicePeaks;
+use crate::check::CheckError;
+use crate::{Device, DeviceError, UpdateError};
+use pieces::{Piece, Pieces, SMALLEST};
+
+/// Pieces that a device searches for at a time, so that it is busy while results of one are copied to the host.
+const PIECES_AT_A_TIME: usize = 2;
+
+/// Several backends with equal graphs.
+pub(crate) struct Replicated<T: Element> {
+    replicas: Vec<Replica<T>>,
+    /// Held while one is left out, so that one always remains.
+    leaving: Mutex<()>,
+}
+
+/// The graph on one device.
+struct Replica<T: Element> {
+    backend: Arc<dyn Backend<T>>,
+    /// Queries that it searches for now.
+    in_flight: AtomicUsize,
+    /// Why it is left out.
+    fault: OnceLock<Arc<DeviceError>>,
+}
+
+impl<T: Element> Replica<T> {
+    /// Calls `search` with its backend, which counts as a search for this number of queries meanwhile.
+    fn search<R>(&self, queries: usize, search: impl FnOnce(&dyn Backend<T>) -> R) -> R {
+        self.in_flight.fetch_add(queries, Relaxed);
+        let result = search(&*self.backend);
+        self.in_flight.fetch_sub(queries, Relaxed);
+        result
+    }
+
+    fn is_left_out(&self) -> bool {
+        self.fault.get().is_some()
+    }
+}
+
+/// The device failed, and not only this call.
+fn is_fault(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Failed { .. })
+}
+
+impl<T: Element> Replicated<T> {
+    /// Backends whose graphs are equal; there is at least one.
+    pub(crate) fn new(backends: impl IntoIterator<Item = Arc<dyn Backend<T>>>) -> Self {
+        let replica = |backend| Replica { backend, in_flight: AtomicUsize::new(0), fault: OnceLock::new() };
+        Self { replicas: backends.into_iter().map(replica).collect(), leaving: Mutex::default() }
+    }
+
+    /// The replicas that are not left out; at least one.
+    fn in_use(&self) -> Vec<&Replica<T>> {
+        self.replicas.iter().filter(|replica| !replica.is_left_out()).collect()
+    }
+
+    /// The replica that answers what any of them could.
+    fn first(&self) -> &Replica<T> {
+        self.in_use()[0]
+    }
+
+    /// Leaves a replica out, unless it is the last. Returns the error if it is.
+    fn leave_out(&self, replica: &Replica<T>, error: DeviceError) -> Result<(), DeviceError> {
+        let _leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        if replica.is_left_out() {
+            return Ok(());
+        }
+        if self.in_use().len() == 1 {
+            return Err(error);
+        }
+        // Nobody else sets it while the lock is held.
+        let _ = replica.fault.set(Arc::new(error));
+        Ok(())
+    }
+
+    /// Searches on the replica with the fewest queries in flight, and on another if its device faults.
+    fn search_on_one<R>(
+        &self,
+        queries: usize,
+        mut search: impl FnMut(&dyn Backend<T>) -> Result<R, SearchError>,
+    ) -> Result<R, SearchError> {
+        loop {
+            let in_use = self.in_use();
+            let fewest = in_use.iter().min_by_key(|replica| replica.in_flight.load(Relaxed));
+            let replica = fewest.expect("one is never left out");
+            match replica.search(queries, &mut search) {
+                Err(SearchError::Device(error)) if is_fault(&error) => self.leave_out(replica, error)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Searches for pieces until there are none.
+    fn search_pieces(
+        &self,
+        replica: &Replica<T>,
+        pieces: &Pieces<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        let mut sum = SearchReport::default();
+        while let Some(mut piece) = pieces.take() {
+            let matches = piece.matches.reborrow();
+            let searched = replica
+                .search(piece.queries.len(), |backend| backend.search_rows(piece.queries, params, matches));
+            match searched {
+                Ok(report) => sum += report,
+                Err(SearchError::Device(error)) if is_fault(&error) => {
+                    pieces.put_back(piece);
+                    self.leave_out(replica, error)?;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Makes a change on every replica at the same time.
+    fn change_all<R: Send>(
+        &self,
+        progress: &mut ProgressFn<'_>,
+        make: impl Fn(&dyn Backend<T>, &mut ProgressFn<'_>) -> Result<R, UpdateError> + Sync,
+    ) -> Result<R, UpdateError> {
+        let in_use = self.in_use();
+        let (vote, make) = (Vote::new(in_use.len(), false), &make);
+        let results: Vec<Result<R, UpdateError>> = thread::scope(|scope| {
+            let change = |replica: &Replica<T>, progress: Option<&mut ProgressFn<'_>>| {
+                vote.make(progress, |progress| make(&*replica.backend, progress))
+            };
+            let others: Vec<_> =
+                in_use[1..].iter().map(|&replica| scope.spawn(move || change(replica, None))).collect();
+            let first = change(in_use[0], Some(progress));
+            let others = others.into_iter().map(|other| other.join().expect("a replica's change panicked"));
+            iter::once(first).chain(others).collect()
+        });
+        self.agree(&in_use, results)
+    }
+
+    /// The result of a change, after those that differ in it are left out.
+    fn agree<R>(
+        &self,
+        replicas: &[&Replica<T>],
+        results: Vec<Result<R, UpdateError>>,
+    ) -> Result<R, UpdateError> {
+        let is_made = results.iter().any(Result::is_ok);
+        let mut agreed = None;
+        for (replica, result) in replicas.iter().zip(results) {
+            match result {
+                Err(UpdateError::Device(error)) if is_made || is_fault(&error) => {
+                    if let Err(error) = self.leave_out(replica, error) {
+                        agreed = Some(Err(error.into()));
+                    }
+                }
+                Err(error) if is_made => {
+                    let device = match replica.backend.device() {
+                        Device::Cuda(ordinal) => ordinal,
+                        _ => 0,
+                    };
+                    self.leave_out(replica, DeviceError::Failed { device, source: Box::new(error) })?;
+                }
+                result => drop(agreed.get_or_insert(result)),
+            }
+        }
+        agreed.expect("the last replica is not left out")
+    }
+}
+
+impl<T: Element> Backend<T> for Replicated<T> {
+    fn device(&self) -> Device {
+        Device::several(self.in_use().iter().map(|replica| replica.backend.device()))
+    }
+
+    fn device_name(&self) -> String {
+        let mut names: Vec<String> =
+            self.in_use().iter().map(|replica| replica.backend.device_name()).collect();
+        names.dedup();
+        names.join(" and ")
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.in_use().iter().map(|replica| replica.backend.device_bytes()).sum()
+    }
+
+    fn device_faults(&self) -> Vec<Arc<DeviceError>> {
+        self.replicas.iter().filter_map(|replica| replica.fault.get().cloned()).collect()
+    }
+
+    fn copies(&self) -> usize {
+        self.in_use().len()
+    }
+
+    fn vector_storage(&self) -> MemorySpace {
+        self.first().backend.vector_storage()
+    }
+
+    fn max_beam_width(&self) -> usize {
+        let widths = self.replicas.iter().map(|replica| replica.backend.max_beam_width());
+        widths.min().unwrap_or(usize::MAX)
+    }
+
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+        self.first().backend.read_graph(read);
+    }
+
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+        let in_use = self.in_use();
+        let results = in_use.iter().map(|replica| Ok(replica.backend.change_graph(change)?)).collect();
+        self.agree(&in_use, results).map_err(|error| match error {
+            UpdateError::Device(error) => error,
+            _ => unreachable!("changes of graphs return errors of devices"),
+        })
+    }
+
+    fn sync_host_edges(&self) -> Result<(), DeviceError> {
+        loop {
+            let replica = self.first();
+            match replica.backend.sync_host_edges() {
+                Err(error) if is_fault(&error) => self.leave_out(replica, error)?,
+                result => return result,
+            }
+        }
+    }
+
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
+        let this = Arc::into_inner(self).expect("the caller holds the only reference");
+        let first = this.replicas.into_iter().find(|replica| !replica.is_left_out());
+        first.expect("one is never left out").backend.into_graphs()
+    }
+
+    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.search_on_one(1, |backend| backend.search(query, params))
+    }
+
+    fn search_rows(
+        &self,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+        mut matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        let in_use = self.in_use();
+        let smallest = match params.split_filter().1 {
+            // Each piece evaluates a predicate for every key.
+            Some(Filter::Predicate(_)) => queries.len().div_ceil(in_use.len()),
+            _ => SMALLEST,
+        };
+        // Invalid calls are refused by one replica, and not split.
+        if queries.len() < 2 * smallest || in_use.len() == 1 || params.k == 0 {
+            let count = queries.len();
+            return self
+                .search_on_one(count, |backend| backend.search_rows(queries, params, matches.reborrow()));
+        }
+        matches.check(queries.len(), params.k)?;
+        let takers = PIECES_AT_A_TIME * in_use.len();
+        let pieces = Pieces::new(Piece { queries, matches }, params.k, takers, smallest);
+        let mut sum = SearchReport::default();
+        loop {
+            let takers = self.in_use().repeat(PIECES_AT_A_TIME);
+            let searched: Vec<_> = thread::scope(|scope| {
+                let search = |replica| self.search_pieces(replica, &pieces, params);
+                let others: Vec<_> = takers[1..]
+                    .iter()
+                    .filter_map(|&replica| {
+                        // Without a thread for it, the others search for all.
+                        thread::Builder::new().spawn_scoped(scope, move || search(replica)).ok()
+                    })
+                    .collect();
+                let first = search(takers[0]);
+                let others = others.into_iter().map(|other| other.join().expect("a search panicked"));
+                iter::once(first).chain(others).collect()
+            });
+            for report in searched {
+                sum += report?;
+            }
+            // A device that faults may give its piece back after the others have ended.
+            if pieces.is_empty() {
+                return Ok(sum);
+            }
+        }
+    }
+
+    fn insert(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        on_conflict: OnConflict,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        // All replicas get the same vectors, whatever happens to their source.
+        let rows = SharedRows::new(vectors)?;
+        let rows = rows.view()?;
+        self.change_all(progress, |backend, progress| backend.insert(&rows, keys, on_conflict, progress))
+    }
+
+    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+        self.change_all(progress, |backend, progress| backend.consolidate(progress))
+    }
+
+    fn compact(&self) -> Result<CompactReport, UpdateError> {
+        self.change_all(&mut no_progress, |backend, _| backend.compact())
+    }
+
+    fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        fn nested<T: Element>(
+            replicas: &[&Replica<T>],
+            vertices: &[Slot],
+            work: &mut dyn FnMut(),
+        ) -> Result<(), DeviceError> {
+            let Some((first, rest)) = replicas.split_first() else {
+                work();
+                return Ok(());
+            };
+            let mut inner = Ok(());
+            first.backend.without_edges(vertices, &mut || inner = nested(rest, vertices, work))?;
+            inner
+        }
+        nested(&self.in_use(), vertices, work)
+    }
+
+    fn different_copies(&self, progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
+        let mut checksums = Vec::new();
+        for replica in self.in_use() {
+            match replica.backend.sync_host_edges() {
+                Err(error) if is_fault(&error) => self.leave_out(replica, error)?,
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    checksums.push((replica, replica.backend.read(|graph| graph.checksum(progress))?));
+                }
+            }
+        }
+        let first = checksums.first().map(|&(_, checksum)| checksum);
+        let differs = |&(_, checksum): &(&Replica<T>, u32)| Some(checksum) != first;
+        Ok(checksums.iter().filter(|of| differs(of)).map(|(replica, _)| replica.backend.device()).collect())
+    }
+
+    #[cfg(feature = "cuda")]
+    fn search_on_device(
+        &self,
+        stream: &jasper_cuda::Stream,
+        params: SearchParams<'_>,
+        arrays: jasper_cuda::DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        let device = Device::Cuda(stream.context().device().ordinal);
+        let in_use = self.in_use();
+        // If no replica is there, the first one refuses the stream.
+        let there = in_use.iter().find(|replica| replica.backend.device() == device).unwrap_or(&in_use[0]);
+        there.backend.search_on_device(stream, params, arrays)
+    }
+
+    fn profile(
+        &self,
+        queries: MatrixView<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+        self.first().backend.profile(queries, params)
+    }
+
+    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        self.first().backend.peaks()
+    }
+}

@@ -1,0 +1,386 @@
+//! An index whose vectors are dealt to several graphs, the *shards*, by a hash of their keys.
+//!
+//! ```text
+//! a search:  every shard searches for k; the answers are merged by (distance, key)
+//! an insert: each shard inserts the vectors whose keys it has, at the same time, and all publish them, or none
+//! a delete:  as an insert
+//! ```
+//!
+//! The number of shards is that of the build, and remains. Shards may be on different devices, or several on one.
+
+use std::iter;
+use std::mem;
+use std::sync::Arc;
+use std::thread;
+
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
+use jasper_graph::Graph;
+use jasper_vamana::{
+    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut, MemorySpace,
+    OnConflict, SearchError, SearchParams, SearchReport,
+};
+
+use super::Backend;
+use super::rows::{SharedRows, Subset};
+use super::vote::Vote;
+use crate::{Device, DeviceError, UpdateError};
+
+/// The most shards: the hash of a key is one of so many buckets.
+pub(crate) const MAX_SHARDS: usize = 256;
+
+/// The shard of a key: its bucket, a hash below [`MAX_SHARDS`], modulo the number of shards.
+pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
+    // The finalizer of SplitMix64.
+    let mut hash = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((hash ^ hash >> 31) % MAX_SHARDS as u64) as usize % shards
+}
+
+/// The rows of each shard, in ascending order.
+pub(crate) fn deal(keys: impl Iterator<Item = Key>, shards: usize) -> Vec<Vec<usize>> {
+    let mut rows = vec![Vec::new(); shards];
+    keys.enumerate().for_each(|(row, key)| rows[shard_of(key, shards)].push(row));
+    rows
+}
+
+/// Several backends, each with a part of the vectors.
+pub(crate) struct Sharded<T: Element> {
+    shards: Vec<Arc<dyn Backend<T>>>,
+    /// Merges answers.
+    executor: Arc<CpuExecutor>,
+}
+
+/// Queries that all shards search for before their answers are merged: bounds the memory of the answers.
+const BLOCK: usize = 1 << 16;
+/// Queries whose answers one task of the thread pool merges.
+const MERGED: usize = 512;
+
+impl<T: Element> Sharded<T> {
+    /// The graphs of the shards, in their order; there is at least one.
+    pub(crate) fn new(shards: Vec<Arc<dyn Backend<T>>>, executor: Arc<CpuExecutor>) -> Self {
+        Self { shards, executor }
+    }
+
+    fn first(&self) -> &dyn Backend<T> {
+        &*self.shards[0]
+    }
+
+    /// Calls `work` for each shard, at the same time, with the progress of the first.
+    fn change_all<R: Send>(
+        &self,
+        progress: &mut ProgressFn<'_>,
+        work: impl Fn(usize, &dyn Backend<T>, &mut ProgressFn<'_>) -> Result<R, UpdateError> + Sync,
+    ) -> Result<Vec<R>, UpdateError> {
+        let vote = Vote::new(self.shards.len(), true);
+        let change = |shard: usize, progress: Option<&mut ProgressFn<'_>>| {
+            vote.make(progress, |progress| work(shard, &*self.shards[shard], progress))
+        };
+        let results: Vec<_> = thread::scope(|scope| {
+            let change = &change;
+            let others = 1..self.shards.len();
+            let others: Vec<_> = others.map(|shard| scope.spawn(move || change(shard, None))).collect();
+            let first = change(0, Some(progress));
+            let others = others.into_iter().map(|other| other.join().expect("a shard's change panicked"));
+            iter::once(first).chain(others).collect()
+        });
+        // One shard's error cancels the others.
+        let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
+        let cause = results.iter().position(is_cause);
+        let mut results = results;
+        match cause {
+            Some(shard) => Err(results.swap_remove(shard).err().expect("the cause")),
+            None => results.into_iter().collect(),
+        }
+    }
+
+    /// The answers of each shard.
+    fn search_all<R: Send>(
+        &self,
+        search: impl Fn(&dyn Backend<T>) -> Result<R, SearchError> + Sync,
+    ) -> Result<Vec<R>, SearchError> {
+        thread::scope(|scope| {
+            let search = &search;
+            let others: Vec<_> =
+                self.shards[1..].iter().map(|shard| scope.spawn(move || search(&**shard))).collect();
+            let first = search(self.first());
+            let others = others.into_iter().map(|other| other.join().expect("a shard's search panicked"));
+            iter::once(first).chain(others).collect()
+        })
+    }
+
+    /// Merges the answers of all shards.
+    fn merge(&self, answers: &[Matches], k: usize, mut matches: MatchesMut<'_>) {
+        let queries = answers[0].queries();
+        self.executor.pool().scope(|scope| {
+            for first in (0..queries).step_by(MERGED) {
+                let count = MERGED.min(queries - first);
+                let (rows, rest) = mem::take(&mut matches).split_at(count * k);
+                matches = rest;
+                scope.spawn(move |_| {
+                    let mut hits = Vec::with_capacity(answers.len() * k);
+                    for (query, mut row) in rows.rows(k).enumerate() {
+                        hits.clear();
+                        hits.extend(answers.iter().flat_map(|answer| answer.hits(first + query)));
+                        sort(&mut hits);
+                        row.fill(hits.iter().copied());
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Sorts by distance and key.
+fn sort(hits: &mut [Hit]) {
+    hits.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.key.cmp(&b.key)));
+}
+
+impl<T: Element> Backend<T> for Sharded<T> {
+    fn shards(&self) -> &[Arc<dyn Backend<T>>] {
+        &self.shards
+    }
+
+    fn device(&self) -> Device {
+        Device::several(self.shards.iter().map(|shard| shard.device()))
+    }
+
+    fn device_name(&self) -> String {
+        let mut names: Vec<String> = self.shards.iter().map(|shard| shard.device_name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(" and ")
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.device_bytes()).sum()
+    }
+
+    fn vector_storage(&self) -> MemorySpace {
+        self.first().vector_storage()
+    }
+
+    fn max_beam_width(&self) -> usize {
+        self.shards.iter().map(|shard| shard.max_beam_width()).min().unwrap_or(usize::MAX)
+    }
+
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+        self.first().read_graph(read);
+    }
+
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+        self.shards.iter().try_for_each(|shard| shard.change_graph(change))
+    }
+
+    fn sync_host_edges(&self) -> Result<(), DeviceError> {
+        self.shards.iter().try_for_each(|shard| shard.sync_host_edges())
+    }
+
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
+        let this = Arc::into_inner(self).expect("the caller holds the only reference");
+        this.shards.into_iter().flat_map(Backend::into_graphs).collect()
+    }
+
+    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        let search = |shard: &dyn Backend<T>| shard.search(query, params);
+        let found = match self.device() {
+            // Starting threads takes as long as a search.
+            Device::Cpu => self.shards.iter().map(|shard| search(&**shard)).collect(),
+            _ => self.search_all(search),
+        };
+        let mut hits = found?.concat();
+        sort(&mut hits);
+        hits.truncate(params.k);
+        Ok(hits)
+    }
+
+    fn search_rows(
+        &self,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+        mut matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        params.check()?;
+        matches.check(queries.len(), params.k)?;
+        let mut sum = SearchReport::default();
+        // An empty batch is checked as well.
+        let blocks = queries.chunks(BLOCK).chain(queries.is_empty().then_some(queries));
+        for block in blocks {
+            let answers = self.search_all(|shard| {
+                Matches::filled(block.len(), params.k, |matches| shard.search_rows(block, params, matches))
+            })?;
+            answers.iter().for_each(|answer| sum += *answer.report());
+            let (rows, rest) = matches.split_at(block.len() * params.k);
+            matches = rest;
+            self.merge(&answers, params.k, rows);
+        }
+        Ok(sum)
+    }
+
+    fn insert(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        on_conflict: OnConflict,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        if keys.len() != vectors.len() {
+            return Err(UpdateError::KeyCount { keys: keys.len(), vectors: vectors.len() });
+        }
+        let shared = SharedRows::new(vectors)?;
+        let all = shared.view()?;
+        let rows = deal(keys.iter().copied(), self.shards.len());
+        let reports = self.change_all(progress, |shard, backend, progress| {
+            let rows = &rows[shard];
+            let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
+            let inserted = backend.insert(&Subset::new(&all, rows), &keys, on_conflict, progress);
+            inserted.map_err(|error| match error {
+                UpdateError::Vector(error) => UpdateError::Vector(error.map_row(|row| rows[row])),
+                error => error,
+            })
+        })?;
+        let mut sum = InsertReport::default();
+        for report in reports {
+            sum.keys += report.keys;
+            sum.duplicates += report.duplicates;
+            sum.reconnected += report.reconnected;
+            sum.cost += report.cost;
+        }
+        Ok(sum)
+    }
+
+    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+        let reports = self.change_all(progress, |_, backend, progress| backend.consolidate(progress))?;
+        let mut sum = ConsolidateReport::default();
+        for report in reports {
+            sum.freed += report.freed;
+            sum.reconnected += report.reconnected;
+            sum.cost += report.cost;
+        }
+        Ok(sum)
+    }
+
+    fn compact(&self) -> Result<CompactReport, UpdateError> {
+        let mut sum = CompactReport::default();
+        for shard in &self.shards {
+            let report = shard.compact()?;
+            sum.moved += report.moved;
+            sum.freed += report.freed;
+        }
+        Ok(sum)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn search_on_device(
+        &self,
+        _: &jasper_cuda::Stream,
+        _: SearchParams<'_>,
+        _: jasper_cuda::DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        Err(DeviceError::Sharded("a search for queries in device memory").into())
+    }
+
+    fn without_edges(&self, _: &[Slot], _: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        // Slots are those of one graph.
+        Err(DeviceError::Sharded("holding vectors out"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use jasper_core::synthetic::Clusters;
+    use jasper_core::{MatrixView, Metric};
+
+    use super::*;
+    use crate::backend::faulty::{Controls, Faulty};
+    use crate::{Index, IndexBuilder};
+
+    const DIMENSION: usize = 12;
+
+    fn rows(count: usize, seed: u64) -> Vec<u8> {
+        Clusters::new(DIMENSION, 40).rows(count, seed)
+    }
+
+    fn view(rows: &[u8]) -> MatrixView<'_, u8> {
+        MatrixView::new(rows, DIMENSION).unwrap()
+    }
+
+    /// An index of three shards, each on a device that faults on demand.
+    fn index() -> (Index<u8>, Vec<Arc<Controls>>) {
+        let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
+        let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
+        let index = builder.device(Device::Cpu).shards(3).build(&view(&rows(900, 1))).unwrap();
+        let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
+        (index.moved(on), controls)
+    }
+
+    /// The vectors, and which keys are deleted.
+    fn contents(index: &Index<u8>) -> (Vec<Option<Vec<u8>>>, usize, usize) {
+        let stats = index.stats();
+        ((0..2000).map(|key| index.vector(key)).collect(), stats.deleted_keys, stats.free_slots)
+    }
+
+    #[test]
+    fn a_shard_that_cannot_change_leaves_all_as_they_were() {
+        let more = rows(600, 2);
+        for broken in 0..3 {
+            let (index, controls) = index();
+            index.delete(&(0..60).collect::<Vec<_>>()).unwrap();
+            let before = contents(&index);
+            controls[broken].has_no_memory.store(true, Relaxed);
+            let device = |error| match error {
+                UpdateError::Device(DeviceError::Unavailable { device, .. }) => device,
+                error => panic!("{error}"),
+            };
+            assert_eq!(device(index.insert_auto(&view(&more)).unwrap_err()), broken);
+            assert_eq!(
+                device(index.upsert(&view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
+                broken
+            );
+            assert_eq!(device(index.consolidate().unwrap_err()), broken);
+            assert_eq!(device(index.delete(&(100..200).collect::<Vec<_>>()).unwrap_err()), broken);
+            assert_eq!(device(index.undelete(&(10..50).collect::<Vec<_>>()).unwrap_err()), broken);
+            assert!(contents(&index) == before);
+            assert!(
+                index.search(&more[..DIMENSION], SearchParams::new(1)).is_err(),
+                "an answer lacks a shard"
+            );
+            controls[broken].has_no_memory.store(false, Relaxed);
+            assert_eq!(index.insert_auto(&view(&more)).unwrap().1.keys, 600);
+            assert!(index.check().unwrap().is_sound());
+        }
+    }
+
+    #[test]
+    fn every_shard_answers_and_ties_are_ordered_by_key() {
+        let (index, controls) = index();
+        let twice = rows(40, 3).repeat(2);
+        let (first, _) = index.insert_auto(&view(&twice)).unwrap();
+        assert_eq!(first, 900);
+        let queries = twice.repeat(20);
+        let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();
+        for (query, hits) in matches.iter().enumerate() {
+            let keys: Vec<Key> = hits.map(|hit| hit.key).collect();
+            let key = 900 + query as Key % 40;
+            assert_eq!(keys[..2], [key, key + 40]);
+        }
+        assert!(controls.iter().all(|controls| controls.queries.load(Relaxed) == 1600));
+        assert_eq!(index.device().to_string(), "cuda:0,1,2");
+    }
+
+    #[test]
+    fn buckets_are_even() {
+        for shards in [2, 3, 7, 256] {
+            let sizes: Vec<usize> = deal(0..100_000, shards).iter().map(Vec::len).collect();
+            let mean = 100_000 / shards;
+            assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
+        }
+        assert_eq!(
+            [0, 1, 2, 1 << 40].map(|key| shard_of(key, 256)),
+            [175, 193, 206, 137],
+            "files depend on this"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! One change that several devices make at the same time: all of them, or none.
+//!
+//! The last report of a change, of [`Stage::Publishing`], comes when everything is computed, and nothing is visible. There
+//! each device waits for the others, and goes on once all have come as far; else all are cancelled. This is the vote of
+//! a two-phase commit.
+
+use std::ops::ControlFlow;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use jasper_core::{Progress, ProgressFn, Stage};
+
+/// The votes of a change.
+pub(crate) struct Vote {
+    /// Whether one device that fails cancels the change of all.
+    is_unanimous: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// Devices that have neither voted nor ended.
+    missing: usize,
+    is_cancelled: bool,
+}
+
+impl Vote {
+    /// The vote of this number of devices. If one fails, all are cancelled if the vote is to be unanimous; otherwise
+    /// the others go on without it.
+    pub(crate) fn new(devices: usize, is_unanimous: bool) -> Self {
+        let state = State { missing: devices, is_cancelled: false };
+        Self { is_unanimous, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Makes the change of one device: `make` gets a callback that votes. The progress of one device is reported to
+    /// `progress`, which may cancel the change of all.
+    pub(crate) fn make<R, E>(
+        &self,
+        mut progress: Option<&mut ProgressFn<'_>>,
+        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut ballot = Ballot { vote: self, is_cast: false, has_failed: true };
+        let result = make(&mut |report: Progress| {
+            if progress.as_mut().is_some_and(|progress| progress(report).is_break()) {
+                self.cancel();
+            }
+            if report.stage == Stage::Publishing {
+                ballot.cast();
+            }
+            if self.lock().is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        ballot.has_failed = result.is_err();
+        result
+    }
+
+    fn cancel(&self) {
+        self.lock().is_cancelled = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The vote of one device.
+struct Ballot<'a> {
+    vote: &'a Vote,
+    is_cast: bool,
+    /// Whether the change has failed or panicked.
+    has_failed: bool,
+}
+
+impl Ballot<'_> {
+    /// Votes for the change, and waits for the others.
+    fn cast(&mut self) {
+        self.count();
+        let is_open = |state: &mut State| state.missing > 0 && !state.is_cancelled;
+        drop(self.vote.changed.wait_while(self.vote.lock(), is_open));
+    }
+
+    fn count(&mut self) {
+        if !self.is_cast {
+            self.is_cast = true;
+            self.vote.lock().missing -= 1;
+            self.vote.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Ballot<'_> {
+    /// A change that ends without a vote does not keep the others waiting.
+    fn drop(&mut self) {
+        if self.has_failed && self.vote.is_unanimous {
+            self.vote.cancel();
+        }
+        self.count();
+    }
+}

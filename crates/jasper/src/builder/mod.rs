@@ -1,0 +1,580 @@
+//! Building an index.
+
+mod shards;
+
+use std::path::Path;
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jasper_core::{
+    BuildParams, BuildParamsBuilder, Cancelled, Element, Key, MatrixError, Metric, ParamError, ProgressFn,
+    VectorSource, no_progress,
+};
+use jasper_graph::Graph;
+use jasper_quant::Quantization;
+use jasper_vamana::{
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, PlanError, PoolError,
+    SCRATCH, SKETCHES, ScalarQuantizer, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
+    training_bytes,
+};
+
+use crate::auto_quantize::{CANDIDATES, TRIAL_BYTES, TRIAL_ROW_BYTES};
+use crate::backend::{BuildDevice, first_available, plan_build};
+use crate::device::cpu_name;
+use crate::error::TuneError;
+use crate::{Device, DeviceError, Index, Spread};
+use shards::PER_DEVICE;
+
+/// An index could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A parameter is out of its bounds.
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    /// The device cannot be used, or failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The dimension is out of range.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// The build needs more memory than there is.
+    #[error(transparent)]
+    Memory(#[from] PlanError),
+    /// The threads could not be started.
+    #[error(transparent)]
+    Threads(#[from] PoolError),
+    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized.
+    #[error(transparent)]
+    Input(UpdateError),
+    /// No quantization suits the vectors.
+    #[error(transparent)]
+    AutoQuantize(TuneError),
+    /// An option that needs vectors was set for [`IndexBuilder::empty`].
+    #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
+    Empty(&'static str),
+    /// The number of shards is out of its bounds.
+    #[error("shards ({0}) must be between 1 and {max}", max = crate::backend::MAX_SHARDS)]
+    Shards(usize),
+    /// An option was set that shards do not have.
+    #[error("{0} cannot be had with several shards; leave it out, or build one graph")]
+    Sharded(&'static str),
+    /// The progress callback cancelled the build.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// The report of a build.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct BuildReport {
+    /// Where the graph was built: [`Device::Cpu`] or [`Device::Cuda`].
+    pub device: Device,
+    /// Name of the CPU or GPU that built the graph.
+    pub device_name: String,
+    /// Keys in the index.
+    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
+    pub keys: usize,
+    /// Vectors that were identical to an earlier one, and share its vertex.
+    pub duplicates: usize,
+    /// Vertices that could not be reached, and were given an edge.
+    pub reconnected: usize,
+    /// Whether the vectors themselves were linked, and not SQ8 vectors: see [`IndexBuilder::exact_linking`].
+    pub exact_linking: bool,
+    /// The cost of linking.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub cost: SearchCost,
+}
+
+/// How vectors are quantized once the graph is built.
+#[derive(Clone, Copy, Debug)]
+enum QuantizeStep {
+    By(Quantization),
+    Auto,
+}
+
+impl QuantizeStep {
+    /// The quantizations that vectors may have, one at a time.
+    fn candidates(&self) -> &[Quantization] {
+        match self {
+            Self::By(quantization) => slice::from_ref(quantization),
+            Self::Auto => &CANDIDATES,
+        }
+    }
+}
+
+/// Builds an index.
+///
+/// ```
+/// use jasper::{IndexBuilder, MatrixView, Metric};
+/// let index = IndexBuilder::new(Metric::InnerProduct)
+///     .max_degree(32)
+///     .build_beam_width(64)
+///     .keys(&[10, 20, 30])
+///     .build(&MatrixView::new(&[1_i8, 2, 3, 4, 5, 6], 2)?)?;
+/// assert_eq!(index.vector(20), Some(vec![3, 4]));
+/// assert!(IndexBuilder::new(Metric::L2).alpha(0.5).build(&MatrixView::new(&[0_u8; 4], 2)?).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct IndexBuilder<'a> {
+    metric: Metric,
+    params: BuildParamsBuilder,
+    threads: Option<usize>,
+    device: Device,
+    shards: Option<usize>,
+    keys: Option<&'a [Key]>,
+    checkpoints: Option<Checkpoints<'a>>,
+    quantize: Option<QuantizeStep>,
+    exact_linking: bool,
+}
+
+impl<'a> IndexBuilder<'a> {
+    /// A builder with the default parameters. The element type is that of the vectors given to [`Self::build`].
+    pub fn new(metric: Metric) -> Self {
+        Self {
+            metric,
+            params: BuildParams::builder(),
+            threads: None,
+            device: Device::Auto,
+            shards: None,
+            keys: None,
+            checkpoints: None,
+            quantize: None,
+            exact_linking: false,
+        }
+    }
+
+    /// A builder with the metric and the parameters of a graph.
+    pub(crate) fn like<T: Element>(graph: &Graph<T>) -> Self {
+        Self { params: (*graph.params()).into(), ..Self::new(graph.metric()) }
+    }
+
+    /// Maximum number of out-edges of a vertex, R; 64 by default. More edges cost memory (4 bytes each) and build time,
+    /// and raise recall on data of many intrinsic dimensions.
+    pub fn max_degree(mut self, max_degree: usize) -> Self {
+        self.params = self.params.max_degree(max_degree);
+        self
+    }
+
+    /// Beam width of build searches, L; 128 by default. A wider beam costs build time and raises recall.
+    pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
+        self.params = self.params.build_beam_width(build_beam_width);
+        self
+    }
+
+    /// The factor alpha of robust pruning, on squared distances; 1.2 by default. A larger one keeps more edges.
+    pub fn alpha(mut self, alpha: f32) -> Self {
+        self.params = self.params.alpha(alpha);
+        self
+    }
+
+    /// Largest batch as a share of the vertices linked before it; 0.02 by default. GPUs build faster in larger batches,
+    /// but vertices of a batch do not find each other. Up to 0.1 costs little recall.
+    pub fn max_batch_share(mut self, share: f32) -> Self {
+        self.params = self.params.max_batch_share(share);
+        self
+    }
+
+    /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
+    ///
+    /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8). For a sample of them it takes the
+    /// 100 nearest others by SQ8, compares the 10 nearest of these by SQ8 with the 10 nearest by exact distances, and
+    /// links the quantized vectors if at least 85% agree. Typically they do not where neighbors differ by less than
+    /// about 1% of the coordinates' range. Linking these SQ8 vectors reads a quarter of the bytes of f32, and recall is
+    /// the same. [`BuildReport::exact_linking`] says which were linked. Large inserts and consolidations on a CUDA
+    /// device do the same; on the CPU they use the vectors themselves.
+    ///
+    /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
+    /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
+    /// always linked as they are. The setting is not saved: see
+    /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters, no_progress};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 16)?;
+    /// let builder = IndexBuilder::new(Metric::L2);
+    /// assert!(!builder.build_with_report(&vectors, &mut no_progress)?.1.exact_linking);
+    /// assert!(builder.exact_linking(true).build_with_report(&vectors, &mut no_progress)?.1.exact_linking);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn exact_linking(mut self, exact_linking: bool) -> Self {
+        self.exact_linking = exact_linking;
+        self
+    }
+
+    /// Seed of the order in which vertices are linked. On the CPU, the same vectors, parameters and seed give the same
+    /// index, byte for byte, with any number of threads.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.params = self.params.seed(seed);
+        self
+    }
+
+    /// Threads for the build, later changes and batches of queries, at least 1; `None`, the default, means one per CPU.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Where to build. The default, [`Device::Auto`], is the first CUDA device with room for the build, or else the
+    /// CPU. [`BuildReport::device`] says which it was.
+    ///
+    /// After the build, the index is in host memory, and the CPU searches it. [`Index::to_device`] moves it to a GPU:
+    ///
+    /// ```
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
+    /// # let (vectors, device) = (MatrixView::new(&[0_u8, 1, 2, 3], 2)?, Device::Auto);
+    /// let index = IndexBuilder::new(Metric::L2).device(device).build(&vectors)?.to_device(device)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
+    /// floats, its sums round differently, and some edges differ.
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// Number of shards, at most 256; 1 by default. The index then has so many graphs, each with the vectors of some keys,
+    /// which [several devices](Device::CudaSet) build at the same time and [hold together](crate::Spread::Sharded). The
+    /// number stays as it is, and devices may be fewer: they get the shards in turn.
+    ///
+    /// ```
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).shards(4).build(&vectors)?;
+    /// assert_eq!((index.shards(), index.len()), (4, 1000));
+    /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which the
+    /// first of them builds it. With [`Spread::Sharded`], one [shard](Self::shards) per device of the [set](Device::CudaSet).
+    ///
+    /// [`Spread::Sharded`]: crate::Spread::Sharded
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.shards = match spread {
+            Spread::Replicated => None,
+            Spread::Sharded => Some(PER_DEVICE),
+        };
+        self
+    }
+
+    /// The key of each vector; 0, 1, 2 ... by default.
+    pub fn keys(mut self, keys: &'a [Key]) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Quantizes the vectors once the graph is built: see [`Index::quantize`].
+    pub fn quantize(mut self, quantization: Quantization) -> Self {
+        self.quantize = Some(QuantizeStep::By(quantization));
+        self
+    }
+
+    /// Quantizes the vectors with the quantization that suits them best: see [`Index::auto_quantize`]. If none does,
+    /// the build fails; call [`Index::auto_quantize`] after the build to keep the index.
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 64)?;
+    /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(&vectors)?;
+    /// println!("{}", index.stats().quantization.expect("one was found"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn auto_quantize(mut self) -> Self {
+        self.quantize = Some(QuantizeStep::Auto);
+        self
+    }
+
+    /// Writes a checkpoint to `path` at intervals of `every`, and when the build is cancelled. If `path` has a
+    /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
+    /// build, byte for byte, if distances are exact integers or the device is the same.
+    ///
+    /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which
+    /// is best done after the index is saved.
+    ///
+    /// ```
+    /// # use std::{ops::ControlFlow, time::Duration};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, Stage, bench::synthetic::Clusters};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("vectors.checkpoint");
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 16)?;
+    /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
+    /// let stopped = builder.build_with_report(&vectors, &mut |progress| match progress.stage {
+    ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
+    ///     _ => ControlFlow::Continue(()),
+    /// });
+    /// assert!(stopped.is_err() && path.exists());
+    /// let index = builder.build(&vectors)?; // The second half.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checkpoint(mut self, path: &'a (impl AsRef<Path> + ?Sized), every: Duration) -> Self {
+        self.checkpoints = Some(Checkpoints::new(path.as_ref(), every));
+        self
+    }
+
+    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
+    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece: `build::<f32>(&file)`, because a file does
+    /// not say its element at compile time. Identical vectors share a vertex.
+    ///
+    /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
+    /// [`Index::to_device`] next.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
+        self.build_with_report(vectors, &mut no_progress).map(|(index, _)| index)
+    }
+
+    /// Builds an index as [`Self::build`] does, and reports progress to a callback, which may cancel the build. Also
+    /// returns a report of what the build did.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn build_with_report<T: Element>(
+        self,
+        vectors: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Index<T>, BuildReport), BuildError> {
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let (index, report) = match self.shard_count()? {
+            1 => {
+                let (graph, report) = self.build_graph(&executor, vectors, progress)?;
+                (Index::new(graph, executor, self.exact_linking), report)
+            }
+            shards => self.build_shards(&executor, vectors, shards, progress)?,
+        };
+        match self.quantize {
+            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize()?),
+            None => {}
+        }
+        Ok((index, report))
+    }
+
+    /// Builds one graph.
+    pub(super) fn build_graph<T: Element>(
+        self,
+        executor: &Arc<CpuExecutor>,
+        vectors: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Graph<T>, BuildReport), BuildError> {
+        let spec = self.spec(vectors.len(), vectors.dimension())?;
+        let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
+        if let Some(checkpoints) = self.checkpoints {
+            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
+        }
+        // The driver compiles while vectors are read.
+        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
+        let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
+        let trial = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
+        let quantizer = if exact_linking { None } else { trial() };
+        let cuda = match cuda.as_ref() {
+            Some(cuda) if !exact_linking && quantizer.is_none() => {
+                self.if_exact_linking_fits::<T>(&spec, cuda)?
+            }
+            cuda => cuda,
+        };
+        let linked = match cuda {
+            Some(cuda) => cuda.link(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
+            None => link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
+        };
+        let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
+        let report = BuildReport {
+            device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
+            device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
+            keys,
+            duplicates,
+            reconnected,
+            exact_linking: quantizer.is_none(),
+            cost,
+        };
+        Ok((graph, report))
+    }
+
+    /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
+    /// `None`, for the CPU, if the device was to be chosen automatically.
+    fn if_exact_linking_fits<'c, T: Element>(
+        &self,
+        spec: &BuildSpec,
+        device: &'c BuildDevice,
+    ) -> Result<Option<&'c BuildDevice>, BuildError> {
+        let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
+        match plan_build::<T>(spec, true, device.ordinal())?.check(free) {
+            Ok(()) => Ok(Some(device)),
+            Err(_) if self.device == Device::Auto => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates an index without vectors, for [`Index::insert`]. Nothing is computed, so the device need only exist.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
+    pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
+        let needs_vectors = [
+            (self.keys.is_some(), "keys"),
+            (self.checkpoints.is_some(), "checkpoint"),
+            (self.quantize.is_some(), "quantize"),
+        ];
+        if let Some((_, option)) = needs_vectors.into_iter().find(|&(is_set, _)| is_set) {
+            return Err(BuildError::Empty(option));
+        }
+        self.device.check()?;
+        let params = self.params.build()?;
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let graph = || Graph::new(self.metric, dimension, params);
+        Ok(match self.shard_count()? {
+            1 => Index::new(graph()?, executor, self.exact_linking),
+            shards => {
+                let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
+                Index::from_shards(graphs, executor, self.exact_linking)
+            }
+        })
+    }
+
+    /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
+    /// part. A [`Device::Cuda`] need not exist. [`Device::Auto`] means the device on which [`Self::build`] would build
+    /// now.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`] if a parameter is out of bounds.
+    pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+        let shards = self.shard_count()?;
+        if shards > 1 {
+            return self.plan_shards::<T>(count, dimension, shards);
+        }
+        let spec = self.spec(count, dimension)?;
+        let exact_linking = self.links_exactly::<T>();
+        match self.device {
+            Device::Cuda(ordinal) => self.plan::<T>(&spec, exact_linking, Some(ordinal)),
+            _ => self.choose_device::<T>(&spec, exact_linking).map(|plan| plan.memory),
+        }
+    }
+
+    /// Checks the [`Self::memory_plan`] against the free memory of the host and the device, as [`Self::build`] does
+    /// first.
+    ///
+    /// # Errors
+    /// Returns [`BuildError::Memory`] if there is not enough memory.
+    pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+        match self.shard_count()? {
+            1 => Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory),
+            shards => self.check_shards::<T>(count, dimension, shards),
+        }
+    }
+
+    fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
+        Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
+    }
+
+    /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
+    fn links_exactly<T: Element>(&self) -> bool {
+        // `EXACT_SUMS` is true of integer elements: there is nothing to quantize.
+        self.exact_linking || T::EXACT_SUMS
+    }
+
+    /// Where a build links vectors, and whether it links the vectors themselves, because there is no memory for SQ8 vectors.
+    fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
+        let choose = |exact_linking| {
+            let plan = self.choose_device::<T>(spec, exact_linking)?;
+            check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
+        };
+        match choose(self.links_exactly::<T>()) {
+            Err(BuildError::Memory(_)) if !self.links_exactly::<T>() => choose(true),
+            chosen => chosen,
+        }
+    }
+
+    /// The plan of a build on the device that the options name or, if they leave it open, on the first with room.
+    fn choose_device<T: Element>(
+        &self,
+        spec: &BuildSpec,
+        exact_linking: bool,
+    ) -> Result<BuildPlan, BuildError> {
+        let cuda = match self.device {
+            Device::Cpu => None,
+            Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
+            Device::CudaSet(set) => Some(BuildDevice::open(set.ordinals()?[0])?),
+            Device::Auto => first_available(|ordinal| {
+                let cuda = BuildDevice::open(ordinal)?;
+                // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
+                // below reports the latter.
+                let Ok(plan) = self.plan::<T>(spec, exact_linking, Some(ordinal)) else { return Ok(None) };
+                match check_free(&plan, Some(&cuda)) {
+                    Ok(()) => Ok(Some(cuda)),
+                    Err(BuildError::Device(error)) => Err(error),
+                    Err(_) => Ok(None),
+                }
+            })?,
+        };
+        let memory = self.plan::<T>(spec, exact_linking, cuda.as_ref().map(BuildDevice::ordinal))?;
+        Ok(BuildPlan { exact_linking, cuda, memory })
+    }
+
+    /// Memory of a build on a CUDA device, or on the CPU.
+    fn plan<T: Element>(
+        &self,
+        spec: &BuildSpec,
+        exact_linking: bool,
+        cuda: Option<usize>,
+    ) -> Result<MemoryPlan, BuildError> {
+        let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
+        let checked = candidates.iter().try_for_each(|quantization| quantization.check());
+        checked.map_err(UpdateError::from)?;
+        let plan = match cuda {
+            Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
+            None if exact_linking => spec.plan_on_host::<T>(),
+            None => spec.plan_sq8_on_host::<T>(),
+        };
+        if candidates.is_empty() {
+            return Ok(plan);
+        }
+        let largest = |bytes: fn(Quantization, usize) -> usize| {
+            candidates.iter().map(|&candidate| bytes(candidate, spec.dimension) as u64).max().unwrap_or(0)
+        };
+        let codes = spec.rows as u64 * largest(Quantization::bytes);
+        let training =
+            |&candidate: &Quantization| training_bytes::<T>(candidate, spec.rows, spec.dimension) as u64;
+        let training = candidates.iter().map(training).max().unwrap_or(0);
+        // Training comes after linking and before there are codes.
+        let plan = plan.at_least(MemorySpace::Host, SCRATCH, training.saturating_sub(codes));
+        let trial = match self.quantize {
+            Some(QuantizeStep::Auto) => TRIAL_BYTES + spec.rows as u64 * TRIAL_ROW_BYTES,
+            _ => 0,
+        };
+        let plan = plan.part(MemorySpace::Host, "trial", trial);
+        let plan = plan.part(MemorySpace::Host, "codes", codes);
+        Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
+    }
+}
+
+/// Checks that there is memory for a build, if necessary without sketches.
+fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), BuildError> {
+    let free = match cuda {
+        Some(cuda) => cuda.free_memory()?,
+        None => Bytes { host: free_host_memory(), device: 0 },
+    };
+    Ok(plan.clone().without(SKETCHES).check(free)?)
+}
+
+/// How a build is executed.
+struct BuildPlan {
+    /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
+    exact_linking: bool,
+    /// The CUDA device, or `None` for the CPU.
+    cuda: Option<BuildDevice>,
+    memory: MemoryPlan,
+}

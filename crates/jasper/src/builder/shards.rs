@@ -1,0 +1,183 @@
+//! Building an index of several shards.
+
+use std::iter;
+use std::sync::Arc;
+use std::thread;
+
+use jasper_core::{Element, Key, ProgressFn, VectorSource};
+use jasper_graph::Graph;
+use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
+
+use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
+use crate::backend::{MAX_SHARDS, SharedRows, Subset, Vote, deal};
+use crate::{Device, DeviceError, Index};
+
+/// Stands for one shard per device in [`IndexBuilder::shards`].
+pub(super) const PER_DEVICE: usize = usize::MAX;
+
+/// The graph of a shard.
+type Built<T> = (Graph<T>, BuildReport);
+
+impl IndexBuilder<'_> {
+    /// Number of shards.
+    pub(super) fn shard_count(&self) -> Result<usize, BuildError> {
+        let shards = match self.shards {
+            Some(PER_DEVICE) => self.build_devices()?.len(),
+            shards => shards.unwrap_or(1),
+        };
+        let unsuitable = [
+            (self.checkpoints.is_some(), "checkpoint"),
+            (matches!(self.quantize, Some(QuantizeStep::Auto)), "auto_quantize"),
+        ];
+        match unsuitable.into_iter().find(|&(is_set, _)| is_set) {
+            _ if !(1..=MAX_SHARDS).contains(&shards) => Err(BuildError::Shards(shards)),
+            Some((_, option)) if shards > 1 => Err(BuildError::Sharded(option)),
+            _ => Ok(shards),
+        }
+    }
+
+    /// The devices that build shards.
+    fn build_devices(&self) -> Result<Vec<Device>, DeviceError> {
+        match self.device {
+            Device::CudaSet(set) => Ok(set.ordinals()?.into_iter().map(Device::Cuda).collect()),
+            device => Ok(vec![device]),
+        }
+    }
+
+    /// The memory of a build of shards, of all devices together.
+    pub(super) fn plan_shards<T: Element>(
+        &self,
+        count: usize,
+        dimension: usize,
+        shards: usize,
+    ) -> Result<MemoryPlan, BuildError> {
+        let rows = (0..shards).map(|shard| (count + shard) / shards);
+        let devices = self.build_devices()?.into_iter().cycle();
+        let plans = rows
+            .zip(devices)
+            .map(|(rows, device)| self.device(device).unsharded().memory_plan::<T>(rows, dimension));
+        plans.reduce(|sum, plan| Ok(sum?.plus(&plan?))).expect("there is a shard")
+    }
+
+    /// Checks that the host has memory for all shards, and each device for its share, before anything is read.
+    pub(super) fn check_shards<T: Element>(
+        &self,
+        count: usize,
+        dimension: usize,
+        shards: usize,
+    ) -> Result<MemoryPlan, BuildError> {
+        let devices = self.build_devices()?;
+        let plan = self.plan_shards::<T>(count, dimension, shards)?;
+        let host = Bytes { host: free_host_memory(), device: u64::MAX };
+        plan.clone().without(SKETCHES).check(host)?;
+        // Shards of one device are built one after another, and hash to shares that differ by little.
+        for device in &devices {
+            if let Device::Cuda(ordinal) = *device {
+                let largest = count.div_ceil(shards);
+                let share = self.device(*device).unsharded().memory_plan::<T>(largest, dimension)?;
+                share.check(Bytes { host: u64::MAX, ..BuildDevice::open(ordinal)?.free_memory()? })?;
+            }
+        }
+        Ok(plan)
+    }
+
+    fn unsharded(self) -> Self {
+        Self { shards: None, ..self }
+    }
+
+    /// Builds all shards: each device builds one after another, and all devices at the same time.
+    pub(super) fn build_shards<T: Element>(
+        self,
+        executor: &Arc<CpuExecutor>,
+        vectors: &dyn VectorSource<T>,
+        shards: usize,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Index<T>, BuildReport), BuildError> {
+        self.check_shards::<T>(vectors.len(), vectors.dimension(), shards)?;
+        let given = self.keys.map_or(vectors.len(), <[Key]>::len);
+        if given != vectors.len() {
+            return Err(UpdateError::KeyCount { keys: given, vectors: vectors.len() }.into());
+        }
+        let shared = match vectors.concurrent() {
+            Some(_) => None,
+            None => Some(SharedRows::new(vectors)?),
+        };
+        let view = shared.as_ref().map(SharedRows::view).transpose()?;
+        let all: &(dyn VectorSource<T> + Sync) = match (vectors.concurrent(), &view) {
+            (Some(vectors), _) => vectors,
+            (None, Some(view)) => view,
+            (None, None) => unreachable!("vectors are read if several threads cannot"),
+        };
+        let key = |row: usize| self.keys.map_or(row as Key, |keys| keys[row]);
+        let rows = deal((0..vectors.len()).map(key), shards);
+        let devices = self.build_devices()?;
+        let build = |shard: usize, progress: &mut ProgressFn<'_>| {
+            let rows = &rows[shard];
+            let keys: Vec<Key> = rows.iter().map(|&row| key(row)).collect();
+            let builder = IndexBuilder { keys: Some(&keys), ..self.device(devices[shard % devices.len()]) };
+            let built = builder.build_graph(executor, &Subset::new(all, rows), progress);
+            built.map_err(|error| match error {
+                BuildError::Input(UpdateError::Vector(error)) => {
+                    BuildError::Input(UpdateError::Vector(error.map_row(|row| rows[row])))
+                }
+                error => error,
+            })
+        };
+        let takers = devices.len().min(shards);
+        let vote = Vote::new(takers, true);
+        let build_all = |device: usize, progress: Option<&mut ProgressFn<'_>>| {
+            vote.make(progress, |progress| {
+                let shards = (device..shards).step_by(takers);
+                shards.map(|shard| build(shard, progress)).collect::<Result<Vec<_>, _>>()
+            })
+        };
+        let results: Vec<Result<Vec<Built<T>>, BuildError>> = thread::scope(|scope| {
+            let build_all = &build_all;
+            let others: Vec<_> =
+                (1..takers).map(|device| scope.spawn(move || build_all(device, None))).collect();
+            let first = build_all(0, Some(progress));
+            let others = others.into_iter().map(|other| other.join().expect("the build of a shard panicked"));
+            iter::once(first).chain(others).collect()
+        });
+        // One device's error cancels the others.
+        let is_cancelled = |error: &BuildError| {
+            matches!(error, BuildError::Cancelled(_) | BuildError::Input(UpdateError::Cancelled(_)))
+        };
+        let (mut built, mut failed) = (Vec::new(), None);
+        for result in results {
+            match result {
+                Ok(shards) => built.push(shards.into_iter()),
+                Err(error) if failed.as_ref().is_none_or(is_cancelled) => failed = Some(error),
+                Err(_) => {}
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let in_order = (0..shards).filter_map(|shard| built[shard % takers].next());
+        let (graphs, reports): (Vec<_>, Vec<_>) = in_order.unzip();
+        let report = reports.into_iter().reduce(BuildReport::merge).expect("there is a shard");
+        Ok((Index::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
+    }
+}
+
+impl BuildReport {
+    /// The report of two shards.
+    fn merge(mut self, other: Self) -> Self {
+        self.device = match (self.device, other.device) {
+            (Device::Cpu, Device::Cpu) => Device::Cpu,
+            (a, b) => {
+                Device::several(a.cuda_ordinals().into_iter().chain(b.cuda_ordinals()).map(Device::Cuda))
+            }
+        };
+        if !self.device_name.contains(&other.device_name) {
+            self.device_name = format!("{} and {}", self.device_name, other.device_name);
+        }
+        self.keys += other.keys;
+        self.duplicates += other.duplicates;
+        self.reconnected += other.reconnected;
+        self.exact_linking |= other.exact_linking;
+        self.cost += other.cost;
+        self
+    }
+}

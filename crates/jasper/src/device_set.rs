@@ -1,0 +1,145 @@
+//! Sets of CUDA devices, and how an index uses them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{DeviceError, backend};
+
+/// Several CUDA devices of one host, for one index: see [`Spread`].
+///
+/// ```
+/// use jasper::{CudaSet, Device};
+///
+/// let devices: Device = "cuda:0,1".parse()?;
+/// assert_eq!(devices, Device::CudaSet(CudaSet::new([0, 1]).expect("small numbers")));
+/// assert_eq!(Device::CudaSet(CudaSet::ALL).to_string(), "cuda:all");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaSet(u64);
+
+impl CudaSet {
+    /// All CUDA devices of the host.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// The devices of these numbers. `None` if there is no number, one is given twice, or one is above 62.
+    pub fn new(ordinals: impl IntoIterator<Item = usize>) -> Option<Self> {
+        let add = |set: u64, ordinal: usize| {
+            let bit = 1_u64.checked_shl(u32::try_from(ordinal).ok()?)?;
+            (set & bit == 0 && ordinal < 63).then_some(set | bit)
+        };
+        ordinals.into_iter().try_fold(0, add).filter(|&set| set != 0).map(Self)
+    }
+
+    /// The numbers of the devices, in ascending order.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError`] if one does not exist.
+    pub fn ordinals(self) -> Result<Vec<usize>, DeviceError> {
+        if self != Self::ALL {
+            self.named().try_for_each(backend::check_device)?;
+            return Ok(self.named().collect());
+        }
+        let all = backend::ordinals()?;
+        // If there are none, the error says why.
+        if all.is_empty() { backend::check_device(0).map(|()| all) } else { Ok(all) }
+    }
+
+    fn named(self) -> impl Iterator<Item = usize> {
+        (0..63).filter(move |ordinal| self.0 >> ordinal & 1 == 1)
+    }
+}
+
+/// The numbers, separated by commas, or `all`.
+impl fmt::Display for CudaSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::ALL {
+            return f.write_str("all");
+        }
+        let names: Vec<String> = self.named().map(|ordinal| ordinal.to_string()).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+impl CudaSet {
+    /// The set that [`Display`](fmt::Display) writes.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text == "all" {
+            return Some(Self::ALL);
+        }
+        Self::new(text.split(',').map(|ordinal| ordinal.parse().ok()).collect::<Option<Vec<usize>>>()?)
+    }
+}
+
+/// How an index uses the devices of a [`CudaSet`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Spread {
+    /// Every device holds the whole index. The devices share the queries, so there are more per second; every device
+    /// makes every change. A device that faults is [left out](crate::Index::device_faults), and the others go on.
+    ///
+    /// The vectors, edges and keys are in host memory once per device. While a change is made, a search sees it or not
+    /// depending on the device that answers; once the call has returned, every search sees it.
+    #[default]
+    Replicated,
+    /// Every device holds a part of the vectors, a *shard*, chosen by a hash of their keys. All devices search for every
+    /// query, and the answers are merged by (distance, key). The index may be as large as all devices together; it is
+    /// built as fast as they can together; and it answers about as many queries per second as one device.
+    Sharded,
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Replicated => "replicated",
+            Self::Sharded => "sharded",
+        })
+    }
+}
+
+/// A text is not the name of a spread.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("spread `{0}` is not known; use replicated or sharded")]
+pub struct ParseSpreadError(String);
+
+impl FromStr for Spread {
+    type Err = ParseSpreadError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let spreads = [Self::Replicated, Self::Sharded];
+        let found = spreads.into_iter().find(|spread| spread.to_string() == name);
+        found.ok_or_else(|| ParseSpreadError(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_each_device_once() {
+        let set = CudaSet::new([3, 0]).unwrap();
+        assert_eq!(set.to_string(), "0,3");
+        assert_eq!(CudaSet::parse("3,0"), Some(set));
+        for text in ["", "0,", "0,0", "0,63", "0,x", "0,99999999999"] {
+            assert_eq!(CudaSet::parse(text), None, "{text}");
+        }
+        assert_eq!(CudaSet::new(0..63).unwrap().named().count(), 63);
+        assert_eq!(CudaSet::new([]), None);
+    }
+
+    #[test]
+    fn devices_that_do_not_exist_are_named() {
+        let error = CudaSet::new([61, 62]).unwrap().ordinals().unwrap_err();
+        assert!(error.to_string().starts_with("device cuda:61 cannot be used"), "{error}");
+        assert!(CudaSet::ALL.ordinals().map_or(true, |all| !all.is_empty()));
+    }
+
+    #[test]
+    fn spreads_round_trip() {
+        for spread in [Spread::Replicated, Spread::Sharded] {
+            assert_eq!(spread.to_string().parse(), Ok(spread));
+        }
+        assert!("copied".parse::<Spread>().unwrap_err().to_string().contains("use replicated"));
+    }
+}

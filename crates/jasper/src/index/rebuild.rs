@@ -1,0 +1,177 @@
+//! Building the graph of an index again.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress};
+use jasper_graph::Graph;
+use jasper_vamana::UpdateError;
+
+use crate::{BuildError, Device, Index, IndexBuilder, WithProgress};
+
+impl<T: Element> Index<T> {
+    /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on `device`. As
+    /// after [`IndexBuilder::build`], it is in host memory.
+    ///
+    /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
+    /// change that was made; only edges are lost there, and are computed again:
+    ///
+    /// ```
+    /// # use jasper::{Device, Index, IndexBuilder, MatrixView, Metric};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("vectors.jasper");
+    /// # let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+    /// index.insert_one(&[5, 6], 17)?;
+    /// if let Err(error) = index.save(&path) {
+    ///     eprintln!("{error}; building the index again");
+    ///     index.rebuild(Device::Cpu)?.save(&path)?;
+    /// }
+    /// # assert_eq!(index.rebuild(Device::Cpu)?.vector(17), Some(vec![5, 6]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The new index has no deleted keys, no tuned searches and no journal. The cost is that of a build. Searches
+    /// continue meanwhile; changes wait.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
+    pub fn rebuild(&self, device: Device) -> Result<Self, BuildError> {
+        self.with_progress(&mut no_progress).rebuild(device)
+    }
+}
+
+impl<T: Element> WithProgress<'_, &Index<T>> {
+    /// See [`Index::rebuild`].
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn rebuild(self, device: Device) -> Result<Index<T>, BuildError> {
+        let Self { inner: index, progress } = self;
+        let _writer = index.lock_writer();
+        let mut build =
+            |graph: &Graph<T>| build_again(index.builder_like(graph).device(device), graph, progress);
+        let rebuilt = match index.backend.shards() {
+            [] => index.backend.read(build)?,
+            shards => {
+                let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
+                let graphs = rebuilt?.into_iter().flat_map(Index::into_graphs);
+                Index::from_shards(graphs, Arc::clone(&index.executor), index.exact_linking)
+            }
+        };
+        rebuilt.set_limits(index.limits());
+        Ok(rebuilt)
+    }
+}
+
+impl<T: Element> Index<T> {
+    /// A builder with the parameters of a graph and the options of this index.
+    pub(super) fn builder_like(&self, graph: &Graph<T>) -> IndexBuilder<'static> {
+        let threads = self.executor.pool().current_num_threads();
+        IndexBuilder::like(graph).threads(threads).exact_linking(self.exact_linking)
+    }
+}
+
+/// Builds an index of the live vectors of a graph.
+pub(super) fn build_again<T: Element>(
+    builder: IndexBuilder<'_>,
+    graph: &Graph<T>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Index<T>, BuildError> {
+    graph.require_vectors().map_err(|error| BuildError::Input(UpdateError::from(error)))?;
+    let slots = graph.keys().live_slots();
+    let mut live: Vec<(Key, Slot)> =
+        slots.flat_map(|slot| graph.keys().keys_of(slot).map(move |key| (key, slot))).collect();
+    if live.is_empty() {
+        return builder.empty(graph.dimension());
+    }
+    // The result does not depend on the slots.
+    live.sort_unstable();
+    let (keys, slots): (Vec<Key>, Vec<Slot>) = live.into_iter().unzip();
+    let builder = match graph.vectors().codes() {
+        Some(codes) => builder.quantize(codes.quantizer().quantization()),
+        None => builder,
+    };
+    let vectors = LiveVectors { graph, slots };
+    Ok(builder.keys(&keys).build_with_report(&vectors, progress)?.0)
+}
+
+/// The vectors of some slots.
+struct LiveVectors<'a, T: 'static> {
+    graph: &'a Graph<T>,
+    slots: Vec<Slot>,
+}
+
+impl<T: Element> VectorSource<T> for LiveVectors<'_, T> {
+    fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn dimension(&self) -> usize {
+        self.graph.dimension()
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+        for (&slot, out) in self.slots[range].iter().zip(out.chunks_exact_mut(self.graph.dimension())) {
+            out.copy_from_slice(self.graph.vectors().get(slot));
+        }
+        Ok(())
+    }
+
+    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::{MatrixView, Metric};
+    use jasper_graph::VectorError;
+    use jasper_quant::Quantization;
+
+    use super::*;
+    use crate::SearchParams;
+    use crate::bench::synthetic::Clusters;
+
+    #[test]
+    fn a_rebuilt_index_is_that_of_the_live_vectors() {
+        let vectors: Vec<f32> = Clusters::new(16, 7).rows(400, 0);
+        let rows =
+            |range: Range<usize>| MatrixView::new(&vectors[range.start * 16..range.end * 16], 16).unwrap();
+        let builder = || IndexBuilder::new(Metric::L2).device(Device::Cpu).max_degree(24).alpha(1.1).seed(5);
+        let index = builder().build(&rows(0..300)).unwrap();
+        index.insert(&rows(300..400), &(1000..1100).collect::<Vec<_>>()).unwrap();
+        // A vertex with two keys.
+        index.insert(&rows(350..351), &[7000]).unwrap();
+        index.delete(&(0..100).collect::<Vec<_>>()).unwrap();
+
+        let rebuilt = index.rebuild(Device::Cpu).unwrap();
+        let keys: Vec<Key> = (100..300).chain(1000..1100).chain([7000]).collect();
+        let live = [&vectors[100 * 16..], &vectors[350 * 16..351 * 16]].concat();
+        let fresh = builder().keys(&keys).build(&MatrixView::new(&live, 16).unwrap()).unwrap();
+        assert_eq!(rebuilt.to_bytes().unwrap(), fresh.to_bytes().unwrap());
+        assert!(rebuilt.check().unwrap().is_sound());
+    }
+
+    #[test]
+    fn codes_and_limits_are_kept_and_vectors_are_needed() {
+        let vectors: Vec<f32> = Clusters::new(16, 7).rows(300, 0);
+        let index = IndexBuilder::new(Metric::Cosine).build(&MatrixView::new(&vectors, 16).unwrap()).unwrap();
+        let quantization = Quantization::Rabitq { bits: 4 };
+        index.quantize(quantization).unwrap();
+        index.set_limits(crate::SearchLimits { max_k: 3, ..index.limits() });
+        let rebuilt = index.rebuild(Device::Cpu).unwrap();
+        assert_eq!(rebuilt.stats().quantization, Some(quantization));
+        assert!(rebuilt.search(&vectors[..16], SearchParams::new(4)).is_err());
+        index.drop_vectors().unwrap();
+        let error = index.rebuild(Device::Cpu).unwrap_err();
+        assert!(matches!(error, BuildError::Input(UpdateError::Vector(VectorError::NoVectors))));
+    }
+
+    #[test]
+    fn an_empty_index_is_rebuilt_empty() {
+        let index = IndexBuilder::new(Metric::L2).max_degree(7).empty::<u8>(4).unwrap();
+        let rebuilt = index.rebuild(Device::Cpu).unwrap();
+        assert_eq!((rebuilt.len(), rebuilt.dimension(), rebuilt.params()), (0, 4, index.params()));
+    }
+}

@@ -1,0 +1,186 @@
+//! The folder of a sharded index: an index file per shard, and a manifest that names them.
+//!
+//! ```text
+//! jasper shards 1          the version of the manifest
+//! shard-4-0.jasper 7a31..  the file of each shard, in order, and the checksum of its header, which has those of all
+//! shard-4-1.jasper 09fe..  its sections
+//! ```
+//!
+//! A save writes new files, then the manifest, and then removes the old files: whatever happens meanwhile, the manifest
+//! names files that are whole. A file that is not the one that was saved, such as that of another build or of another
+//! shard, has another checksum.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jasper_core::{Element, ProgressFn};
+use jasper_data::AtomicFile;
+use jasper_graph::{FileError, FileFault, Graph, SaveStats, header_checksum};
+
+use crate::backend::{Backend, MAX_SHARDS};
+
+const MANIFEST: &str = "manifest.txt";
+const FIRST_LINE: &str = "jasper shards 1";
+
+/// Whether the path is the folder of an index of [several shards](crate::IndexBuilder::shards).
+pub fn is_sharded(path: impl AsRef<Path>) -> bool {
+    path.as_ref().join(MANIFEST).is_file()
+}
+
+/// The files that a manifest names, and the checksums of their headers.
+struct Manifest(Vec<(String, u32)>);
+
+impl Manifest {
+    fn read(folder: &Path) -> Result<Self, FileError> {
+        let path = folder.join(MANIFEST);
+        let text = fs::read_to_string(&path).map_err(|error| FileError::new(&path, FileFault::Io(error)))?;
+        let mut lines = text.lines();
+        let refuse = |problem: String| Err(FileError::new(&path, FileFault::Shards(problem)));
+        match lines.next() {
+            Some(FIRST_LINE) => {}
+            Some(line) if line.starts_with("jasper shards ") => {
+                return refuse(format!(
+                    "begins with `{line}`, and this release reads `{FIRST_LINE}`; open it with a newer one"
+                ));
+            }
+            _ => return refuse(format!("is not the manifest of an index, which begins with `{FIRST_LINE}`")),
+        }
+        let file = |line: &str| {
+            let (name, checksum) = line.split_once(' ')?;
+            Some((name.to_owned(), u32::from_str_radix(checksum, 16).ok()?))
+        };
+        let files: Vec<_> = match lines.map(file).collect::<Option<Vec<_>>>() {
+            Some(files) if (1..=MAX_SHARDS).contains(&files.len()) => files,
+            _ => return refuse("is damaged; copy it again from its source".to_owned()),
+        };
+        for (shard, (name, _)) in files.iter().enumerate() {
+            if let Some(first) = files[..shard].iter().position(|(other, _)| other == name) {
+                return refuse(format!("names {name} twice, as shards {first} and {shard}"));
+            }
+        }
+        Ok(Self(files))
+    }
+
+    fn write(&self, folder: &Path) -> Result<(), FileError> {
+        let path = folder.join(MANIFEST);
+        let write = || {
+            let mut file = AtomicFile::create(&path)?;
+            writeln!(file, "{FIRST_LINE}")?;
+            self.0.iter().try_for_each(|(name, checksum)| writeln!(file, "{name} {checksum:08x}"))?;
+            file.commit().map_err(io::Error::from)
+        };
+        write().map_err(|error| FileError::new(&path, FileFault::Write(error)))
+    }
+
+    /// The paths of the shards' files, after a check that each is the one that was saved.
+    fn check(self, folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+        let mut paths = Vec::new();
+        for (shard, (name, expected)) in self.0.iter().enumerate() {
+            let path = folder.join(name);
+            let refuse = |problem: String| Err(FileError::new(&path, FileFault::Shards(problem)));
+            if !path.exists() {
+                return refuse(format!(
+                    "is missing: it has shard {shard} of {}; copy it from where the folder was saved",
+                    self.0.len()
+                ));
+            }
+            let found = header_checksum(&path)?;
+            if found != *expected {
+                return refuse(match self.0.iter().position(|(_, other)| *other == found) {
+                    Some(other) => {
+                        format!(
+                            "is a copy of shard {other} where shard {shard} should be; copy the right file"
+                        )
+                    }
+                    None => format!(
+                        "is not the file of shard {shard} that was saved, but of another build or changed since; copy the \
+                         folder again from its source"
+                    ),
+                });
+            }
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+}
+
+/// The index files of the shards of a folder, in order.
+///
+/// ```
+/// use jasper::file::{is_sharded, shard_files};
+/// use jasper::{IndexBuilder, MatrixView, Metric};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path().join("vectors");
+/// let index = IndexBuilder::new(Metric::L2).shards(2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// index.save(&folder)?;
+/// assert!(is_sharded(&folder) && shard_files(&folder)?.len() == 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Returns [`FileError`], naming a file that is missing, or not the one that was saved.
+pub fn shard_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, FileError> {
+    let folder = folder.as_ref();
+    Manifest::read(folder)?.check(folder)
+}
+
+/// Writes the graphs of shards to a folder. The caller has synced their edges.
+pub(super) fn save<T: Element>(
+    folder: &Path,
+    shards: &[Arc<dyn Backend<T>>],
+    progress: &mut ProgressFn<'_>,
+) -> Result<SaveStats, FileError> {
+    let write_error = |error| FileError::new(folder, FileFault::Write(error));
+    if folder.exists() && !is_sharded(folder) && fs::read_dir(folder).map_err(write_error)?.next().is_some() {
+        return Err(FileError::new(
+            folder,
+            FileFault::Shards("has other files; name a new folder, or that of a sharded index".to_owned()),
+        ));
+    }
+    fs::create_dir_all(folder).map_err(write_error)?;
+    let old = files_in(folder).map_err(write_error)?;
+    let generation = old.iter().map(|(generation, _)| generation + 1).max().unwrap_or(0);
+    let mut stats: Option<SaveStats> = None;
+    let mut files = Vec::new();
+    let written = shards.iter().enumerate().try_for_each(|(shard, backend)| {
+        let name = format!("shard-{generation}-{shard}.jasper");
+        let path = folder.join(&name);
+        let saved = backend.read(|graph: &Graph<T>| graph.save(&path, progress))?;
+        let sum = stats.get_or_insert(saved);
+        if shard > 0 {
+            sum.bytes += saved.bytes;
+            sum.written += saved.written;
+        }
+        files.push((name, header_checksum(&path)?));
+        Ok(())
+    });
+    if let Err(error) = written.and_then(|()| Manifest(files).write(folder)) {
+        // The manifest names the old files, unless it was written and not synced.
+        let named = Manifest::read(folder).map_or(Vec::new(), |manifest| manifest.0);
+        for (_, path) in files_in(folder).unwrap_or_default() {
+            if !named.iter().any(|(name, _)| folder.join(name) == path) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        return Err(error);
+    }
+    for (_, path) in old {
+        // What is left of it is removed by the next save.
+        let _ = fs::remove_file(path);
+    }
+    Ok(stats.expect("there is a shard"))
+}
+
+/// The files of shards in a folder, and the number of the save that wrote each.
+fn files_in(folder: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let generation = |path: &Path| {
+        let name = path.file_name()?.to_str()?.strip_prefix("shard-")?.strip_suffix(".jasper")?;
+        name.split_once('-')?.0.parse().ok()
+    };
+    let paths: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    Ok(paths.into_iter().filter_map(|path| Some((generation(&path)?, path))).collect())
+}

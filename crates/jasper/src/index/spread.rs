@@ -1,0 +1,168 @@
+//! An index on several devices, and its shards.
+
+use std::error::Error;
+use std::io;
+use std::iter;
+use std::sync::Arc;
+use std::thread;
+
+use jasper_core::{Element, no_progress};
+use jasper_graph::Graph;
+use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memory};
+
+use super::Index;
+use super::rebuild::build_again;
+use crate::backend::{Backend, HostBackend, Replicated, Sharded, UploadedGraph};
+use crate::{CudaSet, Device, DeviceError, DeviceOptions, MoveError, Spread};
+
+impl<T: Element> Index<T> {
+    /// An index of several graphs in host memory, each with the vectors of its shard.
+    pub(crate) fn from_shards(
+        graphs: impl IntoIterator<Item = Graph<T>>,
+        executor: Arc<CpuExecutor>,
+        exact_linking: bool,
+    ) -> Self {
+        let host = |graph| Arc::new(HostBackend::new(graph, Arc::clone(&executor))) as Arc<dyn Backend<T>>;
+        let shards = Sharded::new(graphs.into_iter().map(host).collect(), Arc::clone(&executor));
+        Self::with_backend(Arc::new(shards), executor, exact_linking)
+    }
+
+    /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
+    /// [several](crate::IndexBuilder::shards).
+    pub fn shards(&self) -> usize {
+        self.backend.parts().len()
+    }
+
+    /// Moves the index to several devices.
+    pub(super) fn move_to_devices(
+        self,
+        set: CudaSet,
+        options: DeviceOptions,
+    ) -> Result<Self, MoveError<Self>> {
+        let ordinals = match set.ordinals() {
+            Ok(ordinals) => ordinals,
+            Err(error) => return Err(MoveError::new(self, error)),
+        };
+        let device = Device::several(ordinals.iter().copied().map(Device::Cuda));
+        if device == self.device() || ordinals.len() == 1 {
+            return self.to_device_with(device, options);
+        }
+        let index = self.to_host()?;
+        let error = match options.spread {
+            _ if index.shards() > 1 => match index.upload(&ordinals, options) {
+                Ok(copies) => return Ok(index.moved_to(copies)),
+                Err(error) => error,
+            },
+            Spread::Replicated => match index.copy_to_all(&ordinals, options) {
+                Ok(copies) => return Ok(index.moved_to_replicas(copies)),
+                Err(error) => error,
+            },
+            Spread::Sharded => match index.build_shards(&ordinals, options) {
+                Ok(sharded) => {
+                    sharded.set_limits(index.limits());
+                    return Ok(sharded);
+                }
+                Err(error) => error,
+            },
+        };
+        Err(MoveError::new(index, error))
+    }
+
+    /// Copies the graph, or that of each shard, to one of the devices, in turn.
+    pub(super) fn upload(
+        &self,
+        ordinals: &[usize],
+        options: DeviceOptions,
+    ) -> Result<Vec<UploadedGraph<T>>, DeviceError> {
+        let parts = self.backend.parts();
+        let upload = |part: usize| {
+            let (ordinal, storage) = (ordinals[part % ordinals.len()], options.vector_storage);
+            parts[part].read(|graph| UploadedGraph::new(graph, &self.executor, ordinal, storage))
+        };
+        // One thread per device, so that the shards of a device are measured against its free memory one by one.
+        let devices = ordinals.len().min(parts.len());
+        let uploaded: Result<Vec<Vec<_>>, _> = thread::scope(|scope| {
+            let (upload, parts) = (&upload, parts.len());
+            let all = move |device: usize| (device..parts).step_by(devices).map(upload).collect();
+            let others: Vec<_> = (1..devices).map(|device| scope.spawn(move || all(device))).collect();
+            let first = all(0);
+            let others = others.into_iter().map(|other| other.join().expect("an upload panicked"));
+            iter::once(first).chain(others).collect()
+        });
+        let mut uploaded: Vec<_> = uploaded?.into_iter().map(Vec::into_iter).collect();
+        Ok((0..parts.len()).filter_map(|part| uploaded[part % devices].next()).collect())
+    }
+
+    /// The index with its graphs on devices, which have copies of them.
+    pub(super) fn moved_to(self, copies: Vec<UploadedGraph<T>>) -> Self {
+        let exact_linking = self.exact_linking;
+        let mut copies = copies.into_iter();
+        self.moved(|_, graph, executor| {
+            copies.next().expect("a copy per graph").into_backend(graph, executor, exact_linking)
+        })
+    }
+
+    fn moved_to_replicas(self, (graphs, copies): Copies<T>) -> Self {
+        let exact_linking = self.exact_linking;
+        let mut copies = copies.into_iter();
+        let mut graphs = Some(graphs);
+        self.moved(|_, graph, executor| {
+            let graphs = iter::once(graph).chain(graphs.take().expect("there is one graph"));
+            let backends = copies.by_ref().zip(graphs);
+            Arc::new(Replicated::new(
+                backends.map(|(copy, graph)| copy.into_backend(graph, Arc::clone(&executor), exact_linking)),
+            ))
+        })
+    }
+
+    /// Copies the graph to each device, and on the host for each device but one.
+    fn copy_to_all(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Copies<T>, DeviceError> {
+        self.backend.read(|graph| {
+            let refuse = |source: Box<dyn Error + Send + Sync>| DeviceError::Unavailable {
+                device: ordinals[ordinals.len() - 1],
+                source,
+            };
+            let free = Bytes { host: free_host_memory(), device: 0 };
+            plan_copies(graph, ordinals.len() - 1).check(free).map_err(|error| refuse(error.into()))?;
+            let upload = |ordinal| UploadedGraph::new(graph, &self.executor, ordinal, options.vector_storage);
+            let (graphs, uploaded) = thread::scope(|scope| {
+                let upload = &upload;
+                let uploads: Vec<_> =
+                    ordinals.iter().map(|&ordinal| scope.spawn(move || upload(ordinal))).collect();
+                let graphs: io::Result<Vec<_>> = ordinals[1..].iter().map(|_| graph.try_clone()).collect();
+                let uploaded = uploads.into_iter().map(|upload| upload.join().expect("an upload panicked"));
+                (graphs, uploaded.collect::<Result<Vec<_>, _>>())
+            });
+            Ok((graphs.map_err(|error| refuse(error.into()))?, uploaded?))
+        })
+    }
+
+    /// Builds shards of the vectors on the devices, and moves them there.
+    fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
+        let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
+        if self.journal.is_some() {
+            return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
+        }
+        let set = CudaSet::new(ordinals.iter().copied()).expect("the numbers of a set");
+        let built = self.backend.read(|graph| {
+            let builder = self.builder_like(graph).device(Device::CudaSet(set)).spread(Spread::Sharded);
+            build_again(builder, graph, &mut no_progress)
+        });
+        let index = built.map_err(|error| refuse(error.into()))?;
+        let copies = index.upload(ordinals, options)?;
+        Ok(index.moved_to(copies))
+    }
+}
+
+/// The graphs of all devices but one, and the copies on all devices.
+type Copies<T> = (Vec<Graph<T>>, Vec<UploadedGraph<T>>);
+
+/// The host memory of further copies of a graph.
+fn plan_copies<T: Element>(graph: &Graph<T>, copies: usize) -> MemoryPlan {
+    let bytes = graph.vectors().bytes() + graph.adjacency().bytes() + graph.vectors().code_bytes();
+    MemoryPlan::new("the replicas of a graph").remedy("name fewer devices, or build from f16 or bytes").part(
+        MemorySpace::Host,
+        "replicas",
+        (copies * bytes) as u64,
+    )
+}

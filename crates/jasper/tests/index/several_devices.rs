@@ -1,0 +1,105 @@
+//! An index on two GPUs or more. Skipped where there are fewer, unless `JASPER_REQUIRE_GPUS` says how many there must be.
+
+use jasper::bench::synthetic::Clusters;
+use jasper::{CudaSet, Device, DeviceOptions, Element, Index, KeyFilter, Metric, SearchParams, Spread};
+
+use crate::common::{bytes_of, for_each_element, small, view};
+
+const DIMENSION: usize = 12;
+const ALL: Device = Device::CudaSet(CudaSet::ALL);
+
+fn has_several_devices() -> bool {
+    let devices = CudaSet::ALL.ordinals().map_or(0, |ordinals| ordinals.len());
+    let required =
+        std::env::var("JASPER_REQUIRE_GPUS").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    assert!(devices >= required, "JASPER_REQUIRE_GPUS={required}, and there are {devices}");
+    devices > 1
+}
+
+fn options(spread: Spread) -> DeviceOptions {
+    DeviceOptions::new().spread(spread)
+}
+
+fn change<T: Element>(index: &Index<T>) {
+    let more: Vec<T> = Clusters::new(DIMENSION, 40).rows(400, 2);
+    index.insert_auto(&view(&more, DIMENSION)).unwrap();
+    index.delete(&(100..300).collect::<Vec<_>>()).unwrap();
+    index.upsert(&view(&more, DIMENSION), &(700..1100).collect::<Vec<_>>()).unwrap();
+    index.consolidate().unwrap();
+    index.compact().unwrap();
+    assert!(index.check().unwrap().is_sound());
+    assert!(index.device_faults().is_empty());
+}
+
+fn replicas_are_equal<T: Element>() {
+    let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
+    let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(12_000, 1);
+    let built = || small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
+    let one = built().to_device(Device::Cuda(0)).unwrap();
+    let all = built().to_device_with(ALL, options(Spread::Replicated)).unwrap();
+    assert!(matches!(all.device(), Device::CudaSet(_)) && all.shards() == 1);
+    assert!(all.device_bytes() >= 2 * one.device_bytes());
+    let some: KeyFilter = (0..600).collect();
+    let compare = || {
+        for params in [SearchParams::new(10), SearchParams::new(10).filter(&some)] {
+            let queries = view(&queries, DIMENSION);
+            assert_eq!(
+                all.search_batch(queries, params).unwrap(),
+                one.search_batch(queries, params).unwrap()
+            );
+            assert_eq!(
+                all.search(queries.row(5), params).unwrap(),
+                one.search(queries.row(5), params).unwrap()
+            );
+        }
+    };
+    compare();
+    [&one, &all].into_iter().for_each(change);
+    compare();
+    assert!(bytes_of(&all) == bytes_of(&one));
+    assert_eq!(all.to_host().unwrap().device(), Device::Cpu);
+}
+
+#[test]
+fn replicas_on_devices_are_equal() {
+    if has_several_devices() {
+        for_each_element!(replicas_are_equal);
+    }
+}
+
+fn shards_find_all<T: Element>() {
+    let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
+    let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(500, 1);
+    let one = small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
+    let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
+    let (index, report) =
+        builder.build_with_report(&view(&rows, DIMENSION), &mut jasper::no_progress).unwrap();
+    assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
+    let index = index.to_device(ALL).unwrap();
+    [&one, &index].into_iter().for_each(change);
+    let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10).beam_width(1000));
+    let [expected, found] = [&one, &index].map(|index| index.search_batch(queries, params).unwrap());
+    for (found, expected) in found.distances().iter().zip(expected.distances()) {
+        assert!((found - expected).abs() <= 1e-5 * (1.0 + expected.abs()), "{found} {expected}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    index.save(folder.path()).unwrap();
+    // Fewer devices have several shards each.
+    for device in [Device::Cuda(0), ALL, Device::Cpu] {
+        let opened = Index::<T>::open(folder.path()).unwrap().to_device(device).unwrap();
+        assert_eq!((opened.shards(), opened.len()), (index.shards(), index.len()));
+        let again = opened.search_batch(queries, params).unwrap();
+        assert!(device == Device::Cpu || again == found);
+    }
+    // An index of one graph is dealt out.
+    let dealt = one.to_device_with(ALL, options(Spread::Sharded)).unwrap();
+    assert_eq!((dealt.shards(), dealt.len()), (index.shards(), index.len()));
+    assert!(dealt.check().unwrap().is_sound());
+}
+
+#[test]
+fn shards_on_devices_find_all_keys() {
+    if has_several_devices() {
+        for_each_element!(shards_find_all);
+    }
+}
