@@ -240,7 +240,10 @@ impl Runbook {
 /// Formats the runbook as YAML.
 impl Display for Runbook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}:", quoted(&self.dataset))?;
+        match quoted(&self.dataset) {
+            name if name.len() <= SIMPLE_KEY => writeln!(f, "{name}:")?,
+            name => writeln!(f, "? {name}\n:")?,
+        }
         writeln!(f, "  max_pts: {}", self.max_points)?;
         for Step { number, operation, .. } in &self.steps {
             writeln!(f, "  {number}:\n    operation: {}", operation.name())?;
@@ -256,6 +259,9 @@ impl Display for Runbook {
         Ok(())
     }
 }
+
+/// Longest key that YAML reads without a `?` before it.
+const SIMPLE_KEY: usize = 1000;
 
 /// A name as a quoted YAML scalar.
 fn quoted(name: &str) -> String {
