@@ -49,6 +49,8 @@ impl Manifest {
         }
         let file = |line: &str| {
             let (name, checksum) = line.split_once(' ')?;
+            // A manifest from a stranger names nothing outside its folder.
+            Path::new(name).file_name().filter(|&file| file == name)?;
             Some((name.to_owned(), u32::from_str_radix(checksum, 16).ok()?))
         };
         let files: Vec<_> = match lines.map(file).collect::<Option<Vec<_>>>() {

@@ -315,6 +315,7 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
         (text.replace(' ', ""), "is not the manifest"),
         (format!("{text}nonsense\n"), "is damaged"),
         ("jasper shards 1\n".to_owned(), "is damaged"),
+        (text.replace("\nshard", "\n../shard"), "is damaged"),
     ] {
         fs::write(&manifest, damaged).unwrap();
         refused(problem);
