@@ -68,6 +68,8 @@ def test_ctrl_c_ends_it(checkpoint, tmp_path):
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A shell without job control has what it runs in the background ignore interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     # Until the command has opened its input, an interrupt may still be one of the interpreter.
     opened = pathlib.Path(f"/proc/{process.pid}/fd")
