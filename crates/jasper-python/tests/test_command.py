@@ -59,6 +59,13 @@ def test_the_package_of_the_dictionary_has_its_license():
     assert "Princeton University" in (jasper_demo.FOLDER / "LICENSE").read_text()
 
 
+def heed_signals():
+    """As in a terminal. A shell without job control has what it runs in the background ignore interrupts, and `nohup`
+    has it ignore hang-ups."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_ctrl_c_ends_it(checkpoint, tmp_path):
     np.save(tmp_path / "vectors.npy", np.random.default_rng(0).random((300_000, 64), dtype=np.float32))
@@ -68,8 +75,7 @@ def test_ctrl_c_ends_it(checkpoint, tmp_path):
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A shell without job control has what it runs in the background ignore interrupts.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed_signals,
     )
     # Until the command has opened its input, an interrupt may still be one of the interpreter.
     opened = pathlib.Path(f"/proc/{process.pid}/fd")
