@@ -83,8 +83,8 @@ pub enum Spread {
     #[default]
     Replicated,
     /// Every device holds a part of the vectors, a *shard*, chosen by a hash of their keys. All devices search for every
-    /// query, and the answers are merged by (distance, key). The index may be as large as all devices together; it is
-    /// built as fast as they can together; and it answers about as many queries per second as one device.
+    /// query, and the answers are merged by (distance, key). The index may be as large as all devices together.
+    /// Large sets are built faster than on one device, and it answers about as many queries per second as one device.
     Sharded,
 }
 

@@ -25,7 +25,7 @@ use super::rows::{SharedRows, Subset};
 use super::vote::Vote;
 use crate::{Device, DeviceError, UpdateError};
 
-/// The most shards: the hash of a key is one of so many buckets.
+/// Maximum number of shards, and the number of buckets that keys are hashed to.
 pub(crate) const MAX_SHARDS: usize = 256;
 
 /// The shard of a key: its bucket, a hash below [`MAX_SHARDS`], modulo the number of shards.
@@ -76,7 +76,7 @@ impl<T: Element> Sharded<T> {
         let change = |shard: usize, progress: Option<&mut ProgressFn<'_>>| {
             vote.make(progress, |progress| work(shard, &*self.shards[shard], progress))
         };
-        let results: Vec<_> = thread::scope(|scope| {
+        let mut results: Vec<_> = thread::scope(|scope| {
             let change = &change;
             let others = 1..self.shards.len();
             let others: Vec<_> = others.map(|shard| scope.spawn(move || change(shard, None))).collect();
@@ -86,9 +86,7 @@ impl<T: Element> Sharded<T> {
         });
         // One shard's error cancels the others.
         let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
-        let cause = results.iter().position(is_cause);
-        let mut results = results;
-        match cause {
+        match results.iter().position(is_cause) {
             Some(shard) => Err(results.swap_remove(shard).err().expect("the cause")),
             None => results.into_iter().collect(),
         }

@@ -239,7 +239,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256; 1 by default. The index then has so many graphs, each with the vectors of some keys,
+    /// Number of shards, at most 256; 1 by default. The index has one graph per shard, with the vectors of some keys,
     /// which [several devices](Device::CudaSet) build at the same time and [hold together](crate::Spread::Sharded). The
     /// number stays as it is, and devices may be fewer: they get the shards in turn.
     ///

@@ -52,7 +52,7 @@ pub(crate) struct Replicated<T: Element> {
 /// The graph on one device.
 struct Replica<T: Element> {
     backend: Arc<dyn Backend<T>>,
-    /// Queries that it searches for now.
+    /// Number of queries whose searches have begun and not ended.
     in_flight: AtomicUsize,
     /// Why it is left out.
     fault: OnceLock<Arc<DeviceError>>,

@@ -15,8 +15,8 @@ pub(super) struct Piece<'a, T> {
 
 /// What no device has taken yet.
 ///
-/// A piece is half of an equal share of what is left, so the first are large, and the last are small: a device that is
-/// slower than others takes fewer of them, and all end at about the same time.
+/// Each piece takes half of a taker's equal share of the remaining queries, so pieces get smaller towards the end. A
+/// slower device takes fewer of them, and all devices finish at about the same time.
 pub(super) struct Pieces<'a, T> {
     /// The rest of the batch, and pieces that a device took and could not answer.
     left: Mutex<Vec<Piece<'a, T>>>,
