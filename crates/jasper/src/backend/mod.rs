@@ -13,7 +13,10 @@ mod rows;
 mod sharded;
 mod vote;
 
+use std::iter;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
@@ -218,6 +221,23 @@ impl<T: Element> dyn Backend<T> + '_ {
         self.change_graph(&mut |graph| result = Some(change(graph)))?;
         Ok(result.expect("the backend makes the change"))
     }
+}
+
+/// Calls `first` on this thread and `other` for 1, 2, .. below `count` on other threads, all at the same time. Returns
+/// the results in this order.
+pub(crate) fn at_once<R: Send>(
+    count: usize,
+    first: impl FnOnce() -> R,
+    other: impl Fn(usize) -> R + Sync,
+) -> Vec<R> {
+    thread::scope(|scope| {
+        let other = &other;
+        let others: Vec<_> = (1..count).map(|i| scope.spawn(move || other(i))).collect();
+        let first = first();
+        let others =
+            others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        iter::once(first).chain(others).collect()
+    })
 }
 
 /// The first CUDA device for which `try_device` returns a value. Devices that are absent or full are skipped; a device

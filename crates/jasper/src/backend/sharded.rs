@@ -8,10 +8,8 @@
 //!
 //! The number of shards is that of the build, and remains. Shards may be on different devices, or several on one.
 
-use std::iter;
 use std::mem;
 use std::sync::Arc;
-use std::thread;
 
 use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
@@ -20,9 +18,9 @@ use jasper_vamana::{
     OnConflict, SearchError, SearchParams, SearchReport,
 };
 
-use super::Backend;
 use super::rows::{SharedRows, Subset};
 use super::vote::Vote;
+use super::{Backend, at_once};
 use crate::{Device, DeviceError, UpdateError};
 
 /// Maximum number of shards, and the number of buckets that keys are hashed to.
@@ -72,18 +70,9 @@ impl<T: Element> Sharded<T> {
         progress: &mut ProgressFn<'_>,
         work: impl Fn(usize, &dyn Backend<T>, &mut ProgressFn<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<Vec<R>, UpdateError> {
-        let vote = Vote::new(self.shards.len(), true);
-        let change = |shard: usize, progress: Option<&mut ProgressFn<'_>>| {
-            vote.make(progress, |progress| work(shard, &*self.shards[shard], progress))
-        };
-        let mut results: Vec<_> = thread::scope(|scope| {
-            let change = &change;
-            let others = 1..self.shards.len();
-            let others: Vec<_> = others.map(|shard| scope.spawn(move || change(shard, None))).collect();
-            let first = change(0, Some(progress));
-            let others = others.into_iter().map(|other| other.join().expect("a shard's change panicked"));
-            iter::once(first).chain(others).collect()
-        });
+        let change =
+            |shard: usize, progress: &mut ProgressFn<'_>| work(shard, &*self.shards[shard], progress);
+        let mut results = Vote::make_all(self.shards.len(), true, progress, change);
         // One shard's error cancels the others.
         let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
         match results.iter().position(is_cause) {
@@ -97,14 +86,8 @@ impl<T: Element> Sharded<T> {
         &self,
         search: impl Fn(&dyn Backend<T>) -> Result<R, SearchError> + Sync,
     ) -> Result<Vec<R>, SearchError> {
-        thread::scope(|scope| {
-            let search = &search;
-            let others: Vec<_> =
-                self.shards[1..].iter().map(|shard| scope.spawn(move || search(&**shard))).collect();
-            let first = search(self.first());
-            let others = others.into_iter().map(|other| other.join().expect("a shard's search panicked"));
-            iter::once(first).chain(others).collect()
-        })
+        let search = |shard: usize| search(&*self.shards[shard]);
+        at_once(self.shards.len(), || search(0), search).into_iter().collect()
     }
 
     /// Merges the answers of all shards.

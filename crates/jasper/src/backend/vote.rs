@@ -9,6 +9,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use jasper_core::{Progress, ProgressFn, Stage};
 
+use super::at_once;
+
 /// The votes of a change.
 pub(crate) struct Vote {
     /// Whether one device that fails cancels the change of all.
@@ -26,14 +28,27 @@ struct State {
 impl Vote {
     /// The vote of this number of devices. If one fails, all are cancelled if the vote is to be unanimous; otherwise
     /// the others go on without it.
-    pub(crate) fn new(devices: usize, is_unanimous: bool) -> Self {
+    fn new(devices: usize, is_unanimous: bool) -> Self {
         let state = State { missing: devices, is_cancelled: false };
         Self { is_unanimous, state: Mutex::new(state), changed: Condvar::new() }
     }
 
+    /// Makes the change of each device, given by its number, at the same time. The progress of the first is reported to
+    /// `progress`.
+    pub(crate) fn make_all<R: Send, E: Send>(
+        devices: usize,
+        is_unanimous: bool,
+        progress: &mut ProgressFn<'_>,
+        make: impl Fn(usize, &mut ProgressFn<'_>) -> Result<R, E> + Sync,
+    ) -> Vec<Result<R, E>> {
+        let vote = Self::new(devices, is_unanimous);
+        let first = || vote.make(Some(progress), |progress| make(0, progress));
+        at_once(devices, first, |device| vote.make(None, |progress| make(device, progress)))
+    }
+
     /// Makes the change of one device: `make` gets a callback that votes. The progress of one device is reported to
     /// `progress`, which may cancel the change of all.
-    pub(crate) fn make<R, E>(
+    fn make<R, E>(
         &self,
         mut progress: Option<&mut ProgressFn<'_>>,
         make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, E>,

@@ -1,8 +1,6 @@
 //! Building an index of several shards.
 
-use std::iter;
 use std::sync::Arc;
-use std::thread;
 
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_graph::Graph;
@@ -124,21 +122,12 @@ impl IndexBuilder<'_> {
             })
         };
         let takers = devices.len().min(shards);
-        let vote = Vote::new(takers, true);
-        let build_all = |device: usize, progress: Option<&mut ProgressFn<'_>>| {
-            vote.make(progress, |progress| {
-                let shards = (device..shards).step_by(takers);
-                shards.map(|shard| build(shard, progress)).collect::<Result<Vec<_>, _>>()
-            })
+        let build_all = |device: usize, progress: &mut ProgressFn<'_>| {
+            let shards = (device..shards).step_by(takers);
+            shards.map(|shard| build(shard, progress)).collect::<Result<Vec<_>, _>>()
         };
-        let results: Vec<Result<Vec<Built<T>>, BuildError>> = thread::scope(|scope| {
-            let build_all = &build_all;
-            let others: Vec<_> =
-                (1..takers).map(|device| scope.spawn(move || build_all(device, None))).collect();
-            let first = build_all(0, Some(progress));
-            let others = others.into_iter().map(|other| other.join().expect("the build of a shard panicked"));
-            iter::once(first).chain(others).collect()
-        });
+        let results: Vec<Result<Vec<Built<T>>, BuildError>> =
+            Vote::make_all(takers, true, progress, build_all);
         // One device's error cancels the others.
         let is_cancelled = |error: &BuildError| {
             matches!(error, BuildError::Cancelled(_) | BuildError::Input(UpdateError::Cancelled(_)))

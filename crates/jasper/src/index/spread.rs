@@ -12,7 +12,7 @@ use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memor
 
 use super::Index;
 use super::rebuild::build_again;
-use crate::backend::{Backend, HostBackend, Replicated, Sharded, UploadedGraph};
+use crate::backend::{Backend, HostBackend, Replicated, Sharded, UploadedGraph, at_once};
 use crate::{CudaSet, Device, DeviceError, DeviceOptions, MoveError, Spread};
 
 impl<T: Element> Index<T> {
@@ -81,14 +81,8 @@ impl<T: Element> Index<T> {
         };
         // One thread per device, so that the shards of a device are measured against its free memory one by one.
         let devices = ordinals.len().min(parts.len());
-        let uploaded: Result<Vec<Vec<_>>, _> = thread::scope(|scope| {
-            let (upload, parts) = (&upload, parts.len());
-            let all = move |device: usize| (device..parts).step_by(devices).map(upload).collect();
-            let others: Vec<_> = (1..devices).map(|device| scope.spawn(move || all(device))).collect();
-            let first = all(0);
-            let others = others.into_iter().map(|other| other.join().expect("an upload panicked"));
-            iter::once(first).chain(others).collect()
-        });
+        let all = |device: usize| (device..parts.len()).step_by(devices).map(upload).collect();
+        let uploaded: Result<Vec<Vec<_>>, _> = at_once(devices, || all(0), all).into_iter().collect();
         let mut uploaded: Vec<_> = uploaded?.into_iter().map(Vec::into_iter).collect();
         Ok((0..parts.len()).filter_map(|part| uploaded[part % devices].next()).collect())
     }

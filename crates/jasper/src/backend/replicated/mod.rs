@@ -157,17 +157,9 @@ impl<T: Element> Replicated<T> {
         make: impl Fn(&dyn Backend<T>, &mut ProgressFn<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<R, UpdateError> {
         let in_use = self.in_use();
-        let (vote, make) = (Vote::new(in_use.len(), false), &make);
-        let results: Vec<Result<R, UpdateError>> = thread::scope(|scope| {
-            let change = |replica: &Replica<T>, progress: Option<&mut ProgressFn<'_>>| {
-                vote.make(progress, |progress| make(&*replica.backend, progress))
-            };
-            let others: Vec<_> =
-                in_use[1..].iter().map(|&replica| scope.spawn(move || change(replica, None))).collect();
-            let first = change(in_use[0], Some(progress));
-            let others = others.into_iter().map(|other| other.join().expect("a replica's change panicked"));
-            iter::once(first).chain(others).collect()
-        });
+        let change =
+            |replica: usize, progress: &mut ProgressFn<'_>| make(&*in_use[replica].backend, progress);
+        let results = Vote::make_all(in_use.len(), false, progress, change);
         self.agree(&in_use, results)
     }
 
