@@ -7,8 +7,8 @@ use std::ops::Range;
 use jasper::error::VectorError;
 use jasper::{Element, ElementKind, Key, MatrixView, VectorSource};
 use numpy::{
-    PyArray1, PyArray2, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1,
-    PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
+    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::basic::CompareOp;
 use pyo3::intern;
@@ -124,19 +124,16 @@ impl<'py, T: Scalar> Array<'py, T> {
     /// Borrows an array of this type that is contiguous.
     fn borrow(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Option<Self>> {
         let busy = |_| Error::new_err(format!("{what} are in use as the results of another search"));
-        if let Ok(array) = object.cast::<PyArray2<T>>()
-            && array.is_c_contiguous()
-            && array.is_aligned()
-        {
-            return Ok(Some(Self::Many(array.try_readonly().map_err(busy)?)));
+        let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
+        if !array.is_c_contiguous() || !array.is_aligned() {
+            return Ok(None);
         }
-        if let Ok(array) = object.cast::<PyArray1<T>>()
-            && array.is_c_contiguous()
-            && array.is_aligned()
-        {
-            return Ok(Some(Self::One(array.try_readonly().map_err(busy)?)));
-        }
-        Ok(None)
+        let borrowed = match array.ndim() {
+            1 => object.cast().ok().map(|array| array.try_readonly().map(Self::One)),
+            2 => object.cast().ok().map(|array| array.try_readonly().map(Self::Many)),
+            _ => None,
+        };
+        borrowed.transpose().map_err(busy)
     }
 
     /// Whether this is one vector.

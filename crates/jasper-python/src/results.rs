@@ -5,7 +5,7 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use serde::Serialize;
 
 use crate::arrays::key_array;
@@ -26,7 +26,11 @@ pub fn matches<'py>(
     py: Python<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     static MATCHES: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    MATCHES.import(py, "jasper.results", "Matches")?.call1((keys, distances))
+    static NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    // The constructor of the class is a function of Python, which takes longer than that of tuples.
+    let new =
+        NEW.get_or_try_init(py, || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind()))?;
+    new.bind(py).call1((MATCHES.import(py, "jasper.results", "Matches")?, (keys, distances)))
 }
 
 /// The matches of one query, or of several with `k` each.
@@ -35,9 +39,15 @@ pub fn matches_of<'py>(
     (keys, distances): (Vec<Key>, Vec<f32>),
     shape: Option<[usize; 2]>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (keys, distances) = (key_array(py, keys), PyArray1::from_vec(py, distances));
     match shape {
-        Some(shape) => matches(keys.reshape(shape)?, distances.reshape(shape)?, py),
-        None => matches(keys, distances, py),
+        Some(shape) => {
+            let (keys, distances) = (key_array(py, keys), PyArray1::from_vec(py, distances));
+            matches(keys.reshape(shape)?, distances.reshape(shape)?, py)
+        }
+        // Copying a few entries takes less time than making the objects that would own them.
+        None => {
+            let keys: &[i64] = bytemuck::cast_slice(&keys);
+            matches(PyArray1::from_slice(py, keys), PyArray1::from_slice(py, &distances), py)
+        }
     }
 }

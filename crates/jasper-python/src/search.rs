@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jasper::tune::Goal;
 use jasper::{AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchParams, with_element};
-use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Scalar};
@@ -143,7 +143,9 @@ impl Index {
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
-        let on_device = DeviceArray::new(queries, "queries")?;
+        // Not asked of arrays of numpy, whose answer takes longer than a step of a search.
+        let is_numpy = queries.is_instance_of::<PyUntypedArray>();
+        let on_device = if is_numpy { None } else { DeviceArray::new(queries, "queries")? };
         let refuse = |message: &str| Err(ParameterError::new_err(message.to_owned()));
         match (&on_device, &out, stream) {
             (Some(_), Some(_), _) => return refuse("out is for queries in host memory; leave it out"),
