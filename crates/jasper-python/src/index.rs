@@ -17,6 +17,7 @@ use crate::call::{self, Process};
 use crate::device;
 use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message, parse};
 use crate::interop;
+use crate::lock;
 use crate::options::{builder, device_options, parse_devices, quantize};
 use crate::results::report;
 
@@ -66,7 +67,7 @@ impl Index {
         call: impl FnOnce(&AnyIndex) -> PyResult<R> + Send,
     ) -> PyResult<R> {
         self.process.check()?;
-        py.detach(|| self.locked(call))
+        lock::released(py, || self.locked(call))
     }
 
     /// Calls the index as [`call::long`] does.

@@ -17,6 +17,7 @@ mod filter;
 mod functions;
 mod index;
 mod interop;
+mod lock;
 mod options;
 mod results;
 mod search;
@@ -41,6 +42,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         call::count_forks(module.py())?;
+        lock::init(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
