@@ -14,7 +14,7 @@ use crate::errors::{Error, ParameterError, Raise, count};
 use crate::filter::Filter;
 use crate::index::Index;
 use crate::interop;
-use crate::results::{matches, matches_of};
+use crate::results::{self, matches, matches_of};
 
 /// Ctrl-C stops a batch within about this time.
 const PART_TIME: Duration = Duration::from_millis(100);
@@ -80,8 +80,9 @@ impl Options {
         params.beam_width = self.beam_width.or(params.beam_width);
         params.distances = self.distances;
         params.filter = self.filter.as_ref().map(|filter| filter.get().as_filter());
-        // Here, because batches are searched in parts.
+        // Here, because batches are searched in parts, and before memory is allocated for results.
         index.limits().check(&params, queries).map_err(Raise::raise)?;
+        params.check().map_err(Raise::raise)?;
         Ok(params)
     }
 }
@@ -240,24 +241,21 @@ impl Index {
         options: &Options,
     ) -> PyResult<Bound<'py, PyAny>> {
         let view = queries.view()?;
-        let (k, is_one) = (options.k, queries.is_one());
-        let found = self.call(py, |index| {
-            let params = options.params(index, view.len())?;
-            params.check().map_err(Raise::raise)?;
-            let mut found = Matches::new(view.len(), k).map_err(Raise::raise)?;
-            if is_one {
+        if queries.is_one() {
+            let found = self.call(py, |index| {
+                let params = options.params(index, 1)?;
+                let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
                 let hits = index.search::<T>(view.row(0), params).map_err(Raise::raise)?;
                 found.as_mut().fill(hits.into_iter());
-                return Ok(found.into_arrays());
-            }
-            let (mut keys, mut distances) = found.into_arrays();
-            search_parts(index, view, params, &mut keys, &mut distances)?;
-            Ok((keys, distances))
-        })?;
-        matches_of(py, found, (!is_one).then_some([view.len(), k]))
+                Ok(found.into_arrays())
+            })?;
+            return matches_of(py, found, None);
+        }
+        self.call(py, |index| options.params(index, view.len()).map(drop))?;
+        self.search_into(py, queries, options, results::arrays(py, view.len(), options.k)?)
     }
 
-    /// Searches, and writes to arrays of the caller.
+    /// Searches, and writes to these arrays.
     fn search_into<'py, T: Scalar>(
         &self,
         py: Python<'py>,

@@ -1,5 +1,6 @@
 """Searches: shapes, types, filters, and what is refused."""
 
+import sysconfig
 import threading
 
 import numpy as np
@@ -212,3 +213,32 @@ def test_limits_bound_what_clients_ask_for(vectors):
     assert index.search(vectors[:60], k=20).keys.shape == (60, 20)
     with pytest.raises(jasper.ParameterError):
         index.set_limits(max_k=-1)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda found: found.keys,
+        lambda found: found.distances[3:, 1],
+        lambda found: found.keys.T.base,
+        lambda found: memoryview(found.distances),
+        lambda found: np.from_dlpack(found.keys),
+    ],
+)
+def test_results_stay_as_they_are_while_a_part_is_used(shared, vectors, part):
+    queries = np.split(vectors[:400], 10)
+    parts = [part(shared.search(few, k=5)) for few in queries]
+    for few, found in zip(queries, parts):
+        out = (np.empty((40, 5), np.int64), np.empty((40, 5), np.float32))
+        assert np.array_equal(np.ravel(found), np.ravel(part(shared.search(few, k=5, out=out))))
+
+
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="counts of references are not exact there")
+def test_memory_of_results_is_used_again(shared, vectors):
+    def addresses():
+        keys, distances = shared.search(vectors[:123], k=3)
+        return keys.ctypes.data, distances.ctypes.data
+
+    first = addresses()
+    occupied = np.empty((123, 3), np.int64)  # where a freed array would have been
+    assert addresses() == first and occupied.ctypes.data != first[0]
