@@ -190,7 +190,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         }
         let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not
-        // used until the launch is complete. The graph is borrowed, and dropping it synchronizes the device.
+        // used until the launch is complete, but for volatile reads of results. The graph is borrowed, and dropping it synchronizes the device.
         unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 

@@ -1,0 +1,118 @@
+//! A search context on an emulated device.
+
+use super::*;
+
+/// A search context on an emulated device.
+pub(super) struct EmulatedContext<'a, T> {
+    stream: &'a EmulatedStream,
+    host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
+    /// The buffers of the chunk in flight.
+    pub(super) device: Option<DeviceChunk<T>>,
+    scratch: ProductScratch<EmulatedStream>,
+    results: (Vec<DeviceHit>, Vec<u32>),
+}
+
+impl<'a, T> EmulatedContext<'a, T> {
+    pub(super) fn new(stream: &'a EmulatedStream) -> Result<Self, SearchError> {
+        Ok(Self {
+            stream,
+            host: Default::default(),
+            device: None,
+            scratch: ProductScratch::new(stream, 1 << 16).map_err(SearchError::device)?,
+            results: Default::default(),
+        })
+    }
+}
+
+/// The buffers of a chunk on the device.
+pub(super) struct DeviceChunk<T> {
+    queries: Buffer<T>,
+    levels: Buffer<u32>,
+    terms: Buffer<QueryTerms>,
+    pub(super) results: Buffer<DeviceHit>,
+    costs: Buffer<u32>,
+    rerank_slots: Buffer<u32>,
+    padding_hits: Buffer<DeviceHit>,
+    codes: Option<QueryCodes<EmulatedStream>>,
+}
+
+// SAFETY: the emulator has run a launch before its call returns, and checks every access.
+unsafe impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
+    type Stream = EmulatedStream;
+
+    fn stream(&self) -> &EmulatedStream {
+        self.stream
+    }
+
+    fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, EmulatedStream>, EmulatedFault> {
+        let Self { stream, scratch, .. } = self;
+        Ok(LaunchStreams { stream, rerank_stream: rerank_stream.then_some(*stream), scratch })
+    }
+
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
+        assert!(self.device.is_none(), "a context has one chunk in flight at most");
+        let (queries, levels, terms) = &mut self.host;
+        queries.resize(sizes.queries, T::default());
+        levels.resize(sizes.levels, 0);
+        terms.resize(sizes.terms, QueryTerms::zeroed());
+        Ok(QueryBuffers { queries, levels, terms })
+    }
+
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
+        let (stream, (queries, levels, terms)) = (self.stream, &self.host);
+        let device = self.device.insert(DeviceChunk {
+            queries: stream.upload(queries)?,
+            levels: stream.upload(levels)?,
+            terms: stream.upload(terms)?,
+            results: stream.allocate(sizes.results)?,
+            costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
+            rerank_slots: stream.allocate(sizes.rerank_slots)?,
+            padding_hits: stream.allocate(sizes.padding_hits)?,
+            codes: None,
+        });
+        let costs = device.costs.output();
+        Ok(LaunchPointers {
+            queries: device.queries.input(),
+            levels: device.levels.input(),
+            terms: device.terms.input(),
+            results: device.results.output(),
+            costs,
+            rerank_costs: costs.add(sizes.costs),
+            rerank_slots: device.rerank_slots.output(),
+            padding_hits: device.padding_hits.output(),
+        })
+    }
+
+    fn quantize(
+        &mut self,
+        quantizer: &DeviceQuantizer<EmulatedStream>,
+        queries: usize,
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), EmulatedFault> {
+        let device = self.device.as_mut().expect("queries are there before they are query_codes");
+        let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
+        // SAFETY: all of them were uploaded, and live as long as the codes.
+        unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };
+        Ok((codes.levels.input(), codes.terms.input()))
+    }
+
+    fn fill_results(&mut self, value: DeviceHit) -> Result<(), EmulatedFault> {
+        let results = &mut self.device.as_mut().expect("the chunk has buffers").results.array;
+        results.write(&vec![value; results.len()]);
+        Ok(())
+    }
+
+    fn read_results(&self, range: Range<usize>, into: &mut Vec<DeviceHit>) {
+        let results = &self.device.as_ref().expect("a chunk was sent").results;
+        *into = results.array.read().expect("the launch has run")[range].to_vec();
+    }
+
+    fn is_complete(&self) -> Result<bool, EmulatedFault> {
+        Ok(true)
+    }
+
+    fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
+        let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
+        self.results = (results.array.read()?, costs.array.read()?);
+        Ok(Results { results: &self.results.0, costs: &self.results.1 })
+    }
+}
