@@ -44,11 +44,11 @@ pub struct UpdateArgs {
     placement: PlacementArgs,
 }
 
-/// How a change on a GPU links float vectors.
+/// By what distances a change on a GPU chooses edges of float vectors.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct LinkingArgs {
-    /// On a GPU, link the vectors themselves, where they are floats; by default a large change links 8-bit copies, if a
-    /// sample has the same nearest neighbors by these
+    /// On a GPU, choose edges by exact distances, where vectors are floats; by default a large change compares 8-bit
+    /// copies, if a sample has the same nearest neighbors by these
     #[arg(long, display_order = 93)]
     exact_linking: bool,
 }

@@ -102,11 +102,12 @@ pub fn ingest<T: Element>(
     Ok(Ingested { graph, order })
 }
 
-/// Links the vertices of a bulk build on the CPU, by vectors quantized to bytes if there is a `quantizer`. With
-/// checkpoints, resumes from the last one and writes new ones.
+/// Links the vertices of a bulk build on the CPU, by distances of vectors quantized to bytes if there is a `quantizer`.
+/// With checkpoints, resumes from the last one and writes new ones.
 ///
-/// Otherwise, if there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched
-/// first, because searches visit them more often. Sketches change the speed of a build and never its graph.
+/// Without a quantizer, if there is memory left, f32 vectors get *sketches* during the build: 8-bit copies that bound a
+/// distance from below, so that most vectors need not be read. Those linked first get them first, because searches visit
+/// them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.

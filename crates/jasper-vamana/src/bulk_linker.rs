@@ -36,7 +36,7 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 
 impl<'a> BulkLinker<'a> {
     /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
-    /// linked. The graph is linked by the vectors of the `quantizer`, if any. Uses the threads of the current pool.
+    /// linked. The `quantizer` is that of SQ8 linking, if any. Uses the threads of the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///

@@ -9,7 +9,7 @@
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
-//! | `sq8` | vectors quantized to bytes (SQ8), while a change links them |
+//! | `sq8` | vectors quantized to bytes (SQ8), by whose distances a change chooses edges |
 
 mod changes;
 mod codes;
@@ -184,7 +184,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Where its vectors are stored.
-    pub fn vector_space(&self) -> MemorySpace {
+    pub fn vector_storage(&self) -> MemorySpace {
         if self.rows.is_on_host() { MemorySpace::Host } else { MemorySpace::Device }
     }
 
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(tables, parts.iter().sum::<usize>() as u64);
 
         let apart = DeviceGraph::upload(&stream, &host, MemorySpace::Host).unwrap();
-        assert_eq!((copy.vector_space(), apart.vector_space()), (MemorySpace::Device, MemorySpace::Host));
+        assert_eq!((copy.vector_storage(), apart.vector_storage()), (MemorySpace::Device, MemorySpace::Host));
         assert_eq!(stream.download(&apart.rows).unwrap(), rows);
         assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);
     }

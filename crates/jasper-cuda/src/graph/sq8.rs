@@ -1,4 +1,4 @@
-//! Vectors quantized to bytes (SQ8) on the device, while a build or a large change links them.
+//! Vectors quantized to bytes (SQ8) on the device, by whose distances a build or a large change chooses edges.
 
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::rows::{QuantizeSq8, QuantizeSq8Args};
@@ -28,7 +28,7 @@ pub(super) struct Sq8Rows<S: Stream> {
     scale: f32,
 }
 
-/// Whether SQ8 vectors may be linked, by a trial of an earlier change or of this one.
+/// Whether edges may be chosen by SQ8 distances, by a trial of an earlier change or of this one.
 #[derive(Clone, Debug)]
 pub(super) struct Sq8Trial {
     /// `None` if bytes do not tell the vectors apart.
@@ -114,7 +114,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     fn has_room_for_sq8(&self, host: &Graph<T>, free: u64) -> bool {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
-        let plan = MemoryPlan::new("a change that links SQ8 vectors")
+        let plan = MemoryPlan::new("a change by SQ8 distances")
             .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(self.dimension)) as u64)
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));

@@ -1,4 +1,4 @@
-//! Changes that link SQ8 vectors, in the emulator, against changes that link the vectors themselves.
+//! Changes by SQ8 distances, in the emulator, against changes by exact distances.
 
 use std::sync::Arc;
 

@@ -287,7 +287,7 @@ impl<T: Element> Twins<T> {
                 assert_eq!(keys[at], expected.keys().first_key(slot));
             }
         }
-        assert_eq!((copy.slots(), copy.vector_space()), (slots, self.vectors));
+        assert_eq!((copy.slots(), copy.vector_storage()), (slots, self.vectors));
         assert_eq!(copy.live_or_null().is_null(), expected.keys().live() == slots);
         assert_eq!(copy.largest_squared_norm, expected.vectors().largest_squared_norm());
         assert_eq!(stream.download(&copy.start_points).unwrap(), super::start_points(expected));

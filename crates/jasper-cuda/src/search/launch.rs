@@ -235,7 +235,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// chunks are searched meanwhile.
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
-            && self.graph.vector_space() == MemorySpace::Host
+            && self.graph.vector_storage() == MemorySpace::Host
             && self.launch.warps == 1
     }
 

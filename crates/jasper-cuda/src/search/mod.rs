@@ -106,7 +106,7 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'a>,
         queries: usize,
     ) -> Result<SearchPlan<'a, T>, SearchError> {
-        let cost_model = cost_model(self.context.device().multiprocessors, graph.copy.vector_space());
+        let cost_model = cost_model(self.context.device().multiprocessors, graph.copy.vector_storage());
         SearchPlan::new(graph.host, params, queries, cost_model)
     }
 

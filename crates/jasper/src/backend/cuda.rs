@@ -155,7 +155,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn vector_storage(&self) -> MemorySpace {
-        self.graph.read(|graph| graph.on_device().vector_space())
+        self.graph.read(|graph| graph.on_device().vector_storage())
     }
 
     fn max_beam_width(&self) -> usize {

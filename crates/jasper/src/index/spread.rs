@@ -30,7 +30,7 @@ impl<T: Element> Index<T> {
     /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
     /// [several](crate::IndexBuilder::shards).
     pub fn shards(&self) -> usize {
-        self.backend.parts().len()
+        self.backend.shards_or_self().len()
     }
 
     /// Moves the index to several devices.
@@ -74,17 +74,17 @@ impl<T: Element> Index<T> {
         ordinals: &[usize],
         options: DeviceOptions,
     ) -> Result<Vec<UploadedGraph<T>>, DeviceError> {
-        let parts = self.backend.parts();
-        let upload = |part: usize| {
-            let (ordinal, storage) = (ordinals[part % ordinals.len()], options.vector_storage);
-            parts[part].read(|graph| UploadedGraph::new(graph, &self.executor, ordinal, storage))
+        let shards = self.backend.shards_or_self();
+        let upload = |shard: usize| {
+            let (ordinal, storage) = (ordinals[shard % ordinals.len()], options.vector_storage);
+            shards[shard].read(|graph| UploadedGraph::new(graph, &self.executor, ordinal, storage))
         };
         // One thread per device, so that the shards of a device are measured against its free memory one by one.
-        let devices = ordinals.len().min(parts.len());
-        let all = |device: usize| (device..parts.len()).step_by(devices).map(upload).collect();
+        let devices = ordinals.len().min(shards.len());
+        let all = |device: usize| (device..shards.len()).step_by(devices).map(upload).collect();
         let uploaded: Result<Vec<Vec<_>>, _> = at_once(devices, || all(0), all).into_iter().collect();
         let mut uploaded: Vec<_> = uploaded?.into_iter().map(Vec::into_iter).collect();
-        Ok((0..parts.len()).filter_map(|part| uploaded[part % devices].next()).collect())
+        Ok((0..shards.len()).filter_map(|shard| uploaded[shard % devices].next()).collect())
     }
 
     /// The index with its graphs on devices, which have copies of them.
