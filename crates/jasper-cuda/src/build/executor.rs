@@ -374,7 +374,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.assert_same_graph(graph, edges.graph);
-            graph.publish_rows(&self.stream, &edges.rows)
+            graph.publish_rows(&edges.rows)
         })
     }
 
@@ -447,7 +447,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
         self.assert_same_graph(graph, updates.graph);
-        graph.publish_rows(&self.stream, &updates.rows)?;
+        graph.publish_rows(&updates.rows)?;
         Ok(Published { cost: updates.cost, detached: updates.detached })
     }
 
@@ -549,7 +549,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     }
 
     fn edge_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
-        graph.on_device().download_rows(&self.stream, vertices)
+        graph.on_device().download_rows(vertices)
     }
 
     fn edge_updates(
@@ -558,7 +558,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<Updates<S>, S::Error> {
-        let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
+        let rows = graph.on_device().upload_rows(vertices, rows)?;
         let (graph, cost) = (graph.on_device().id, SearchCost::default());
         Ok(Updates { rows, graph, cost, detached: Vec::new() })
     }

@@ -36,7 +36,7 @@ impl<T: Element> Subject<T> {
         let (host, _) = bulk_build(&cpu, &view(vectors), None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        let graph = MirroredGraph::new(stream.clone(), host, copy);
+        let graph = MirroredGraph::new(host, copy);
         Self { cpu, stream, executor, graph }
     }
 

@@ -175,7 +175,7 @@ impl<T: Element> Twins<T> {
         let stream = Faulty::new(seed);
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(true);
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = MirroredGraph::new(stream.clone(), other, copy);
+        let resident = MirroredGraph::new(other, copy);
         Self { cpu, host, stream, executor, resident, vectors, seed }
     }
 

@@ -54,7 +54,7 @@ impl<T: Element> Both<T> {
         stream.synchronize().unwrap();
         copy.check_search(context).unwrap();
         assert_eq!(copy.vector_storage(), vectors);
-        let graph = MirroredGraph::new(stream, graph, copy);
+        let graph = MirroredGraph::new(graph, copy);
         Self { contexts: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }
 

@@ -6,9 +6,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
+pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceGraph, DeviceSearcher, ErrorKind, KernelPreload,
-    MirroredGraph, PoolRetention, Stream,
+    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, KernelPreload, MirroredGraph,
+    PoolRetention, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -47,48 +48,41 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// The copy of a graph on a device, before it becomes a backend.
-pub(crate) struct UploadedGraph<T: Element> {
-    stream: Stream,
-    copy: DeviceGraph<T>,
+/// Copies a graph to a device.
+pub(crate) fn upload_graph<T: Element>(
+    graph: &Graph<T>,
+    executor: &CpuExecutor,
+    ordinal: usize,
+    storage: Option<MemorySpace>,
+) -> Result<DeviceGraph<T>, DeviceError> {
+    let context = Context::open(ordinal)?;
+    // The driver compiles while the graph is copied.
+    let _kernels = KernelPreload::for_query(&context, graph);
+    let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
+    let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
+    let stream = Stream::new(&context)?;
+    let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
+    copy.check_search(&context)?;
+    context.synchronize()?;
+    Ok(copy)
 }
 
-impl<T: Element> UploadedGraph<T> {
-    /// Copies a graph to a device.
-    pub(crate) fn new(
-        graph: &Graph<T>,
-        executor: &CpuExecutor,
-        ordinal: usize,
-        storage: Option<MemorySpace>,
-    ) -> Result<Self, DeviceError> {
-        let context = Context::open(ordinal)?;
-        // The driver compiles while the graph is copied.
-        let _kernels = KernelPreload::for_query(&context, graph);
-        let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
-        let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
-        let stream = Stream::new(&context)?;
-        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
-        copy.check_search(&context)?;
-        context.synchronize()?;
-        Ok(Self { stream, copy })
-    }
-
-    /// Combines the copy with its graph.
-    pub(crate) fn into_backend(
-        self,
-        graph: Graph<T>,
-        executor: Arc<CpuExecutor>,
-        exact_linking: bool,
-    ) -> Arc<dyn Backend<T>> {
-        let Self { stream, copy } = self;
-        let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
-        Arc::new(CudaBackend {
-            searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
-            device_executor: device_executor.exact_linking(exact_linking),
-            graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
-            executor,
-        })
-    }
+/// The backend of a graph and its copy on a device.
+pub(crate) fn cuda_backend<T: Element>(
+    graph: Graph<T>,
+    copy: DeviceGraph<T>,
+    executor: Arc<CpuExecutor>,
+    exact_linking: bool,
+) -> Arc<dyn Backend<T>> {
+    let graph = MirroredGraph::new(graph, copy);
+    let stream = graph.stream();
+    let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
+    Arc::new(CudaBackend {
+        searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
+        device_executor: device_executor.exact_linking(exact_linking),
+        graph: SharedGraph::new(graph),
+        executor,
+    })
 }
 
 /// A thread that compiles the kernels of single queries of a file's index, while another reads the file.

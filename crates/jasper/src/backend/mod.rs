@@ -30,7 +30,8 @@ use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
 pub(crate) use cuda::{
-    BuildDevice, SearchPreload, UploadedGraph, check_device, ordinals, plan_build, plan_graph,
+    BuildDevice, DeviceGraph, SearchPreload, check_device, cuda_backend, ordinals, plan_build, plan_graph,
+    upload_graph,
 };
 pub(crate) use host::HostBackend;
 pub(crate) use replicated::Replicated;
