@@ -26,7 +26,7 @@ use jasper_graph::{Graph, VectorError};
 use crate::ingest::{add_vectors, check_keys};
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
-use crate::spanning_tree::{attach, ensure_tree};
+use crate::spanning_tree::{attach_to_tree, ensure_tree};
 use crate::{Executor, GraphAccess, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
 
 /// Statistics of a bulk build or an insert.
@@ -187,19 +187,20 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     let mut reconnected = 0;
     let mut pending = detached;
     pending.extend(linked);
-    let mut left = attach(executor, graph, pending, &[])?;
+    let mut left = attach_to_tree(executor, graph, pending, &[])?;
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
         if left.iter().any(|slot| linked.binary_search(slot).is_ok()) {
+            // New vertices get an edge. It may replace another, whose target then needs a parent too.
             let added = reconnect_orphans(executor, graph, linked, progress)?;
             reconnected += added.total;
             left.extend(added.evicted);
-            left = attach(executor, graph, left, &added.edges)?;
+            left = attach_to_tree(executor, graph, left, &added.edges)?;
         }
         if left.is_empty() {
             return Ok(reconnected);
         }
     }
-    // New vertices are still tombstones, and deleted ones may be restored: all of them must be reachable.
+    // New vertices have no keys yet, and deleted ones may be restored: all of them must be reachable.
     let unreachable = reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?;
     Ok(reconnected + unreachable)
 }
