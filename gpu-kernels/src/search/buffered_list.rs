@@ -18,8 +18,8 @@
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_same_vertex, sorted};
-use super::list::SortedList;
 use super::shared_layout::BUFFER_LEN;
+use super::sorted_list::SortedList;
 use crate::WARP_SIZE;
 use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::UNEXPANDED;

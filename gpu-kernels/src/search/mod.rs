@@ -9,9 +9,9 @@
 //! | `kernels` | the kernels |
 //! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
-//! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
+//! | `one_warp` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
-//! | `frontier` | the trait of frontiers, which `registers`, `list` and `buffered_list` implement |
+//! | `frontier` | the trait of frontiers, which `register_list`, `sorted_list` and `buffered_list` implement |
 //! | `visited` | the visited cache |
 //! | `score` | scorers, which compute distances: exact ones, or estimates from codes (quantized vectors) |
 //! | `shared_layout` | shared memory |
@@ -28,13 +28,13 @@ mod tests;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod buffered_list;
-    mod kernels;
     mod frontier;
-    mod list;
-    mod registers;
+    mod kernels;
+    mod one_warp;
+    mod register_list;
     mod results;
     mod score;
-    mod solo;
+    mod sorted_list;
     mod team;
     mod visited;
 } }
