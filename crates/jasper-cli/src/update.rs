@@ -36,8 +36,8 @@ pub struct OutputArgs {
 pub struct UpdateArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates only, because the
-    /// whole index is copied there and back
+    /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates
+    /// only, because the whole index is copied there and back
     #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
     device: Device,
     #[command(flatten)]

@@ -16,8 +16,8 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan, OnConflict,
-    ScalarQuantizer, SearchCost, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, ScalarQuantizer,
+    SearchCost, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -88,7 +88,7 @@ pub fn ingest<T: Element>(
     if let Some(keys) = keys {
         check_keys(executor, &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }
-    let slots = add_vectors(executor, &mut Exclusive(&mut graph), vectors, progress)?;
+    let slots = add_vectors(executor, &mut graph, vectors, progress)?;
     for (row, &slot) in slots.iter().enumerate() {
         graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
     }

@@ -7,8 +7,8 @@ use crate::checkpoint::CheckpointWriter;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph, ScalarQuantizer,
-    SearchCost, UpdateError, start,
+    CheckpointError, Checkpoints, Executor, GraphAccess, Linked, MutableGraph, ScalarQuantizer, SearchCost,
+    UpdateError, start,
 };
 
 /// Links the vertices of a bulk build: those left of its order, into the graph of those linked before.
@@ -90,14 +90,14 @@ impl<'a> BulkLinker<'a> {
             if batch == 0 {
                 break;
             }
-            let linked = link_batch(executor, &mut Exclusive(&mut graph), &left[..batch], LinkMode::Bulk)
+            let linked = link_batch(executor, &mut graph, &left[..batch], LinkMode::Bulk)
                 .map_err(UpdateError::device)?;
             self.linked += batch;
             self.cost += linked.cost;
         }
-        let whole = &mut Exclusive(&mut graph);
-        whole.change(|host| start::add_start_points(host, self.order))?;
-        let reconnected = reconnect(executor, whole, |graph, slot| graph.keys().is_live(slot), progress)?;
+        graph.change(|host| start::add_start_points(host, self.order))?;
+        let reconnected =
+            reconnect(executor, &mut graph, |graph, slot| graph.keys().is_live(slot), progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
     }

@@ -91,9 +91,7 @@ pub use memory::{
     BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SCRATCH, SKETCHES,
     free_host_memory,
 };
-pub use mutable::{
-    Exclusive, GraphAccess, MutableGraph, Shared, SharedGraph, Transaction, transaction, without_edges,
-};
+pub use mutable::{GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
 pub use plan::{BeamSize, SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

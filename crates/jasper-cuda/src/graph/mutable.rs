@@ -207,7 +207,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
         host
     }
 
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
         self.check()?;
         let result = change(&mut self.host);
         self.apply_pending().map(|()| result)

@@ -15,7 +15,7 @@ use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
     Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
-    ScalarQuantizer, SearchCost, SearchError, SearchParams, SearchReport, Shared, SharedGraph, UpdateError,
+    ScalarQuantizer, SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError,
     consolidate, insert, transaction, without_edges,
 };
 
@@ -162,11 +162,11 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut Shared(&self.graph), |graph| graph.change(change))
+        transaction(&mut &self.graph, |graph| graph.change(change))
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {
-        Ok(MirroredGraph::sync_host_edges_while_searched(&mut Shared(&self.graph), self.executor.pool())?)
+        Ok(MirroredGraph::sync_host_edges_while_searched(&mut &self.graph, self.executor.pool())?)
     }
 
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
@@ -195,12 +195,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        insert(&self.device_executor, &mut Shared(&self.graph), vectors, keys, on_conflict, progress)
+        insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        consolidate(&self.device_executor, &mut Shared(&self.graph), progress)
+        consolidate(&self.device_executor, &mut &self.graph, progress)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
@@ -209,7 +209,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        Ok(without_edges(&self.device_executor, &mut Shared(&self.graph), vertices, work)?)
+        Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
     }
 
     fn search_on_device(
