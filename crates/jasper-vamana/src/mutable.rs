@@ -11,8 +11,8 @@ use crate::Executor;
 
 /// A graph that is changed while it is searched: on the host, or on a device.
 ///
-/// The host's graph is authoritative for vectors, keys, tombstones and start points. For an index on a device, the
-/// device's edges are authoritative, and its copies of the rest are updated by every [`Self::change_host`].
+/// Vectors, keys, tombstones and start points are changed in the host's graph, by [`Self::change_host`], which updates the
+/// copies of a device. Edges are changed where the graph is searched; on a device, the host's graph gets them on request.
 pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;

@@ -30,7 +30,7 @@ pub(crate) use plan::{batch_bytes, check_beam};
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
-/// If there is a `quantizer`, vectors are quantized to bytes (SQ8) on the device, and these are linked.
+/// If there is a `quantizer`, vectors are quantized to bytes (SQ8) on the device, and distances are those of the bytes.
 ///
 /// The threads of `cpu` copy the vectors to the device once. Edges are copied back at the end and for each checkpoint.
 /// In between, only counters are copied to the host.
