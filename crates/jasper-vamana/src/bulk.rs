@@ -106,8 +106,8 @@ pub fn ingest<T: Element>(
 /// With checkpoints, resumes from the last one and writes new ones.
 ///
 /// Without a quantizer, if there is memory left, f32 vectors get *sketches* during the build: 8-bit copies that bound a
-/// distance from below, so that most vectors need not be read. Those linked first get them first, because searches visit
-/// them more often. Sketches change the speed of a build and never its graph.
+/// distance from below, so that most vectors need not be read. Those linked first get them first, because searches
+/// visit them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.

@@ -76,8 +76,8 @@ pub trait Executor<T: Element> {
     ) -> Result<Self::Candidates, Self::Error>;
 
     /// Adds to the candidates of each vertex the nearest of its [peers](PeerSampling), other vertices of the batch, to
-    /// which no edge leads yet. This is needed when vectors arrive in the caller's order, and pointless after a shuffle.
-    /// Adds at most `max_degree` peers, and only those nearer than the `max_degree`-th candidate.
+    /// which no edge leads yet. This is needed when vectors arrive in the caller's order, and pointless after a
+    /// shuffle. Adds at most `max_degree` peers, and only those nearer than the `max_degree`-th candidate.
     ///
     /// # Errors
     /// Returns the device's error.

@@ -3,13 +3,13 @@
 //! ```text
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
-//!     store the vectors, without keys              like tombstones (deleted vertices), they are traversed, not returned
-//!     begin_linking                                a device may quantize all vectors to bytes until the end
-//!     for each batch: link_batch                   see the module `pipeline`
+//!     store the vectors, without keys                          traversed but not returned, like deleted ones
+//!     begin_linking                                            a device may quantize all vectors to bytes until the end
+//!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points
-//!     give vertices that no path leads to an edge  see the module `reconnect`
-//!     assign the keys                              now searches return the vectors, all at once
+//!     give an edge to each vertex that no path leads to        see the module `reconnect`
+//!     assign the keys                                          now searches return the vectors, all at once
 //! ```
 //!
 //! Deviations from FreshDiskANN, and why each is right:

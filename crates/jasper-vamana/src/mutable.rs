@@ -11,8 +11,9 @@ use crate::Executor;
 
 /// A graph that is changed while it is searched: on the host, or on a device.
 ///
-/// Vectors, keys, tombstones and start points are changed in the host's graph, by [`Self::change_host`], which updates the
-/// copies of a device. Edges are changed where the graph is searched; on a device, the host's graph gets them on request.
+/// Vectors, keys, tombstones and start points are changed in the host's graph, by [`Self::change_host`], which updates
+/// the copies of a device. Edges are changed where the graph is searched; on a device, the host's graph gets them on
+/// request.
 pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;
