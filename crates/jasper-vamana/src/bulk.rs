@@ -119,8 +119,7 @@ pub fn link_on_host<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    let resumed =
-        executor.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
+    let linker = executor.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     match quantizer {
         Some(quantizer) => executor.pool().install(|| quantizer.quantize_graph(&mut graph))?,
         None => {
@@ -128,7 +127,7 @@ pub fn link_on_host<T: Element>(
             graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
         }
     }
-    let mut linked = resumed.run(executor, graph, progress)?;
+    let mut linked = linker.run(executor, graph, progress)?;
     linked.graph.vectors_mut().clear_sq8();
     linked.graph.vectors_mut().clear_sketches();
     Ok(linked)

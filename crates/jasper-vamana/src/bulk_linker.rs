@@ -35,14 +35,15 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 }
 
 impl<'a> BulkLinker<'a> {
-    /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
-    /// linked. The `quantizer` is that of SQ8 linking, if any. Uses the threads of the current pool.
+    /// The linker of the vertices of `order`: of all of them or, if there is a checkpoint, of those left in it, whose
+    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any. Uses the threads of the current
+    /// pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
     /// # Errors
     /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
-    pub fn resume<T: Element>(
+    pub fn new<T: Element>(
         graph: &mut Graph<T>,
         order: &'a [Slot],
         quantizer: Option<&ScalarQuantizer>,

@@ -40,9 +40,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 ) -> Result<usize, UpdateError> {
     graph.change(|host| host.set_spanning_tree(None))?;
     let find = |graph: &E::Graph, _: &[(Slot, Slot)]| find_unreachable(executor, graph, &wanted);
-    let total = add_incoming_edges(executor, graph, find, progress)?.total;
-    graph.change(|host| host.adjacency_mut().set_unchecked(0))?;
-    Ok(total)
+    Ok(add_incoming_edges(executor, graph, find, progress)?.total)
 }
 
 /// Gives each orphan among the `new` vertices, one that [no edge seems to lead to](find_orphans), an incoming edge, as

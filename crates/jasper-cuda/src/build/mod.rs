@@ -50,11 +50,11 @@ pub fn link_on_device<T: Element>(
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     check_device_memory(context, &graph, quantizer.is_none())?;
-    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
+    let linker = cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
     let copy = cpu.pool().install(|| upload(context, &graph, quantizer))?;
     let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
-    resumed.run(&executor, MirroredGraph::new(graph, copy), progress)
+    linker.run(&executor, MirroredGraph::new(graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
