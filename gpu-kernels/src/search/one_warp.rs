@@ -15,9 +15,9 @@
 //!
 //! 1. *An entry is one integer of 64 bits:* the distance in the upper half, then the slot, and in the lowest bit whether
 //!    the vertex is unexpanded. One comparison orders two entries.
-//! 2. *The visited cache is lossy.* A slot may be overwritten and scored again. The frontier drops the second entry of
-//!    the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). A smaller cache computes
-//!    more distances, but results do not change.
+//! 2. *The visited cache is lossy.* It may forget a slot, whose distance is then computed again. The frontier drops the
+//!    second entry of the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). With a
+//!    smaller cache more distances are computed, but results do not change.
 //! 3. *Entries never leave the frontier but at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
 //! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist once.
