@@ -85,7 +85,7 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use preload::KernelPreload;
 pub use ptx::Requirement;
-pub use search::{DeviceBatch, DeviceSearcher, GraphView, hit_from_device};
+pub use search::{DeviceBatch, DeviceSearcher, GraphView, StartedSearch, hit_from_device};
 pub use stream::Stream;
 
 /// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.

@@ -57,6 +57,16 @@ impl<T: Pod> Pinned<T> {
         unsafe { pinned.first.write_bytes(0, len) };
         Ok(pinned)
     }
+
+    /// An element that the device may be writing: each aligned 32 bits of it are as before, or as written.
+    ///
+    /// # Panics
+    /// Panics if there is no such element.
+    pub(crate) fn read_volatile(&self, index: usize) -> T {
+        assert!(index < self.len, "element {index} of {}", self.len);
+        // SAFETY: the element is there, as asserted, and any bytes are a valid `T`.
+        unsafe { self.first.add(index).read_volatile() }
+    }
 }
 
 impl<T: Pod> Drop for Pinned<T> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
-use cust::sys::{self, CUfunction, CUstream};
+use cust::sys::{self, CUfunction, CUresult, CUstream};
 use gpu_kernels::{Buffer as _, Kernel, LaunchConfig, Stream as _};
 
 use crate::context::lock;
@@ -115,6 +115,25 @@ impl Stream {
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context().call(|| unsafe { sys::cuStreamSynchronize(self.raw()) })
+    }
+
+    /// Whether all queued work is complete.
+    ///
+    /// # Errors
+    /// Returns the error of that work.
+    pub(crate) fn is_complete(&self) -> Result<bool> {
+        let mut is_complete = true;
+        self.context().call(|| {
+            // SAFETY: the handle lives as long as `self`.
+            match unsafe { sys::cuStreamQuery(self.raw()) } {
+                CUresult::CUDA_ERROR_NOT_READY => {
+                    is_complete = false;
+                    CUresult::CUDA_SUCCESS
+                }
+                result => result,
+            }
+        })?;
+        Ok(is_complete)
     }
 
     /// Makes later work in this stream wait for `event`, without blocking the calling thread.

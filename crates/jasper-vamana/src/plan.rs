@@ -176,7 +176,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a query with `filled` hits may have more, which a scan would find.
     pub fn wants_more(&self, filled: usize) -> bool {
-        filled < self.max_hits && !self.allows_all()
+        filled < self.least_hits()
+    }
+
+    /// Hits of a query that need no scan: where tombstones or a filter exclude some, all that there may be.
+    pub fn least_hits(&self) -> usize {
+        if self.allows_all() { 0 } else { self.max_hits }
     }
 
     fn allows_key(&self, key: Key) -> bool {

@@ -27,6 +27,7 @@ use rayon::prelude::*;
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::hit_from_device;
 use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
+use super::started::{StartedQueries, UNWRITTEN};
 use crate::DeviceGraph;
 
 /// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it
@@ -134,7 +135,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
             if let Some(complete) = in_flight[at].take() {
                 self.collect_chunk(launch, &mut contexts[at], complete, report)?;
             }
-            self.submit_chunk(launch, &mut contexts[at], &slot_arrays[at], chunk)?;
+            self.submit_chunk(launch, &mut contexts[at], &slot_arrays[at], chunk, None)?;
             in_flight[at] = Some(chunk);
         }
         for (context, complete) in contexts.iter_mut().zip(in_flight) {
@@ -145,13 +146,32 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         Ok(())
     }
 
-    /// Prepares the queries of a chunk and launches its search.
+    /// Launches a search for queries without waiting for it. The graph is marked as having asynchronous readers.
+    ///
+    /// # Panics
+    /// Panics unless the plan [`can_start`](super::started::can_start).
+    pub(crate) fn start(&self, queries: &[&[T]], context: &mut C) -> Result<StartedQueries, SearchError> {
+        let plan = self.plan;
+        let multiprocessors = context.stream().multiprocessors();
+        let no_slots = || unreachable!("neither a filter nor a scan");
+        let launch = SearchLaunch::new(plan, self.graph, no_slots, multiprocessors, queries.len())?;
+        let slot_array = launch.slots(context.stream(), plan).map_err(SearchError::device)?;
+        let chunk = queries.iter().enumerate();
+        let chunk: Vec<_> =
+            chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
+        self.graph.mark_async_reader();
+        self.submit_chunk(&launch, context, &slot_array, &chunk, Some(UNWRITTEN))?;
+        Ok(StartedQueries::new(queries.len(), launch.k(), plan.least_hits()))
+    }
+
+    /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.
     fn submit_chunk(
         &self,
         launch: &SearchLaunch<'_, T, C::Stream>,
         context: &mut C,
         slot_array: &SlotArray<C::Stream>,
         chunk: &[PendingQuery<'_, T>],
+        unwritten: Option<DeviceHit>,
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let buffers = context.query_buffers(&sizes).map_err(SearchError::device)?;
@@ -164,6 +184,9 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
             let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
             (pointers.levels, pointers.terms) = codes;
+        }
+        if let Some(unwritten) = unwritten {
+            context.fill_results(unwritten).map_err(SearchError::device)?;
         }
         let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not

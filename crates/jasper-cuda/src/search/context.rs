@@ -1,5 +1,7 @@
 //! Search contexts: the streams and buffers that one chunk of a batch uses at a time.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use gpu_kernels::codes::QueryTerms;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
@@ -37,6 +39,15 @@ pub(crate) unsafe trait SearchContext<T> {
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
     ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), ErrorOf<T, Self>>;
+
+    /// Sets the results that the next launch writes to `value`.
+    fn fill_results(&mut self, value: DeviceHit) -> Result<(), ErrorOf<T, Self>>;
+
+    /// Reads a range of the results of the last launch, which may be writing them.
+    fn read_results(&self, range: Range<usize>, into: &mut Vec<DeviceHit>);
+
+    /// Whether the last launch is complete.
+    fn is_complete(&self) -> Result<bool, ErrorOf<T, Self>>;
 
     /// Synchronizes the stream and returns the results of the last launch.
     fn wait_results(&mut self) -> Result<Results<'_>, ErrorOf<T, Self>>;
@@ -205,6 +216,20 @@ unsafe impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
         // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream.
         unsafe { quantizer.encode_queries(&self.stream, self.queries.input(), queries, codes)? };
         Ok((codes.levels.input(), codes.terms.input()))
+    }
+
+    fn fill_results(&mut self, value: DeviceHit) -> Result<()> {
+        self.results[..self.written.0].fill(value);
+        Ok(())
+    }
+
+    fn read_results(&self, range: Range<usize>, into: &mut Vec<DeviceHit>) {
+        into.clear();
+        into.extend(range.map(|index| self.results.read_volatile(index)));
+    }
+
+    fn is_complete(&self) -> Result<bool> {
+        self.stream.is_complete()
     }
 
     fn wait_results(&mut self) -> Result<Results<'_>> {

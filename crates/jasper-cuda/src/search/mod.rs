@@ -8,6 +8,7 @@
 //! | `idle` | the contexts of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
 //! | `params` | launch parameters, and what searches cost |
+//! | `started` | searches whose callers do not wait for one another |
 
 mod batch;
 mod context;
@@ -15,6 +16,7 @@ mod device_batch;
 mod idle;
 pub(crate) mod launch;
 pub(crate) mod params;
+mod started;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,7 @@ use idle::IdleContexts;
 pub(crate) use idle::MAX_IDLE;
 use launch::check_shared_memory;
 use params::cost_model;
+use started::{StartedQueries, can_start};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
@@ -59,7 +62,7 @@ pub struct DeviceSearcher<T: Element> {
     context: Context,
     /// Prepares the queries.
     cpu: Arc<CpuExecutor>,
-    idle: IdleContexts<PinnedSearchContext<T>>,
+    idle: Arc<IdleContexts<PinnedSearchContext<T>>>,
 }
 
 /// A graph on the host and its complete copy in device memory, as a search reads them.
@@ -87,7 +90,7 @@ impl<'a, T: Element> GraphView<'a, T> {
 impl<T: Element> DeviceSearcher<T> {
     /// Searches on the device of `context`. The threads of `cpu` prepare the queries of large batches.
     pub fn new(context: &Context, cpu: Arc<CpuExecutor>) -> Self {
-        Self { context: context.clone(), cpu, idle: IdleContexts::default() }
+        Self { context: context.clone(), cpu, idle: Arc::default() }
     }
 
     /// The CUDA context.
@@ -127,6 +130,36 @@ impl<T: Element> DeviceSearcher<T> {
         let tasks = queries.iter().zip(matches.rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
         self.run(&plan, graph.copy, tasks)
+    }
+
+    /// Launches a search for several queries and returns without waiting for it. `None` if it has to be
+    /// [`Self::search`]: with a filter, where vertices have several keys, and for scans.
+    ///
+    /// The results are as of the call. Changing the graph waits for the search.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`].
+    pub fn start(
+        &self,
+        graph: GraphView<'_, T>,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+    ) -> Result<Option<StartedSearch<T>>, SearchError> {
+        let plan = self.plan(graph, params, queries.len())?;
+        if !can_start(&plan) {
+            return Ok(None);
+        }
+        let mut contexts = self.idle.take();
+        let context = contexts.pop();
+        put_back(&self.idle, contexts);
+        let context = match context {
+            Some(context) => context,
+            None => PinnedSearchContext::new(&self.context)?,
+        };
+        let mut used = UsedContext { context: Some(context), idle: Arc::clone(&self.idle) };
+        let search = BatchSearch { plan: &plan, graph: graph.copy, pool: self.cpu.pool() };
+        let queries = search.start(queries, used.get_mut())?;
+        Ok(Some(StartedSearch { queries, used }))
     }
 
     /// Searches for one query. Returns `k` hits, or fewer if there are fewer.
@@ -196,14 +229,59 @@ impl<T: Element> DeviceSearcher<T> {
         let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(tasks, &mut contexts, add);
         // After an error chunks may be in flight: their contexts can be reused once these are complete.
         if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
-            let bytes = contexts.iter().map(PinnedSearchContext::bytes);
-            let bytes = bytes.fold(Bytes::default(), |sum, bytes| Bytes {
-                device: sum.device + bytes.device,
-                host: sum.host + bytes.host,
-            });
-            self.idle.put(contexts, bytes);
+            put_back(&self.idle, contexts);
         }
         report
+    }
+}
+
+/// Keeps contexts without work in flight for later calls.
+fn put_back<T: Element>(idle: &IdleContexts<PinnedSearchContext<T>>, contexts: Vec<PinnedSearchContext<T>>) {
+    let bytes = contexts.iter().map(PinnedSearchContext::bytes);
+    let bytes = bytes.fold(Bytes::default(), |sum, bytes| Bytes {
+        device: sum.device + bytes.device,
+        host: sum.host + bytes.host,
+    });
+    if !contexts.is_empty() {
+        idle.put(contexts, bytes);
+    }
+}
+
+/// A search that was [started](DeviceSearcher::start). Dropping it waits for the launch.
+pub struct StartedSearch<T: Element> {
+    queries: StartedQueries,
+    used: UsedContext<T>,
+}
+
+impl<T: Element> StartedSearch<T> {
+    /// Calls `answer` with the number and the hits of each query whose results are there since the last call. Returns
+    /// whether the launch is complete; queries that are not answered then have to be searched for with
+    /// [`DeviceSearcher::search`], because tombstones left them with fewer than `k` hits.
+    ///
+    /// # Errors
+    /// Returns the error of the device.
+    pub fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
+        self.queries.poll(self.used.get_mut(), answer)
+    }
+}
+
+/// A context in use, which is put back when it is dropped.
+struct UsedContext<T: Element> {
+    context: Option<PinnedSearchContext<T>>,
+    idle: Arc<IdleContexts<PinnedSearchContext<T>>>,
+}
+
+impl<T: Element> UsedContext<T> {
+    fn get_mut(&mut self) -> &mut PinnedSearchContext<T> {
+        self.context.as_mut().expect("only the drop takes it")
+    }
+}
+
+impl<T: Element> Drop for UsedContext<T> {
+    fn drop(&mut self) {
+        // After a fault it is not used again.
+        let context = self.context.take().filter(|context| context.stream().synchronize().is_ok());
+        put_back(&self.idle, context.into_iter().collect());
     }
 }
 

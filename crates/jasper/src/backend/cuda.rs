@@ -19,7 +19,7 @@ use jasper_vamana::{
     consolidate, insert, transaction, without_edges,
 };
 
-use super::Backend;
+use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
 use crate::{Device, DeviceError};
 
@@ -135,6 +135,12 @@ impl<T: Element> CudaBackend<T> {
     }
 }
 
+impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
+    fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
+        self.poll(answer)
+    }
+}
+
 impl<T: Element> Backend<T> for CudaBackend<T> {
     fn device(&self) -> Device {
         Device::Cuda(self.searches.context().device().ordinal)
@@ -185,6 +191,15 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.graph.read(|graph| self.searches.search(graph.view()?, queries, params, matches))
+    }
+
+    fn start_search(
+        &self,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+    ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
+        let started = self.graph.read(|graph| self.searches.start(graph.view()?, queries, params))?;
+        Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
     }
 
     fn insert(

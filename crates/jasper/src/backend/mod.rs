@@ -39,6 +39,13 @@ pub(crate) use rows::{SharedRows, Subset};
 pub(crate) use sharded::{MAX_SHARDS, Sharded, deal, shard_of};
 pub(crate) use vote::Vote;
 
+/// A search that has begun.
+pub(crate) trait StartedSearch: Send {
+    /// Calls `answer` with the number and the hits of each query that is answered since the last call. Returns whether
+    /// the search has ended; queries that are not answered then have to be searched for one by one.
+    fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError>;
+}
+
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Send + Sync {
@@ -115,6 +122,16 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError>;
+
+    /// Begins to search for several queries, and does not wait for it. `None` if they have to be searched for with
+    /// [`Self::search_rows`].
+    fn start_search(
+        &self,
+        _queries: &[&[T]],
+        _params: SearchParams<'_>,
+    ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
+        Ok(None)
+    }
 
     /// Inserts vectors, or replaces those of keys that are there, and links them.
     ///

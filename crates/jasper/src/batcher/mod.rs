@@ -21,16 +21,13 @@ use std::thread::{self, JoinHandle};
 
 use jasper_core::Element;
 use jasper_graph::KeyFilter;
-use jasper_vamana::{Filter, Hit, Matches, SearchError, SearchParams};
+use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, StartedSearch};
 use queue::{Queue, Run, Submitted};
 
-/// Maximum number of batches that run at a time, per copy of the graph. While a device searches some, the callers of others wake up and
-/// return.
-const MAX_RUNNING: usize = 4;
-/// Maximum number of searches in a batch: several times as many as a device runs concurrently.
-const MAX_BATCH: usize = 4096;
+/// Number of threads that answer queued searches.
+const WORKERS: usize = 4;
 
 type Answer = Result<Vec<Hit>, SearchError>;
 
@@ -68,30 +65,40 @@ struct Runner<T: Element>(Arc<dyn Backend<T>>);
 impl<T: Element> Run for Runner<T> {
     type Query = Query<T>;
     type Answer = Answer;
+    type Started = Box<dyn StartedSearch>;
 
     fn are_compatible(&self, first: &Query<T>, other: &Query<T>) -> bool {
         first.params() == other.params() && first.vector.len() == other.vector.len()
     }
 
-    fn run(&self, batch: &[&Query<T>]) -> Vec<Answer> {
-        if let [query] = batch {
-            return vec![self.0.search(&query.vector, query.params())];
+    /// Where the search cannot be started, `run` reports the error.
+    fn start(&self, batch: &[&Query<T>]) -> Option<Box<dyn StartedSearch>> {
+        self.0.start_search(&vectors(batch), batch[0].params()).ok().flatten()
+    }
+
+    fn poll(&self, started: &mut Box<dyn StartedSearch>, answer: &mut dyn FnMut(usize, Answer)) -> bool {
+        started.poll(&mut |query, hits| answer(query, Ok(hits))).unwrap_or(true)
+    }
+
+    fn run(&self, batch: &[&Query<T>], answer: &mut dyn FnMut(usize, Answer)) {
+        let params = batch[0].params();
+        let together = (batch.len() > 1).then(|| {
+            let search = |matches: MatchesMut<'_>| self.0.search_rows(&vectors(batch), params, matches);
+            Matches::filled(batch.len(), params.k, search)
+        });
+        if let Some(Ok(matches)) = together {
+            matches.iter().enumerate().for_each(|(query, hits)| answer(query, Ok(hits.collect())));
+            return;
         }
-        self.search_together(batch).unwrap_or_else(|_| {
-            // One by one, each caller gets its own error.
-            batch.iter().map(|query| self.0.search(&query.vector, query.params())).collect()
-        })
+        // One by one, each caller gets its own error.
+        for (number, query) in batch.iter().enumerate() {
+            answer(number, self.0.search(&query.vector, params));
+        }
     }
 }
 
-impl<T: Element> Runner<T> {
-    fn search_together(&self, batch: &[&Query<T>]) -> Result<Vec<Answer>, SearchError> {
-        let vectors: Vec<&[T]> = batch.iter().map(|query| &*query.vector).collect();
-        let params = batch[0].params();
-        let matches =
-            Matches::filled(batch.len(), params.k, |matches| self.0.search_rows(&vectors, params, matches))?;
-        Ok(matches.iter().map(|hits| Ok(hits.collect())).collect())
-    }
+fn vectors<'a, T>(batch: &[&'a Query<T>]) -> Vec<&'a [T]> {
+    batch.iter().map(|query| &*query.vector).collect()
 }
 
 /// The queue of an index, and the threads that answer submitted searches.
@@ -104,15 +111,17 @@ pub(crate) struct SearchBatcher<T: Element> {
 
 impl<T: Element> SearchBatcher<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
-        let queue = Arc::new(Queue::new(MAX_RUNNING * backend.copies(), MAX_BATCH));
+        let queue = Arc::new(Queue::new(backend.copies()));
         Self { queue, runner: Arc::new(Runner(backend)), workers: Mutex::default() }
     }
 
-    /// Searches in one launch with the callers that arrive at the same time.
+    /// Searches alone, or where many callers search, in one launch with those that arrive at the same time.
     pub(crate) fn search(&self, vector: &[T], params: SearchParams<'_>) -> Answer {
-        match Query::new(vector, params) {
-            Some(query) => self.queue.call(&*self.runner, query),
-            None => self.runner.0.search(vector, params),
+        let alone = self.queue.search_alone();
+        match alone.is_none().then(|| self.submit(vector, params)) {
+            Some(Ok(submitted)) => submitted.0.wait(),
+            // A predicate cannot be queued, or there are no threads.
+            Some(Err(_)) | None => self.runner.0.search(vector, params),
         }
     }
 
@@ -132,7 +141,7 @@ impl<T: Element> SearchBatcher<T> {
     fn start_workers(&self) -> io::Result<()> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while workers.is_empty() {
-            for i in 0..MAX_RUNNING {
+            for i in 0..WORKERS {
                 let (queue, runner) = (Arc::clone(&self.queue), Arc::clone(&self.runner));
                 // A panic ends one batch, whose callers panic. The worker continues.
                 let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&*runner))).is_err() {};

@@ -2,20 +2,23 @@
 //!
 //! ```text
 //! a blocking caller arrives:
-//!     fewer than max_running batches run: its search runs at once, with the queued ones that may share its batch
-//!     else: it is queued
-//! a search is submitted: it is queued, and a worker thread is notified
-//! a batch ends:
-//!     the first queued search and those behind it that may share a batch are the next batch;
-//!     the thread of the first runs it if that thread waits, else a worker thread does
+//!     nothing waits, and fewer than MAX_ALONE callers search alone: it searches alone, on its thread
+//!     else: its query is queued, and it waits for the answer as a submitted query does
+//! a search is submitted: its query is queued
+//! a worker thread, again and again:
+//!     if something waits, and fewer than MAX_STARTED of its batches are under way:
+//!         the first queued query and those that may share a batch are started
+//!     answers of all batches under way that are there are given to their callers
+//!     if nothing is under way: it sleeps until something is queued
 //! ```
 //!
-//! No timer delays a single search. Under load, a batch has the searches that arrived while others ran. Queries and
-//! answers are type parameters, and threads and locks come from `super::sync`, so that the model checker of `tests.rs`
-//! compiles this file with its own.
+//! No timer delays a search, and none waits for the end of another. Under load, a batch has the searches that arrived
+//! since the worker looked last. Queries and answers are type parameters, and threads and locks come from
+//! `super::sync`, so that the model checker of `tests.rs` compiles this file with its own.
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::iter;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,49 +27,60 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::sync::thread::{self, Thread};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// Runs the batches of a queue.
+/// Callers that search alone at a time.
+const MAX_ALONE: usize = 4;
+/// Batches that a worker has under way at a time.
+const MAX_STARTED: usize = 4;
+/// Queries in a batch: several times as many as a device searches for concurrently.
+const MAX_BATCH: usize = 4096;
+
+/// Answers the batches of a queue.
 pub(crate) trait Run {
     /// The query of a caller.
     type Query;
     /// The answer to a query.
     type Answer;
+    /// A batch under way.
+    type Started;
 
     /// Whether two queries may be in one batch.
     fn are_compatible(&self, first: &Self::Query, other: &Self::Query) -> bool;
 
-    /// The answers to the queries of a batch, in their order.
-    fn run(&self, batch: &[&Self::Query]) -> Vec<Self::Answer>;
+    /// Begins to answer a batch, and does not wait for it. `None` if it has to be [run](Self::run).
+    fn start(&self, batch: &[&Self::Query]) -> Option<Self::Started>;
+
+    /// Calls `answer` with the number of each query that is answered since the last call. Returns whether the batch has
+    /// ended; queries that are not answered then have to be run.
+    fn poll(&self, started: &mut Self::Started, answer: &mut dyn FnMut(usize, Self::Answer)) -> bool;
+
+    /// Answers a batch: calls `answer` with the number of each query.
+    fn run(&self, batch: &[&Self::Query], answer: &mut dyn FnMut(usize, Self::Answer));
 }
 
 /// Searches that wait for their batch.
 pub(crate) struct Queue<Q, A> {
     state: Mutex<State<Q, A>>,
-    /// Notified when there may be work for a worker.
+    /// Notified when something is queued.
     work: Condvar,
-    max_running: usize,
-    max_batch: usize,
+    max_alone: usize,
 }
 
 struct State<Q, A> {
     waiting: VecDeque<Arc<Request<Q, A>>>,
-    /// Number of batches that run, or that are assigned to a thread.
-    running: usize,
+    /// Number of callers that search alone.
+    alone: usize,
     is_closed: bool,
 }
 
 /// The query of one caller.
 struct Request<Q, A> {
     query: Q,
-    /// Whether the caller's thread waits and can therefore run a batch.
-    is_blocking: bool,
     outcome: Mutex<Outcome<A>>,
 }
 
 enum Outcome<A> {
     /// The waker of a caller that has begun to wait.
     Pending(Option<Waker>),
-    /// The caller's thread must run the next batch.
-    Lead,
     Answered(A),
     /// The thread that ran the batch panicked.
     Failed,
@@ -75,57 +89,56 @@ enum Outcome<A> {
 }
 
 impl<Q, A> Queue<Q, A> {
-    /// A queue of which at most `max_running` batches, of at most `max_batch` queries each, run at a time.
-    pub(crate) fn new(max_running: usize, max_batch: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), running: 0, is_closed: false };
-        Self { state: Mutex::new(state), work: Condvar::new(), max_running, max_batch }
+    /// A queue for a number of devices that hold the same.
+    pub(crate) fn new(devices: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), alone: 0, is_closed: false };
+        Self { state: Mutex::new(state), work: Condvar::new(), max_alone: MAX_ALONE * devices }
     }
 
-    /// Waits for the answer to a query.
-    ///
-    /// # Panics
-    /// Panics if the thread that ran its batch panicked.
-    pub(crate) fn call(&self, runner: &impl Run<Query = Q, Answer = A>, query: Q) -> A {
-        let request = Arc::new(Request::new(query, true));
+    /// Permission to search alone, if there is little to do; otherwise queries are to be submitted.
+    pub(crate) fn search_alone(&self) -> Option<Alone<'_, Q, A>> {
         let mut state = self.lock();
-        let leads = state.running < self.max_running;
-        if leads {
-            state.running += 1;
-        } else {
-            state.waiting.push_back(Arc::clone(&request));
-        }
-        drop(state);
-        if !leads && let Some(answer) = request.wait_or_lead() {
-            return answer;
-        }
-        self.run(runner, Arc::clone(&request));
-        request.wait_or_lead().expect("a batch answers its first query")
+        let is_granted = state.alone < self.max_alone && state.waiting.is_empty();
+        state.alone += usize::from(is_granted);
+        is_granted.then(|| Alone(self))
     }
 
-    /// Queues a query; a worker runs it, or a thread in [`Self::call`].
+    /// Queues a query.
     pub(crate) fn submit(&self, query: Q) -> Submitted<Q, A> {
-        let request = Arc::new(Request::new(query, false));
-        let mut state = self.lock();
-        state.waiting.push_back(Arc::clone(&request));
-        self.notify_worker(&state);
+        let request = Arc::new(Request { query, outcome: Mutex::new(Outcome::Pending(None)) });
+        self.lock().waiting.push_back(Arc::clone(&request));
+        self.work.notify_one();
         Submitted(request)
     }
 
-    /// Runs batches until the queue is closed and empty.
-    pub(crate) fn work(&self, runner: &impl Run<Query = Q, Answer = A>) {
-        let mut state = self.lock();
+    /// Answers queries until the queue is closed and empty.
+    pub(crate) fn work<R: Run<Query = Q, Answer = A>>(&self, runner: &R) {
+        let mut started: Vec<(Batch<Q, A>, R::Started)> = Vec::new();
         loop {
-            if state.running < self.max_running
-                && let Some(first) = state.next()
-            {
-                state.running += 1;
-                drop(state);
-                self.run(runner, first);
-                state = self.lock();
-            } else if state.is_closed && state.waiting.is_empty() {
-                return;
-            } else {
-                state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            let batch = match started.len() {
+                0 => match self.wait_for_batch(runner) {
+                    None => return,
+                    batch => batch,
+                },
+                MAX_STARTED.. => None,
+                _ => self.lock().take_batch(runner),
+            };
+            if let Some(batch) = batch {
+                match runner.start(&batch.queries()) {
+                    Some(batch_under_way) => started.push((batch, batch_under_way)),
+                    None => batch.run(runner),
+                }
+            }
+            started.retain_mut(|(batch, batch_under_way)| {
+                let has_ended =
+                    runner.poll(batch_under_way, &mut |query, answer| batch.answer(query, answer));
+                if has_ended {
+                    batch.run(runner);
+                }
+                !has_ended
+            });
+            if !started.is_empty() {
+                thread::yield_now();
             }
         }
     }
@@ -136,36 +149,17 @@ impl<Q, A> Queue<Q, A> {
         self.work.notify_all();
     }
 
-    /// Runs the batch of `first`, which is counted as running, then passes the permit on.
-    fn run(&self, runner: &impl Run<Query = Q, Answer = A>, first: Arc<Request<Q, A>>) {
-        let batch = Batch(self.take_batch(runner, first));
-        let permit = RunPermit(self);
-        let answers = runner.run(&batch.0.iter().map(|request| &request.query).collect::<Vec<_>>());
-        // The next batch begins before this one's callers wake up.
-        drop(permit);
-        for (request, answer) in batch.0.iter().zip(answers) {
-            request.set(Outcome::Answered(answer));
-        }
-    }
-
-    fn take_batch(&self, runner: &impl Run<Query = Q>, first: Arc<Request<Q, A>>) -> Vec<Arc<Request<Q, A>>> {
-        let mut batch = vec![first];
+    /// The next batch, once there is one; `None` if the queue is closed and empty.
+    fn wait_for_batch(&self, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
         let mut state = self.lock();
-        let mut at = 0;
-        // Only the first `max_batch` queries are considered, which bounds the time if they differ.
-        while at < state.waiting.len().min(self.max_batch) && batch.len() < self.max_batch {
-            if runner.are_compatible(&batch[0].query, &state.waiting[at].query) {
-                batch.extend(state.waiting.remove(at).filter(|request| !request.is_withdrawn()));
-            } else {
-                at += 1;
+        loop {
+            if let Some(batch) = state.take_batch(runner) {
+                return Some(batch);
             }
-        }
-        batch
-    }
-
-    fn notify_worker(&self, state: &State<Q, A>) {
-        if state.running < self.max_running && !state.waiting.is_empty() {
-            self.work.notify_one();
+            if state.is_closed {
+                return None;
+            }
+            state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
@@ -174,29 +168,43 @@ impl<Q, A> Queue<Q, A> {
     }
 }
 
+/// The permission to search alone. Dropping it ends it.
+pub(crate) struct Alone<'a, Q, A>(&'a Queue<Q, A>);
+
+impl<Q, A> Drop for Alone<'_, Q, A> {
+    fn drop(&mut self) {
+        self.0.lock().alone -= 1;
+    }
+}
+
 impl<Q, A> State<Q, A> {
-    /// Takes the first request that is not withdrawn.
-    fn next(&mut self) -> Option<Arc<Request<Q, A>>> {
-        while let Some(next) = self.waiting.pop_front() {
-            if !next.is_withdrawn() {
-                return Some(next);
+    /// Takes the first request, and those that may share its batch.
+    fn take_batch(&mut self, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
+        let first = iter::from_fn(|| self.waiting.pop_front()).find(|request| !request.is_withdrawn())?;
+        let (mut batch, mut at) = (vec![first], 0);
+        // Only the first ones are considered, which bounds the time if queries differ.
+        while at < self.waiting.len().min(MAX_BATCH) && batch.len() < MAX_BATCH {
+            if runner.are_compatible(&batch[0].query, &self.waiting[at].query) {
+                batch.extend(self.waiting.remove(at).filter(|request| !request.is_withdrawn()));
+            } else {
+                at += 1;
             }
         }
-        None
+        Some(Batch(batch))
     }
 }
 
 impl<Q, A> Request<Q, A> {
-    fn new(query: Q, is_blocking: bool) -> Self {
-        Self { query, is_blocking, outcome: Mutex::new(Outcome::Pending(None)) }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Outcome<A>> {
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn is_withdrawn(&self) -> bool {
         matches!(*self.lock(), Outcome::Taken)
+    }
+
+    fn is_pending(&self) -> bool {
+        matches!(*self.lock(), Outcome::Pending(_))
     }
 
     /// Sets the outcome, unless there is one already, and wakes the caller.
@@ -210,37 +218,69 @@ impl<Q, A> Request<Q, A> {
         }
     }
 
-    /// Returns the answer if there is one; otherwise the next outcome wakes `waker`.
-    fn poll(&self, waker: &Waker) -> Poll<Option<A>> {
+    /// Returns the answer if there is one; otherwise it wakes `waker`.
+    fn poll(&self, waker: &Waker) -> Poll<A> {
         let mut outcome = self.lock();
         match mem::replace(&mut *outcome, Outcome::Taken) {
             Outcome::Pending(_) => {
                 *outcome = Outcome::Pending(Some(waker.clone()));
                 Poll::Pending
             }
-            Outcome::Lead => {
-                *outcome = Outcome::Pending(None);
-                Poll::Ready(None)
-            }
-            Outcome::Answered(answer) => Poll::Ready(Some(answer)),
+            Outcome::Answered(answer) => Poll::Ready(answer),
             Outcome::Failed => panic!("the search of this batch panicked"),
             Outcome::Taken => panic!("a search was polled after its result was taken"),
         }
     }
+}
 
-    /// Blocks until there is an answer. Returns `None` if this thread must run the next batch.
-    fn wait_or_lead(&self) -> Option<A> {
+/// A batch. Dropping it fails the requests that have no answer, because its thread is panicking.
+struct Batch<Q, A>(Vec<Arc<Request<Q, A>>>);
+
+impl<Q, A> Batch<Q, A> {
+    fn queries(&self) -> Vec<&Q> {
+        self.0.iter().map(|request| &request.query).collect()
+    }
+
+    fn answer(&self, query: usize, answer: A) {
+        self.0[query].set(Outcome::Answered(answer));
+    }
+
+    /// Runs the queries that are not answered.
+    fn run(&self, runner: &impl Run<Query = Q, Answer = A>) {
+        let left: Vec<_> = self.0.iter().filter(|request| request.is_pending()).collect();
+        let queries: Vec<_> = left.iter().map(|request| &request.query).collect();
+        if !queries.is_empty() {
+            runner.run(&queries, &mut |query, answer| left[query].set(Outcome::Answered(answer)));
+        }
+    }
+}
+
+impl<Q, A> Drop for Batch<Q, A> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|request| request.set(Outcome::Failed));
+    }
+}
+
+/// The answer to a submitted query, as a future. Dropping it withdraws the query unless its batch has begun.
+pub(crate) struct Submitted<Q, A>(Arc<Request<Q, A>>);
+
+impl<Q, A> Submitted<Q, A> {
+    /// Blocks until there is an answer.
+    ///
+    /// # Panics
+    /// Panics if the thread that ran its batch panicked.
+    pub(crate) fn wait(self) -> A {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
-            match self.poll(&waker) {
-                Poll::Ready(result) => return result,
+            match self.0.poll(&waker) {
+                Poll::Ready(answer) => return answer,
                 Poll::Pending => thread::park(),
             }
         }
     }
 }
 
-/// Wakes a thread that waits in [`Request::wait_or_lead`].
+/// Wakes a thread that waits in [`Submitted::wait`].
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -249,41 +289,11 @@ impl Wake for Unpark {
     }
 }
 
-/// A batch. Dropping it fails the requests that have no answer, because its thread is panicking.
-struct Batch<Q, A>(Vec<Arc<Request<Q, A>>>);
-
-impl<Q, A> Drop for Batch<Q, A> {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|request| request.set(Outcome::Failed));
-    }
-}
-
-/// The permission to run one batch. Dropping it passes it on.
-struct RunPermit<'a, Q, A>(&'a Queue<Q, A>);
-
-impl<Q, A> Drop for RunPermit<'_, Q, A> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        if let Some(next) = state.waiting.pop_front_if(|next| next.is_blocking) {
-            drop(state);
-            next.set(Outcome::Lead);
-        } else {
-            state.running -= 1;
-            self.0.notify_worker(&state);
-        }
-    }
-}
-
-/// The answer to a submitted query, as a future. Dropping it withdraws the query unless its batch has begun.
-pub(crate) struct Submitted<Q, A>(Arc<Request<Q, A>>);
-
 impl<Q, A> Future for Submitted<Q, A> {
     type Output = A;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
-        self.0
-            .poll(context.waker())
-            .map(|answer| answer.expect("only a waiting thread is told to run a batch"))
+        self.0.poll(context.waker())
     }
 }
 

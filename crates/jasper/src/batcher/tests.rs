@@ -24,14 +24,12 @@ mod model {
     pub(super) mod queue;
 }
 
-const MAX_RUNNING: usize = 2;
-const MAX_BATCH: usize = 3;
 const SCHEDULES: usize = 2_000;
 
-/// Answers a query with its square, and counts.
+/// Answers a query with its square, and counts. Of a batch that is started, one query is answered per poll, the last
+/// first, and multiples of ten are not.
 #[derive(Default)]
 struct Squares {
-    running: AtomicUsize,
     answered: AtomicUsize,
     batches: AtomicUsize,
 }
@@ -39,28 +37,53 @@ struct Squares {
 impl Run for Squares {
     type Query = usize;
     type Answer = usize;
+    /// The queries that are not answered.
+    type Started = Vec<usize>;
 
     /// Queries of different hundreds do not share a batch.
     fn are_compatible(&self, first: &usize, other: &usize) -> bool {
         first / 100 == other / 100
     }
 
-    fn run(&self, batch: &[&usize]) -> Vec<usize> {
-        assert!((1..=MAX_BATCH).contains(&batch.len()));
+    /// A single query cannot be started.
+    fn start(&self, batch: &[&usize]) -> Option<Vec<usize>> {
         assert!(batch.iter().all(|query| self.are_compatible(batch[0], query)));
-        assert!(self.running.fetch_add(1, Ordering::Relaxed) < MAX_RUNNING);
-        thread::yield_now();
-        self.running.fetch_sub(1, Ordering::Relaxed);
-        self.answered.fetch_add(batch.len(), Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
-        batch.iter().map(|query| *query * *query).collect()
+        (batch.len() > 1).then(|| batch.iter().map(|query| **query).collect())
+    }
+
+    fn poll(&self, started: &mut Vec<usize>, answer: &mut dyn FnMut(usize, usize)) -> bool {
+        thread::yield_now();
+        if let Some(query) = started.pop().filter(|query| !query.is_multiple_of(10)) {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+            answer(started.len(), query * query);
+        }
+        started.is_empty()
+    }
+
+    fn run(&self, batch: &[&usize], answer: &mut dyn FnMut(usize, usize)) {
+        assert!(batch.len() == 1 || batch.iter().all(|query| query.is_multiple_of(10)));
+        thread::yield_now();
+        self.answered.fetch_add(batch.len(), Ordering::Relaxed);
+        batch.iter().enumerate().for_each(|(number, query)| answer(number, *query * *query));
     }
 }
 
 type Squaring = (Queue<usize, usize>, Squares);
 
+/// Searches for a query as `SearchBatcher::search` does.
+fn call((queue, squares): &Squaring, query: usize) -> usize {
+    let alone = queue.search_alone();
+    if alone.is_none() {
+        return queue.submit(query).wait();
+    }
+    let mut square = None;
+    squares.run(&[&query], &mut |_, answer| square = Some(answer));
+    square.unwrap()
+}
+
 fn squaring() -> Arc<Squaring> {
-    Arc::new((Queue::new(MAX_RUNNING, MAX_BATCH), Squares::default()))
+    Arc::new((Queue::new(1), Squares::default()))
 }
 
 /// Waits for `callers`, then ends `workers`, which first answer what is queued.
@@ -68,7 +91,6 @@ fn finish(shared: &Squaring, callers: Vec<thread::JoinHandle<()>>, workers: Vec<
     callers.into_iter().for_each(|caller| caller.join().unwrap());
     shared.0.close();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
-    assert_eq!(shared.1.running.load(Ordering::Relaxed), 0);
 }
 
 fn spawn_each(
@@ -95,13 +117,14 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 fn every_waiting_caller_gets_its_own_answer() {
     check(|| {
         let shared = squaring();
-        let callers = spawn_each(&shared, [1, 2, 3, 104, 5, 106], |(queue, squares), query| {
+        let workers = spawn_workers(&shared, 2);
+        let callers = spawn_each(&shared, [1, 2, 3, 104, 5, 106, 20], |shared, query| {
             for query in [query, query + 10] {
-                assert_eq!(queue.call(squares, query), query * query);
+                assert_eq!(call(shared, query), query * query);
             }
         });
-        finish(&shared, callers, vec![]);
-        assert_eq!(shared.1.answered.load(Ordering::Relaxed), 12);
+        finish(&shared, callers, workers);
+        assert_eq!(shared.1.answered.load(Ordering::Relaxed), 14);
     });
 }
 
@@ -110,11 +133,12 @@ fn submitted_and_waiting_callers_are_answered_together() {
     check(|| {
         let shared = squaring();
         let workers = spawn_workers(&shared, 2);
-        let callers = spawn_each(&shared, 1..6, |(queue, squares), query| {
+        let callers = spawn_each(&shared, 1..6, |shared, query| {
             if query % 2 == 0 {
-                assert_eq!(queue.call(squares, query), query * query);
+                assert_eq!(call(shared, query), query * query);
             } else {
-                let answers = [queue.submit(query), queue.submit(query + 100)].map(shuttle::future::block_on);
+                let submitted = [query, query + 100].map(|query| shared.0.submit(query));
+                let answers = submitted.map(shuttle::future::block_on);
                 assert_eq!(answers, [query, query + 100].map(|query| query * query));
             }
         });
@@ -128,11 +152,11 @@ fn a_submitted_search_may_be_dropped_at_any_point() {
     check(|| {
         let shared = squaring();
         let workers = spawn_workers(&shared, 1);
-        let callers = spawn_each(&shared, 1..6, |(queue, squares), query| match query {
-            1 => drop(queue.submit(query)),
-            2 => assert!(matches!(poll(queue.submit(query)), Poll::Pending | Poll::Ready(4))),
-            3 => assert_eq!(shuttle::future::block_on(queue.submit(query)), 9),
-            _ => assert_eq!(queue.call(squares, query), query * query),
+        let callers = spawn_each(&shared, 1..6, |shared, query| match query {
+            1 => drop(shared.0.submit(query)),
+            2 => assert!(matches!(poll(shared.0.submit(query)), Poll::Pending | Poll::Ready(4))),
+            3 => assert_eq!(shuttle::future::block_on(shared.0.submit(query)), 9),
+            _ => assert_eq!(call(shared, query), query * query),
         });
         finish(&shared, callers, workers);
         assert!((3..=5).contains(&shared.1.answered.load(Ordering::Relaxed)));
@@ -154,17 +178,24 @@ fn what_is_queued_is_answered_before_the_workers_end() {
 
 #[test]
 fn callers_that_arrive_together_share_batches() {
-    let batches = Arc::new(AtomicUsize::new(usize::MAX));
-    let fewest = Arc::clone(&batches);
-    check(move || {
+    check(|| {
         let shared = squaring();
-        let callers = spawn_each(&shared, 1..9, |(queue, squares), query| {
-            assert_eq!(queue.call(squares, query), query * query);
-        });
-        finish(&shared, callers, vec![]);
-        fewest.fetch_min(shared.1.batches.load(Ordering::Relaxed), Ordering::Relaxed);
+        let submitted: Vec<_> = (1..9).map(|query| shared.0.submit(query)).collect();
+        finish(&shared, vec![], spawn_workers(&shared, 1));
+        assert_eq!(shared.1.batches.load(Ordering::Relaxed), 1);
+        drop(submitted);
     });
-    assert_eq!(batches.load(Ordering::Relaxed), 8_usize.div_ceil(MAX_BATCH));
+}
+
+#[test]
+fn few_callers_search_alone() {
+    check(|| {
+        let shared = squaring();
+        let callers =
+            spawn_each(&shared, 1..4, |shared, query| assert_eq!(call(shared, query), query * query));
+        // There is no worker.
+        finish(&shared, callers, vec![]);
+    });
 }
 
 #[test]
@@ -173,8 +204,8 @@ fn two_callers_and_a_worker_in_every_order() {
         let shared = squaring();
         let workers = spawn_workers(&shared, 1);
         let submitted = shared.0.submit(7);
-        let callers = spawn_each(&shared, [3], |(queue, squares), query| {
-            assert_eq!(queue.call(squares, query), 9);
+        let callers = spawn_each(&shared, [3], |shared, query| {
+            assert_eq!(call(shared, query), 9);
         });
         assert_eq!(shuttle::future::block_on(submitted), 49);
         finish(&shared, callers, workers);
@@ -182,37 +213,48 @@ fn two_callers_and_a_worker_in_every_order() {
     shuttle::check_dfs(model, Some(SCHEDULES * 10));
 }
 
-/// Panics for an odd first query.
+/// Panics for an odd query, when it is started or polled.
 struct Evens;
 
 impl super::queue::Run for Evens {
     type Query = usize;
     type Answer = usize;
+    type Started = usize;
 
     fn are_compatible(&self, _: &usize, _: &usize) -> bool {
+        false
+    }
+
+    fn start(&self, batch: &[&usize]) -> Option<usize> {
+        assert_ne!(*batch[0], 1, "odd");
+        Some(*batch[0])
+    }
+
+    fn poll(&self, query: &mut usize, answer: &mut dyn FnMut(usize, usize)) -> bool {
+        assert_ne!(*query, 3, "odd");
+        answer(0, *query);
         true
     }
 
-    fn run(&self, batch: &[&usize]) -> Vec<usize> {
-        assert!(batch[0].is_multiple_of(2), "odd");
-        batch.iter().map(|query| **query).collect()
+    fn run(&self, _: &[&usize], _: &mut dyn FnMut(usize, usize)) {
+        unreachable!("all are started, and answered");
     }
 }
 
 #[test]
-fn a_batch_that_panics_fails_its_callers_and_no_others() {
-    let queue = super::queue::Queue::new(1, 1);
-    let submitted = [0, 1, 2].map(|query| queue.submit(query));
-    queue.close();
-    let mut panics = 0;
-    while catch_unwind(AssertUnwindSafe(|| queue.work(&Evens))).is_err() {
-        panics += 1;
+fn a_batch_that_panics_fails_its_callers() {
+    for odd in [1, 3] {
+        let queue = super::queue::Queue::new(1);
+        let submitted = [0, odd, 2].map(|query| queue.submit(query));
+        queue.close();
+        let mut panics = 0;
+        while catch_unwind(AssertUnwindSafe(|| queue.work(&Evens))).is_err() {
+            panics += 1;
+        }
+        assert_eq!(panics, 1);
+        let answers = submitted.map(|submitted| catch_unwind(AssertUnwindSafe(|| poll(submitted))).ok());
+        assert_eq!(answers, [Some(Poll::Ready(0)), None, Some(Poll::Ready(2))]);
     }
-    assert_eq!(panics, 1);
-    let answers = submitted.map(|submitted| catch_unwind(AssertUnwindSafe(|| poll(submitted))).ok());
-    assert_eq!(answers, [Some(Poll::Ready(0)), None, Some(Poll::Ready(2))]);
-    assert!(catch_unwind(AssertUnwindSafe(|| queue.call(&Evens, 3))).is_err());
-    assert_eq!(queue.call(&Evens, 4), 4);
 }
 
 fn poll<F: Future>(future: F) -> Poll<F::Output> {

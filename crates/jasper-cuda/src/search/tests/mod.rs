@@ -2,6 +2,8 @@
 
 mod filters;
 
+use std::ops::Range;
+
 use bytemuck::Zeroable;
 use cuda_std::emulator::Emulator;
 use gpu_kernels::codes::QueryTerms;
@@ -24,6 +26,7 @@ use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT, PendingQuery};
 use super::context::{QueryBuffers, Results, SearchContext};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
+use super::started::{POLLS, StartedQueries, UNWRITTEN, can_start};
 use crate::graph::SlotFormat;
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};
 
@@ -34,6 +37,18 @@ struct EmulatedContext<'a, T> {
     device: Option<DeviceChunk<T>>,
     scratch: ProductScratch<EmulatedStream>,
     results: (Vec<DeviceHit>, Vec<u32>),
+}
+
+impl<'a, T> EmulatedContext<'a, T> {
+    fn new(stream: &'a EmulatedStream) -> Result<Self, SearchError> {
+        Ok(Self {
+            stream,
+            host: Default::default(),
+            device: None,
+            scratch: ProductScratch::new(stream, 1 << 16).map_err(SearchError::device)?,
+            results: Default::default(),
+        })
+    }
 }
 
 /// The buffers of a chunk on the device.
@@ -107,6 +122,21 @@ unsafe impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
         Ok((codes.levels.input(), codes.terms.input()))
     }
 
+    fn fill_results(&mut self, value: DeviceHit) -> Result<(), EmulatedFault> {
+        let results = &mut self.device.as_mut().expect("the chunk has buffers").results.array;
+        results.write(&vec![value; results.len()]);
+        Ok(())
+    }
+
+    fn read_results(&self, range: Range<usize>, into: &mut Vec<DeviceHit>) {
+        let results = &self.device.as_ref().expect("a chunk was sent").results;
+        *into = results.array.read().expect("the launch has run")[range].to_vec();
+    }
+
+    fn is_complete(&self) -> Result<bool, EmulatedFault> {
+        Ok(true)
+    }
+
     fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
         let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
         self.results = (results.array.read()?, costs.array.read()?);
@@ -160,15 +190,7 @@ impl Both {
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
         let plan = SearchPlan::new(graph, params, queries.len(), self.cost_model)?;
-        let context = || {
-            Ok(EmulatedContext {
-                stream: &self.stream,
-                host: Default::default(),
-                device: None,
-                scratch: ProductScratch::new(&self.stream, 1 << 16).map_err(SearchError::device)?,
-                results: Default::default(),
-            })
-        };
+        let context = || EmulatedContext::new(&self.stream);
         let (mut matches, mut contexts) = (Matches::new(queries.len(), params.k)?, vec![context()?]);
         let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
@@ -333,6 +355,74 @@ fn identical_rows_are_answers_under_all_their_keys() {
     both.agree(&graph, &queries, params.filter(&odd));
     // More results than there are vertices.
     both.agree(&graph, &queries, SearchParams::new(100));
+}
+
+/// What a search that was started answers in some polls, in the order of the queries.
+fn poll<T: Element>(
+    started: &mut StartedQueries,
+    context: &EmulatedContext<'_, T>,
+    polls: u32,
+) -> (Vec<(usize, Vec<Hit>)>, bool) {
+    let (mut answers, mut is_complete) = (Vec::new(), false);
+    for _ in 0..polls {
+        is_complete = started.poll(context, &mut |query, hits| answers.push((query, hits))).unwrap();
+    }
+    answers.sort_by_key(|(query, _)| *query);
+    (answers, is_complete)
+}
+
+#[test]
+fn a_started_search_answers_each_query_when_its_results_are_written() {
+    let both = Both::new(13);
+    let rows = whole::<u8>(400, 16, 3);
+    let graph = built(&rows, 16, Metric::L2, &both);
+    let queries = whole::<u8>(9, 16, 4);
+    let rows: Vec<&[u8]> = queries.chunks_exact(16).collect();
+    let params = SearchParams::new(5).beam_width(20);
+    let expected = both.agree(&graph, &queries, params);
+    let expected: Vec<(usize, Vec<Hit>)> = expected.chunks(5).map(<[Hit]>::to_vec).enumerate().collect();
+
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
+    let search = BatchSearch { plan: &plan, graph: &copy, pool: both.cpu.pool() };
+    assert!(can_start(&plan));
+    let mut context = EmulatedContext::new(&both.stream).unwrap();
+    let mut started = search.start(&rows, &mut context).unwrap();
+    // One word of two results does not arrive, until the launch is complete.
+    let results = &mut context.device.as_mut().unwrap().results.array;
+    let whole = results.read().unwrap();
+    results.write_from(3 * 5 + 4, &[DeviceHit { slot: UNWRITTEN.slot, ..whole[3 * 5 + 4] }]);
+    results.write_from(7 * 5, &[DeviceHit { key: UNWRITTEN.key >> 32 << 32, ..whole[7 * 5] }]);
+    let (answers, is_complete) = poll(&mut started, &context, 1);
+    assert!(!is_complete);
+    let is_whole = |(query, _): &&(usize, Vec<Hit>)| ![3, 7].contains(query);
+    assert_eq!(answers, expected.iter().filter(is_whole).cloned().collect::<Vec<_>>());
+    context.device.as_mut().unwrap().results.array.write_from(7 * 5, &whole[7 * 5..][..1]);
+    assert_eq!(poll(&mut started, &context, 1), (vec![expected[7].clone()], false));
+    assert_eq!(poll(&mut started, &context, POLLS), (vec![expected[3].clone()], true));
+    assert_eq!(poll(&mut started, &context, 1), (vec![], true));
+
+    let all = |_| true;
+    let plan = SearchPlan::new(&graph, params.filter(&all), rows.len(), AS_CPU).unwrap();
+    assert!(!can_start(&plan));
+}
+
+/// A scan has to find the others.
+#[test]
+fn a_started_search_does_not_answer_what_tombstones_leave_short() {
+    let both = Both::new(14);
+    let mut graph = built(&whole::<i8>(300, 6, 9), 6, Metric::L2, &both);
+    let queries = whole(6, 6, 10);
+    let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
+    near[..280].iter().for_each(|hit| graph.keys_mut().delete(hit.key).unwrap());
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let narrow = CostModel { max_beam_width: 20, ..CostModel::CPU };
+    let plan = SearchPlan::new(&graph, SearchParams::new(20).beam_width(20), 1, narrow).unwrap();
+    assert!(can_start(&plan));
+    let search = BatchSearch { plan: &plan, graph: &copy, pool: both.cpu.pool() };
+    let mut context = EmulatedContext::new(&both.stream).unwrap();
+    let mut started = search.start(&[&queries[..6]], &mut context).unwrap();
+    assert_eq!(poll(&mut started, &context, 2), (vec![], true));
 }
 
 #[test]

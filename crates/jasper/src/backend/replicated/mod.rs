@@ -31,9 +31,9 @@ use jasper_vamana::{
     SearchCost, SearchError, SearchParams, SearchReport,
 };
 
-use super::Backend;
 use super::rows::SharedRows;
 use super::vote::Vote;
+use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
@@ -53,7 +53,7 @@ pub(crate) struct Replicated<T: Element> {
 struct Replica<T: Element> {
     backend: Arc<dyn Backend<T>>,
     /// Number of queries whose searches have begun and not ended.
-    in_flight: AtomicUsize,
+    in_flight: Arc<AtomicUsize>,
     /// Why it is left out.
     fault: OnceLock<Arc<DeviceError>>,
 }
@@ -61,14 +61,44 @@ struct Replica<T: Element> {
 impl<T: Element> Replica<T> {
     /// Calls `search` with its backend, which counts as a search for this number of queries meanwhile.
     fn search<R>(&self, queries: usize, search: impl FnOnce(&dyn Backend<T>) -> R) -> R {
-        self.in_flight.fetch_add(queries, Relaxed);
-        let result = search(&*self.backend);
-        self.in_flight.fetch_sub(queries, Relaxed);
-        result
+        let _in_flight = InFlight::new(&self.in_flight, queries);
+        search(&*self.backend)
     }
 
     fn is_left_out(&self) -> bool {
         self.fault.get().is_some()
+    }
+}
+
+/// Queries that are counted as in flight until it is dropped.
+struct InFlight {
+    count: Arc<AtomicUsize>,
+    queries: usize,
+}
+
+impl InFlight {
+    fn new(count: &Arc<AtomicUsize>, queries: usize) -> Self {
+        count.fetch_add(queries, Relaxed);
+        Self { count: Arc::clone(count), queries }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.count.fetch_sub(self.queries, Relaxed);
+    }
+}
+
+/// A search of a replica.
+struct StartedOnOne {
+    search: Box<dyn StartedSearch>,
+    _in_flight: InFlight,
+}
+
+impl StartedSearch for StartedOnOne {
+    /// After a fault, searches for the queries that are not answered leave the replica out.
+    fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
+        self.search.poll(answer)
     }
 }
 
@@ -80,7 +110,7 @@ fn is_fault(error: &DeviceError) -> bool {
 impl<T: Element> Replicated<T> {
     /// Backends whose graphs are equal; there is at least one.
     pub(crate) fn new(backends: impl IntoIterator<Item = Arc<dyn Backend<T>>>) -> Self {
-        let replica = |backend| Replica { backend, in_flight: AtomicUsize::new(0), fault: OnceLock::new() };
+        let replica = |backend| Replica { backend, in_flight: Arc::default(), fault: OnceLock::new() };
         Self { replicas: backends.into_iter().map(replica).collect(), leaving: Mutex::default() }
     }
 
@@ -108,6 +138,13 @@ impl<T: Element> Replicated<T> {
         Ok(())
     }
 
+    /// The replica with the fewest queries in flight.
+    fn least_busy(&self) -> &Replica<T> {
+        let in_use = self.in_use();
+        let fewest = in_use.into_iter().min_by_key(|replica| replica.in_flight.load(Relaxed));
+        fewest.expect("one is never left out")
+    }
+
     /// Searches on the replica with the fewest queries in flight, and on another if its device faults.
     fn search_on_one<R>(
         &self,
@@ -115,9 +152,7 @@ impl<T: Element> Replicated<T> {
         mut search: impl FnMut(&dyn Backend<T>) -> Result<R, SearchError>,
     ) -> Result<R, SearchError> {
         loop {
-            let in_use = self.in_use();
-            let fewest = in_use.iter().min_by_key(|replica| replica.in_flight.load(Relaxed));
-            let replica = fewest.expect("one is never left out");
+            let replica = self.least_busy();
             match replica.search(queries, &mut search) {
                 Err(SearchError::Device(error)) if is_fault(&error) => self.leave_out(replica, error)?,
                 result => return result,
@@ -303,6 +338,17 @@ impl<T: Element> Backend<T> for Replicated<T> {
                 return Ok(sum);
             }
         }
+    }
+
+    fn start_search(
+        &self,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+    ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
+        let replica = self.least_busy();
+        let _in_flight = InFlight::new(&replica.in_flight, queries.len());
+        let search = replica.backend.start_search(queries, params)?;
+        Ok(search.map(|search| Box::new(StartedOnOne { search, _in_flight }) as Box<dyn StartedSearch>))
     }
 
     fn insert(

@@ -1,0 +1,84 @@
+//! A search that was launched for several callers, each of whom gets the results of its query when they are written.
+//!
+//! ```text
+//! start:  fill the results, in pinned memory, with a value that kernels do not write; launch
+//! poll:   take in the results of each query of which no word has that value
+//!         now and then, ask whether the launch is complete: then all of them are written
+//! ```
+//!
+//! The launch of a batch lasts as long as its slowest search. With the others' results taken in before its end, their
+//! callers can search again.
+
+use gpu_kernels::search::DeviceHit;
+use jasper_core::{Element, NO_KEY};
+use jasper_vamana::{Hit, SearchError, SearchPlan, Strategy};
+
+use super::context::SearchContext;
+use super::device_batch::hit_from_device;
+
+/// What a result is before it is written. Were a word of a result the same, the query would be answered at the end of
+/// the launch.
+pub(super) const UNWRITTEN: DeviceHit = {
+    const WORD: u32 = 0x9e37_79b9;
+    DeviceHit { key: (WORD as u64) << 32 | WORD as u64, distance: f32::from_bits(WORD), slot: WORD }
+};
+
+/// Polls without an answer after which a launch is asked whether it is complete, which notices faults.
+pub(super) const POLLS: u32 = 256;
+
+/// Whether a search can be taken in query by query: results of a scan are written more than once, and the host looks up
+/// keys where vertices have several.
+pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
+    plan.strategy != Strategy::Scan && plan.params.filter.is_none() && plan.graph.keys().shared() == 0
+}
+
+/// The queries of a launched search whose results are not taken in yet.
+pub(super) struct StartedQueries {
+    /// Their numbers.
+    waiting: Vec<usize>,
+    /// Results per query.
+    k: usize,
+    /// A query with fewer hits is not answered, because a scan might find more.
+    least_hits: usize,
+    /// Polls since the last answer.
+    polls: u32,
+    results: Vec<DeviceHit>,
+}
+
+impl StartedQueries {
+    pub(super) fn new(queries: usize, k: usize, least_hits: usize) -> Self {
+        Self { waiting: (0..queries).collect(), k, least_hits, polls: 0, results: Vec::new() }
+    }
+
+    /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch in the
+    /// context is complete.
+    pub(super) fn poll<T: Element, C: SearchContext<T>>(
+        &mut self,
+        context: &C,
+        answer: &mut dyn FnMut(usize, Vec<Hit>),
+    ) -> Result<bool, SearchError> {
+        let Self { waiting, k, least_hits, polls, results } = self;
+        *polls += 1;
+        let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
+        let is_complete = asks && context.is_complete().map_err(SearchError::device)?;
+        waiting.retain(|&query| {
+            context.read_results(query * *k..(query + 1) * *k, results);
+            let is_there = is_complete || results.iter().all(is_written);
+            if is_there {
+                *polls = 0;
+                let hits = results.iter().map(|hit| hit_from_device(*hit));
+                let hits: Vec<Hit> = hits.take_while(|hit| hit.key != NO_KEY).collect();
+                if hits.len() >= *least_hits {
+                    answer(query, hits);
+                }
+            }
+            !is_there
+        });
+        Ok(is_complete)
+    }
+}
+
+/// Whether all words of a result are written, which a search does once and in any order.
+fn is_written(hit: &DeviceHit) -> bool {
+    !bytemuck::cast_ref::<_, [u32; 4]>(hit).contains(&UNWRITTEN.slot)
+}
