@@ -24,7 +24,7 @@ pub struct BuildArgs {
     /// Largest batch of a build, as a share of the linked vertices.
     #[arg(long, value_name = "SHARE")]
     batch_share: Option<f32>,
-    /// Link floats themselves, not SQ8 vectors.
+    /// Choose edges by exact distances of floats, not by those of SQ8 vectors.
     #[arg(long)]
     exact_linking: bool,
 }

@@ -8,7 +8,8 @@ use crate::{DevicePtr, RowShape};
 /// Stands for no vertex, in place of a slot.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// The parts of a graph. Slots are numbered as on the host.
+/// The tables of a graph. A *slot* is the number of a vertex, and of its row in each table; numbers are those of the
+/// host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GraphArgs {
@@ -32,8 +33,8 @@ pub struct GraphArgs {
     pub largest_squared_norm: f32,
 }
 
-/// The epilogue of a distance: how it follows from the sum over two vectors. The steps and their order are those of the
-/// CPU.
+/// How a distance follows from the sum over two vectors, as an epilogue of CUTLASS follows a matrix product. The steps
+/// and their order are those of the CPU.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DistanceEpilogue {

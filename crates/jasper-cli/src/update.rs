@@ -36,19 +36,19 @@ pub struct OutputArgs {
 pub struct UpdateArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates only, because the
-    /// whole index is copied there and back
+    /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates
+    /// only, because the whole index is copied there and back
     #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
     device: Device,
     #[command(flatten)]
     placement: PlacementArgs,
 }
 
-/// How a change on a GPU links float vectors.
+/// By what distances a change on a GPU chooses edges of float vectors.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct LinkingArgs {
-    /// On a GPU, link the vectors themselves, where they are floats; by default a large change links 8-bit copies, if a
-    /// sample has the same nearest neighbors by these
+    /// On a GPU, choose edges by exact distances, where vectors are floats; by default a large change compares 8-bit
+    /// copies, if a sample has the same nearest neighbors by these
     #[arg(long, display_order = 93)]
     exact_linking: bool,
 }

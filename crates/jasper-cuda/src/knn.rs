@@ -1,7 +1,7 @@
 //! Exact nearest neighbors among any number of vectors in host memory.
 //!
-//! The kernels are [`gpu_kernels::knn`]. A [`Pipeline`] checks, pads and copies one tile of the base while the device
-//! searches the previous one. A [`MemoryPlan`] determines the size of a tile.
+//! The kernels are [`gpu_kernels::knn`]. A [`Pipeline`] checks, pads and copies one chunk of the base while the device
+//! searches the previous one. A [`MemoryPlan`] determines the size of a chunk.
 
 use gpu_kernels::Stream as _;
 use std::ops::Range;
@@ -28,10 +28,10 @@ pub enum DeviceKnnError {
     Device(#[from] Error),
 }
 
-/// Minimum number of tiles of a large base, so that copies overlap with the search.
-const MIN_TILES: usize = 8;
-/// Minimum bytes of a tile if there are several: smaller tiles do not keep a device busy.
-const MIN_TILE_BYTES: usize = 64 << 20;
+/// Minimum number of chunks of a large base, so that copies overlap with the search.
+const MIN_CHUNKS: usize = 8;
+/// Minimum bytes of a chunk if there are several: smaller chunks do not keep a device busy.
+const MIN_CHUNK_BYTES: usize = 64 << 20;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 256 << 10;
 
@@ -39,7 +39,7 @@ const TASK_BYTES: usize = 256 << 10;
 /// [`jasper_data::exact_knn`].
 ///
 /// The base may be a mapped file larger than host and device memory: it is read once, sequentially, by the threads of
-/// `pool`. `progress` is called between tiles with the number of base vectors searched, and can cancel.
+/// `pool`. `progress` is called between chunks with the number of base vectors searched, and can cancel.
 ///
 /// # Errors
 /// Returns [`DeviceKnnError`] if [`jasper_data::exact_knn`] refuses the input, `k` is above [`MAX_K`], the queries do
@@ -59,19 +59,19 @@ pub fn exact_knn_on_device<T: Element>(
     }
     let (dimension, stride, total) = (base.dimension(), padded_len::<T>(base.dimension()), base.len());
     let free = context.free_memory()?;
-    let tile_rows =
-        tile_rows::<T>(total, queries.len(), dimension, k, free).map_err(|error| context.fail(error))?;
+    let chunk_rows =
+        chunk_rows::<T>(total, queries.len(), dimension, k, free).map_err(|error| context.fail(error))?;
     let stream = Stream::new(context)?;
     let queries = upload(&stream, queries)?;
     let mut found: Option<KnnResults> = None;
-    Pipeline::new(context, stride, tile_rows)?.run(
+    Pipeline::new(context, stride, chunk_rows)?.run(
         &stream,
         total,
         |rows, out| pool.install(|| check_and_pad(base, rows, metric, out)),
-        |rows, tile| {
+        |rows, chunk| {
             let news = Progress { stage: Stage::Scanning, done: rows.start, total };
             news.report(progress).map_err(jasper_data::KnnError::from)?;
-            let part = knn::exact_knn(&stream, metric, dimension, k, tile, rows.len(), &queries)?;
+            let part = knn::exact_knn(&stream, metric, dimension, k, chunk, rows.len(), &queries)?;
             match &mut found {
                 Some(found) => found.merge(&part, rows.start as u32),
                 none => *none = Some(part),
@@ -81,14 +81,14 @@ pub fn exact_knn_on_device<T: Element>(
     )?;
     let news = Progress { stage: Stage::Scanning, done: total, total };
     news.report(progress).map_err(jasper_data::KnnError::from)?;
-    let found = found.expect("the base was checked not to be empty, so there was a tile");
+    let found = found.expect("the base was checked not to be empty, so there was a chunk");
     let distances = found.distances().iter().map(|&distance| distance as f32).collect();
     Ok(GroundTruth::new(k, found.ids().to_vec(), Some(distances))
         .expect("every query has k neighbors, since k is at most the rows"))
 }
 
-/// The number of rows per tile: as many as fit, but few enough that copies overlap with the search.
-fn tile_rows<T: Element>(
+/// The number of rows per chunk: as many as fit, but few enough that copies overlap with the search.
+fn chunk_rows<T: Element>(
     rows: usize,
     queries: usize,
     dimension: usize,
@@ -100,17 +100,17 @@ fn tile_rows<T: Element>(
     let plan = MemoryPlan::new("exact search")
         .part(MemorySpace::Device, "queries", (queries * row_bytes) as u64)
         .part(MemorySpace::Device, "lists", knn::scratch_bytes::<T>(queries, k) as u64)
-        // The answers so far, and those of a tile.
+        // The answers so far, and those of a chunk.
         .part(MemorySpace::Host, "answers", 2 * answers as u64)
         // Queries and base are copied by two streams.
         .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
     let row = Bytes { device: 2 * row_bytes as u64, host: 0 };
-    plan.batch("a row", row, free, max_tile_rows(rows, row_bytes))
+    plan.batch("a row", row, free, max_chunk_rows(rows, row_bytes))
 }
 
-/// The maximum number of rows of a tile, with which copies overlap with the work on other tiles, if there are any.
-pub(crate) fn max_tile_rows(rows: usize, row_bytes: usize) -> usize {
-    rows.div_ceil(MIN_TILES).max(MIN_TILE_BYTES / row_bytes).min(rows)
+/// The maximum number of rows of a chunk, with which copies overlap with the work on other chunks, if there are any.
+pub(crate) fn max_chunk_rows(rows: usize, row_bytes: usize) -> usize {
+    rows.div_ceil(MIN_CHUNKS).max(MIN_CHUNK_BYTES / row_bytes).min(rows)
 }
 
 /// Copies rows to the device, padded with zeros.
@@ -199,17 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn tiles_fit_what_is_free() {
+    fn chunks_fit_what_is_free() {
         let rows =
-            |free: u64| tile_rows::<f32>(1_000_000, 10_000, 960, 100, Bytes { device: free, host: 1 << 40 });
-        // All rows would fit, but tiles are limited so that copies overlap with the search.
+            |free: u64| chunk_rows::<f32>(1_000_000, 10_000, 960, 100, Bytes { device: free, host: 1 << 40 });
+        // All rows would fit, but chunks are limited so that copies overlap with the search.
         assert_eq!(rows(100 << 30), Ok(125_000));
         let tight = rows(1 << 30).unwrap();
         assert!((1..125_000).contains(&tight), "{tight}");
         let error = rows(1 << 20).unwrap_err();
         assert!(error.to_string().starts_with("exact search needs "), "{error}");
-        // A small base is one tile.
+        // A small base is one chunk.
         let plenty = Bytes { device: 1 << 40, host: 1 << 40 };
-        assert_eq!(tile_rows::<u8>(5000, 10, 128, 10, plenty), Ok(5000));
+        assert_eq!(chunk_rows::<u8>(5000, 10, 128, 10, plenty), Ok(5000));
     }
 }

@@ -32,7 +32,7 @@ pub struct KernelPreload {
 
 impl KernelPreload {
     /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
-    /// which links SQ8 vectors unless `exact_linking`. Errors are reported when the kernels are launched.
+    /// which reads SQ8 vectors unless `exact_linking`. Errors are reported when the kernels are launched.
     pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let multiprocessors = context.device().multiprocessors;
         let kernels = if crate::build::check_beam(&spec.params).is_err() {

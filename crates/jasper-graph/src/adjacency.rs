@@ -17,8 +17,6 @@ pub struct Adjacency {
     pub(crate) degrees: Segments<u16>,
     /// The start points; empty only if no vertex was ever linked.
     pub(crate) start_points: Vec<Slot>,
-    /// Vertices linked since reachability was last verified.
-    pub(crate) unchecked: usize,
     /// Whether the start points were set since [`crate::Graph::take_changes`].
     pub(crate) start_points_changed: bool,
     /// A spanning tree of the current edges, if one is kept.
@@ -33,7 +31,6 @@ pub struct Adjacency {
 pub(crate) struct Undo {
     slots: usize,
     start_points: Vec<Slot>,
-    unchecked: usize,
     /// Whether parents in the tree were set.
     pub(crate) tree_changed: bool,
     /// Offset and length in `neighbors` of the old out-edges of a slot.
@@ -58,7 +55,6 @@ impl Adjacency {
             table: Segments::new(max_degree),
             degrees: Segments::new(1),
             start_points: Vec::new(),
-            unchecked: 0,
             start_points_changed: false,
             tree: None,
             undo: None,
@@ -70,7 +66,6 @@ impl Adjacency {
             table: self.table.try_clone()?,
             degrees: self.degrees.try_clone()?,
             start_points: self.start_points.clone(),
-            unchecked: self.unchecked,
             start_points_changed: false,
             tree: self.tree.as_ref().map(SpanningTree::try_clone).transpose()?,
             undo: None,
@@ -106,11 +101,6 @@ impl Adjacency {
     /// Returns the size of the table of edges, at full degree, and of the degrees, in bytes.
     pub fn bytes(&self) -> usize {
         self.table.bytes() + self.degrees.bytes()
-    }
-
-    /// Returns the number of vertices linked since every live vertex was last known to be reachable.
-    pub fn unchecked(&self) -> usize {
-        self.unchecked
     }
 
     /// Returns the spanning tree of the edges, if one is kept: see [`crate::Graph::set_spanning_tree`].
@@ -165,11 +155,6 @@ impl Adjacency {
         self.start_points_changed = true;
     }
 
-    /// Sets [`Self::unchecked`].
-    pub fn set_unchecked(&mut self, vertices: usize) {
-        self.unchecked = vertices;
-    }
-
     pub(crate) fn slots(&self) -> usize {
         self.degrees.len()
     }
@@ -205,7 +190,6 @@ impl Adjacency {
         self.undo = Some(Undo {
             slots: self.slots(),
             start_points: self.start_points.clone(),
-            unchecked: self.unchecked,
             tree_changed: false,
             rows: HashMap::new(),
             neighbors: Vec::new(),
@@ -225,7 +209,6 @@ impl Adjacency {
         }
         self.resize(undo.slots).expect("shrinking a table needs no memory");
         self.set_start_points(undo.start_points);
-        self.unchecked = undo.unchecked;
     }
 
     fn save_undo(&mut self, slot: Slot) {

@@ -40,7 +40,7 @@
 //! | [`rabitq`] | RaBitQ with 1 to 8 bits per coordinate |
 //! | [`mixed`] | principal components with 8, 4, 2, 1 or 0 bits |
 //! | [`parts`] | a trained quantizer as data, for GPU kernels |
-//! | [`rotation`](Rotation) | random rotations: fast Hadamard, and Haar |
+//! | [`rotation`](Rotation) | the fast random rotation of RaBitQ |
 //! | `projection` | products of rows with a matrix |
 //! | [`layout`] | the bits of a code row |
 //! | `factors` | the f16 factors stored with a code |
@@ -79,4 +79,4 @@ pub use quantizer::{EncodeBuffers, Quantizer, open};
 pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryTerms};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
-pub use rotation::{Rotation, RotationKind};
+pub use rotation::Rotation;

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use jasper_core::{Element, MatrixView, Metric};
 
 use crate::factors::UNIT_ROWS;
-use crate::{
-    MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, SECTOR_BYTES, TrainError,
-};
+use crate::rotation;
+use crate::{MAX_SECTORS, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, SECTOR_BYTES, TrainError};
 
 /// A quantizer and its size, written as `rabitq:4` or `mixed:1`.
 ///
@@ -94,7 +93,7 @@ impl Quantization {
     pub fn quantizer_bytes(self, dimension: usize) -> usize {
         self.check().expect("a valid size");
         let floats = match self {
-            Self::Rabitq { .. } => Rotation::max_floats(dimension),
+            Self::Rabitq { .. } => rotation::max_floats(dimension),
             Self::Mixed { sectors } => Mixed::max_floats(dimension, sectors),
         };
         // The center is added.

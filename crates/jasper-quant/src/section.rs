@@ -5,7 +5,7 @@
 //! RaBitQ:  u32 bits | f32 bound_sigmas | rotation | f32 units[3]
 //! mixed:   u32 sectors | u32 words of 8, 4, 2, 1 bits | f32 fit[4] | f32 steps[coded]
 //!          | f32 directions[min(coded, d)][d] | f32 units[3]
-//! rotation: u32 0, u64 signs[4][D / 64], D = d rounded up to 64; or u32 1, f32 matrix[d][d]
+//! rotation: u32 0, u64 signs[4][D / 64], D = d rounded up to 64
 //! ```
 
 use std::ops::RangeInclusive;
@@ -15,13 +15,13 @@ use jasper_core::{MAX_DIMENSION, Metric};
 
 use crate::factors::{Factors, Units};
 use crate::projection::Projection;
-use crate::rotation::{Hadamard, ROUNDS, RotationForm};
+use crate::rotation::ROUNDS;
 use crate::space::Space;
 use crate::{DecodeError, Rotation};
 
 const VERSION: u32 = 1;
+/// The kind of rotation, of which there is one.
 const HADAMARD: u32 = 0;
-const HAAR: u32 = 1;
 
 /// The kinds of quantizers in a section.
 pub(crate) const RABITQ: u32 = 1;
@@ -53,16 +53,8 @@ impl Writer {
     }
 
     pub(crate) fn rotation(&mut self, rotation: &Rotation) {
-        match &rotation.0 {
-            RotationForm::Hadamard(hadamard) => {
-                self.u32(HADAMARD);
-                hadamard.signs.iter().for_each(|signs| self.0.extend(signs.to_le_bytes()));
-            }
-            RotationForm::Haar(matrix) => {
-                self.u32(HAAR);
-                self.floats(&matrix.values());
-            }
-        }
+        self.u32(HADAMARD);
+        rotation.signs.iter().for_each(|signs| self.0.extend(signs.to_le_bytes()));
     }
 
     pub(crate) fn units(&mut self, units: &Units) {
@@ -135,11 +127,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn rotation(&mut self, dimension: usize) -> Result<Rotation, DecodeError> {
-        if self.u32_in("rotation", HADAMARD..=HAAR, "0 (Hadamard) or 1 (Haar)")? == HADAMARD {
-            let signs = self.values::<u64>(ROUNDS * dimension.div_ceil(64))?;
-            return Ok(Rotation(RotationForm::Hadamard(Hadamard::from_signs(dimension, signs))));
-        }
-        Ok(Rotation(RotationForm::Haar(self.projection("rotation", dimension, dimension)?)))
+        self.u32_in("rotation", HADAMARD..=HADAMARD, "0 (Hadamard)")?;
+        Ok(Rotation::from_signs(dimension, self.values(ROUNDS * dimension.div_ceil(64))?))
     }
 
     pub(crate) fn projection(

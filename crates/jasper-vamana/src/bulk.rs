@@ -16,8 +16,8 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Exclusive, InsertReport, MemoryPlan, OnConflict,
-    ScalarQuantizer, SearchCost, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, ScalarQuantizer,
+    SearchCost, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -88,7 +88,7 @@ pub fn ingest<T: Element>(
     if let Some(keys) = keys {
         check_keys(executor, &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }
-    let slots = add_vectors(executor, &mut Exclusive(&mut graph), vectors, progress)?;
+    let slots = add_vectors(executor, &mut graph, vectors, progress)?;
     for (row, &slot) in slots.iter().enumerate() {
         graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
     }
@@ -102,11 +102,12 @@ pub fn ingest<T: Element>(
     Ok(Ingested { graph, order })
 }
 
-/// Links the vertices of a bulk build on the CPU, by vectors quantized to bytes if there is a `quantizer`. With
-/// checkpoints, resumes from the last one and writes new ones.
+/// Links the vertices of a bulk build on the CPU, by distances of vectors quantized to bytes if there is a `quantizer`.
+/// With checkpoints, resumes from the last one and writes new ones.
 ///
-/// Otherwise, if there is memory left, f32 vectors are sketched during the build. The vectors linked first are sketched
-/// first, because searches visit them more often. Sketches change the speed of a build and never its graph.
+/// Without a quantizer, if there is memory left, f32 vectors get *sketches* during the build: 8-bit copies that bound a
+/// distance from below, so that most vectors need not be read. Those linked first get them first, because searches
+/// visit them more often. Sketches change the speed of a build and never its graph.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.
@@ -118,8 +119,7 @@ pub fn link_on_host<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    let resumed =
-        executor.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
+    let linker = executor.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     match quantizer {
         Some(quantizer) => executor.pool().install(|| quantizer.quantize_graph(&mut graph))?,
         None => {
@@ -127,7 +127,7 @@ pub fn link_on_host<T: Element>(
             graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
         }
     }
-    let mut linked = resumed.run(executor, graph, progress)?;
+    let mut linked = linker.run(executor, graph, progress)?;
     linked.graph.vectors_mut().clear_sq8();
     linked.graph.vectors_mut().clear_sketches();
     Ok(linked)

@@ -7,8 +7,8 @@ use crate::checkpoint::CheckpointWriter;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    CheckpointError, Checkpoints, Exclusive, Executor, GraphAccess, Linked, MutableGraph, ScalarQuantizer,
-    SearchCost, UpdateError, start,
+    CheckpointError, Checkpoints, Executor, GraphAccess, Linked, MutableGraph, ScalarQuantizer, SearchCost,
+    UpdateError, start,
 };
 
 /// Links the vertices of a bulk build: those left of its order, into the graph of those linked before.
@@ -35,14 +35,15 @@ fn batch_after(linked: usize, params: &BuildParams) -> usize {
 }
 
 impl<'a> BulkLinker<'a> {
-    /// Resumes from the last checkpoint and restores its edges in `graph`. Without a checkpoint, none of `order` is
-    /// linked. The graph is linked by the vectors of the `quantizer`, if any. Uses the threads of the current pool.
+    /// The linker of the vertices of `order`: of all of them or, if there is a checkpoint, of those left in it, whose
+    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any. Uses the threads of the current
+    /// pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
     /// # Errors
     /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
-    pub fn resume<T: Element>(
+    pub fn new<T: Element>(
         graph: &mut Graph<T>,
         order: &'a [Slot],
         quantizer: Option<&ScalarQuantizer>,
@@ -90,14 +91,14 @@ impl<'a> BulkLinker<'a> {
             if batch == 0 {
                 break;
             }
-            let linked = link_batch(executor, &mut Exclusive(&mut graph), &left[..batch], LinkMode::Bulk)
+            let linked = link_batch(executor, &mut graph, &left[..batch], LinkMode::Bulk)
                 .map_err(UpdateError::device)?;
             self.linked += batch;
             self.cost += linked.cost;
         }
-        let whole = &mut Exclusive(&mut graph);
-        whole.change(|host| start::add_start_points(host, self.order))?;
-        let reconnected = reconnect(executor, whole, |graph, slot| graph.keys().is_live(slot), progress)?;
+        graph.change(|host| start::add_start_points(host, self.order))?;
+        let reconnected =
+            reconnect(executor, &mut graph, |graph, slot| graph.keys().is_live(slot), progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
     }

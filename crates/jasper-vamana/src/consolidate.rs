@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! transaction:
-//!     begin to link                                               a device may quantize all vectors to bytes until the end
-//!     for each live vertex v with a tombstone among its neighbors, in chunks:
+//!     begin_linking                                a device may quantize all vectors to bytes until the end
+//!     for each live vertex v with a tombstone (a deleted vertex) among its neighbors, in chunks:
 //!         replacements = live neighbors of those tombstones
-//!         row(v) = live neighbors of v + replacements that no vertex of the row occludes,
+//!         row(v) = live neighbors of v + replacements that no vertex of the row occludes (as in robust pruning),
 //!                  until it is as long as before, or half of max_degree if that is longer
 //!     replace start points that are tombstones by live vertices near them
 //!     reconnect live vertices that became unreachable

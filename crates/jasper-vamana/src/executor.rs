@@ -43,8 +43,8 @@ pub trait Executor<T: Element> {
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
-    /// distances. The vectors of its `new` vertices are stored. Until the transaction ends, a device may link SQ8
-    /// vectors, which it quantizes here.
+    /// distances. The vectors of its `new` vertices are stored. Where many distances follow, a device quantizes all
+    /// vectors to a byte per coordinate here (SQ8), and computes distances from these until the transaction ends.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -75,9 +75,9 @@ pub trait Executor<T: Element> {
         candidates: Self::Candidates,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Adds the nearest [peers](PeerSampling) of each vertex to its candidates. No edge leads to peers yet. This is
-    /// needed when vectors arrive in the caller's order, and pointless after a shuffle. Adds at most `max_degree`
-    /// peers, and only those nearer than the `max_degree`-th candidate.
+    /// Adds to the candidates of each vertex the nearest of its [peers](PeerSampling), other vertices of the batch, to
+    /// which no edge leads yet. This is needed when vectors arrive in the caller's order, and pointless after a
+    /// shuffle. Adds at most `max_degree` peers, and only those nearer than the `max_degree`-th candidate.
     ///
     /// # Errors
     /// Returns the device's error.

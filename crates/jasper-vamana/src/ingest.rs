@@ -288,7 +288,7 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
-    use crate::{CpuExecutor, Exclusive};
+    use crate::CpuExecutor;
 
     /// Rows that one thread has to read.
     struct Serial<'a, T>(MatrixView<'a, T>);
@@ -310,7 +310,7 @@ mod tests {
     fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<Slot>), UpdateError> {
         let executor = CpuExecutor::new(3).unwrap();
         let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
-        let slots = add_vectors(&executor, &mut Exclusive(&mut graph), rows, &mut no_progress)?;
+        let slots = add_vectors(&executor, &mut graph, rows, &mut no_progress)?;
         Ok((graph, slots))
     }
 

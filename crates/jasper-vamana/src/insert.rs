@@ -2,19 +2,20 @@
 //!
 //! ```text
 //! transaction:
-//!     store the vectors as tombstones              searches do not return them yet
-//!     begin to link                                   a device may quantize all vectors to bytes until the end
-//!     keep a spanning tree, unless there are many vectors
-//!     for each batch: link_batch                   see the module `pipeline`
+//!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
+//!     store the vectors, without keys                          traversed but not returned, like deleted ones
+//!     begin_linking                                            a device may quantize all vectors to bytes until the end
+//!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
-//!     add start points; reconnect what is unreachable: see the modules `spanning_tree` and `reconnect`
-//!     assign the keys                              now searches return them, all at once
+//!     add start points
+//!     give an edge to each vertex that no path leads to        see the module `reconnect`
+//!     assign the keys                                          now searches return the vectors, all at once
 //! ```
 //!
 //! Deviations from FreshDiskANN, and why each is right:
 //! 1. **Batches on a frozen graph** instead of one vector at a time under locks: the result does not depend on threads.
-//! 2. **Vertices of a batch are candidates of each other**, sampled ([`PeerSampling`]), because the caller's order may
-//!    be sorted, and then the nearest neighbors of a vector are in its own batch.
+//! 2. **Vertices of a batch (peers) are candidates of each other**, as far as they are sampled ([`PeerSampling`]): the
+//!    caller's order may be sorted, and then the nearest neighbors of a vector are in its own batch.
 //! 3. **Identical vectors share a vertex**, so many copies of one cannot fill each other's rows.
 
 use std::collections::HashMap;
@@ -25,7 +26,7 @@ use jasper_graph::{Graph, VectorError};
 use crate::ingest::{add_vectors, check_keys};
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
-use crate::spanning_tree::{attach, ensure_tree};
+use crate::spanning_tree::{attach_to_tree, ensure_tree};
 use crate::{Executor, GraphAccess, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
 
 /// Statistics of a bulk build or an insert.
@@ -174,8 +175,8 @@ fn store_and_link<T: Element, E: Executor<T>>(
     Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
 }
 
-/// Makes every vertex reachable again: the `linked` ones, which are new and ascend, and the `detached` ones, which lost
-/// the edge from their parent in the spanning tree. Returns the number of vertices that were not.
+/// Makes every vertex reachable again: the `linked` ones, which are new and ascend, and the `detached` ones, to which
+/// their parent in the spanning tree has no edge any more. Returns the number of vertices that were unreachable.
 fn keep_reachable<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
@@ -186,19 +187,20 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     let mut reconnected = 0;
     let mut pending = detached;
     pending.extend(linked);
-    let mut left = attach(executor, graph, pending, &[])?;
+    let mut left = attach_to_tree(executor, graph, pending, &[])?;
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
         if left.iter().any(|slot| linked.binary_search(slot).is_ok()) {
+            // New vertices get an edge. It may replace another, whose target then needs a parent too.
             let added = reconnect_orphans(executor, graph, linked, progress)?;
             reconnected += added.total;
             left.extend(added.evicted);
-            left = attach(executor, graph, left, &added.edges)?;
+            left = attach_to_tree(executor, graph, left, &added.edges)?;
         }
         if left.is_empty() {
             return Ok(reconnected);
         }
     }
-    // New vertices are still tombstones, and deleted ones may be restored: all of them must be reachable.
+    // New vertices have no keys yet, and deleted ones may be restored: all of them must be reachable.
     let unreachable = reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?;
     Ok(reconnected + unreachable)
 }

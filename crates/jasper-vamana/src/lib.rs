@@ -14,9 +14,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Builds and inserts share one pipeline over batches ([`pipeline`]): search the frozen graph, prune, reverse the new
-//! edges, merge them into their targets. The steps are methods of the trait [`Executor`], implemented for the CPU here
-//! and for CUDA devices in `jasper-cuda`.
+//! A vertex of the graph has a number, its *slot*, which is also that of its row in every table. To *link* a vertex is
+//! to give it edges and others edges to it. Builds and inserts link batches of vertices by one [`pipeline`]: search the
+//! graph as it was before the batch, prune, reverse the new edges, merge them into their targets. The steps are methods
+//! of the trait [`Executor`], implemented for the CPU here and for CUDA devices in `jasper-cuda`.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -34,7 +35,7 @@
 //! | `spanning_tree` | keeping every vertex reachable during inserts |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
-//! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: on vectors quantized to bytes |
+//! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: edges chosen by distances of vectors quantized to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
 //! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
@@ -63,7 +64,6 @@ mod memory;
 mod mutable;
 pub mod pipeline;
 mod plan;
-
 mod query;
 mod reconnect;
 mod scalar_quantizer;
@@ -91,9 +91,7 @@ pub use memory::{
     BuildSpec, Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError, SCRATCH, SKETCHES,
     free_host_memory,
 };
-pub use mutable::{
-    Exclusive, GraphAccess, MutableGraph, Shared, SharedGraph, Transaction, transaction, without_edges,
-};
+pub use mutable::{GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
 pub use plan::{BeamSize, SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

@@ -11,8 +11,9 @@ use crate::Executor;
 
 /// A graph that is changed while it is searched: on the host, or on a device.
 ///
-/// The host's graph is authoritative for vectors, keys, tombstones and start points. For an index on a device, the
-/// device's edges are authoritative, and its copies of the rest are updated by every [`Self::change`].
+/// Vectors, keys, tombstones and start points are changed in the host's graph, by [`Self::change_host`], which updates
+/// the copies of a device. Edges are changed where the graph is searched; on a device, the host's graph gets them on
+/// request.
 pub trait MutableGraph {
     /// Type of a coordinate.
     type Element: Element;
@@ -30,7 +31,10 @@ pub trait MutableGraph {
     ///
     /// # Errors
     /// Returns the device's error. The copies may then differ from the host's graph until the caller rolls back.
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<Self::Element>) -> R) -> Result<R, Self::Error>;
+    fn change_host<R>(
+        &mut self,
+        change: impl FnOnce(&mut Graph<Self::Element>) -> R,
+    ) -> Result<R, Self::Error>;
 
     /// Begins to log everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
@@ -58,7 +62,7 @@ impl<T: Element> MutableGraph for Graph<T> {
         self
     }
 
-    fn change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> Result<R, Infallible> {
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> Result<R, Infallible> {
         Ok(change(self))
     }
 
@@ -78,8 +82,8 @@ impl<T: Element> MutableGraph for Graph<T> {
 
 /// Access to a graph: shared for reading, exclusive for short writes.
 ///
-/// Implemented by [`Exclusive`], for a graph that no other thread sees, by [`Shared`], for one that searches
-/// share, and by [`Transaction`].
+/// Implemented by every [`MutableGraph`], while no other thread sees it, by references to a [`SharedGraph`], which
+/// searches read meanwhile, and by [`Transaction`].
 pub trait GraphAccess<G: MutableGraph> {
     /// Runs `read` on the graph.
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
@@ -87,26 +91,22 @@ pub trait GraphAccess<G: MutableGraph> {
     /// Runs `write` on the graph, while no search reads it.
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R;
 
-    /// Runs [`MutableGraph::change`] on the graph.
+    /// Runs [`MutableGraph::change_host`] on the graph.
     ///
     /// # Errors
     /// Returns the device's error.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
-        self.write(|graph| graph.change(change)).map_err(Into::into)
+        self.write(|graph| graph.change_host(change)).map_err(Into::into)
     }
 }
 
-/// A graph that no other thread sees.
-#[derive(Debug)]
-pub struct Exclusive<'a, G>(pub &'a mut G);
-
-impl<G: MutableGraph> GraphAccess<G> for Exclusive<'_, G> {
+impl<G: MutableGraph> GraphAccess<G> for G {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        read(self.0)
+        read(self)
     }
 
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
-        write(self.0)
+        write(self)
     }
 }
 
@@ -138,17 +138,13 @@ impl<G> SharedGraph<G> {
     }
 }
 
-/// A [`SharedGraph`] to change while searches read it.
-#[derive(Debug)]
-pub struct Shared<'a, G>(pub &'a SharedGraph<G>);
-
-impl<G: MutableGraph> GraphAccess<G> for Shared<'_, G> {
+impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        self.0.read(read)
+        SharedGraph::read(self, read)
     }
 
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
-        self.0.write(write)
+        SharedGraph::write(self, write)
     }
 }
 
@@ -170,7 +166,7 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
 
     /// Rolls the transaction back on an error, before searches can see host and device differ.
     fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
-        let result = self.graph.write(|graph| graph.change(change).inspect_err(|_| graph.rollback()));
+        let result = self.graph.write(|graph| graph.change_host(change).inspect_err(|_| graph.rollback()));
         self.is_open &= result.is_ok();
         result.map_err(Into::into)
     }

@@ -43,9 +43,9 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 /// ```text
 /// for each chunk of the batch:                      chunks bound the memory of candidates
 ///     candidates = find_candidates(chunk)               on the graph as it was before the batch
-///     if mode is Insert: find duplicates; add the nearest peers to the candidates
+///     if mode is Insert: find duplicates; add the nearest peers (vertices of the batch) to the candidates
 ///     edges += prune(candidates)
-/// publish edges                                     no edge leads to the batch yet
+/// publish_edges: write the rows of the batch        no edge leads to the batch yet
 /// back edges = reverse(edges), sorted
 /// while targets are left: publish_updates(merge(targets))    append to rows that are not full, prune full ones
 /// ```

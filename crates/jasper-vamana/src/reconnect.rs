@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
-//! is never found. Bulk builds, large inserts and consolidations therefore end with [`reconnect`], and small inserts when
-//! their [spanning tree](crate::spanning_tree) does not show that every vertex is reachable. New rows are computed while
-//! searches read the graph, which is locked only to write them.
+//! is never found. Bulk builds, large inserts and consolidations therefore end with [`reconnect`], and small inserts
+//! when their [spanning tree](crate::spanning_tree) does not show that every vertex is reachable. New rows are computed
+//! while searches read the graph, which is locked only to write them.
 
 use std::collections::HashSet;
 
@@ -40,14 +40,12 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 ) -> Result<usize, UpdateError> {
     graph.change(|host| host.set_spanning_tree(None))?;
     let find = |graph: &E::Graph, _: &[(Slot, Slot)]| find_unreachable(executor, graph, &wanted);
-    let total = add_incoming_edges(executor, graph, find, progress)?.total;
-    graph.change(|host| host.adjacency_mut().set_unchecked(0))?;
-    Ok(total)
+    Ok(add_incoming_edges(executor, graph, find, progress)?.total)
 }
 
-/// Gives each [orphan](find_orphans) among the `new` vertices an incoming edge, as [`reconnect`] does. Under inner
-/// products there are many, because short vectors are not near to any vector. Reads the rows of the new vertices and of
-/// their neighbors.
+/// Gives each orphan among the `new` vertices, one that [no edge seems to lead to](find_orphans), an incoming edge, as
+/// [`reconnect`] does. Under inner products there are many, because short vectors are not near to any vector. Reads the
+/// rows of the new vertices and of their neighbors.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
@@ -68,7 +66,7 @@ pub(crate) struct Added {
     pub(crate) total: usize,
     /// The edges, as (target, source). Some may not have been added, because rows are full, or are gone again.
     pub(crate) edges: Vec<(Slot, Slot)>,
-    /// Vertices to which an edge was replaced.
+    /// Vertices that lost an incoming edge, because an added one took its place in a full row.
     pub(crate) evicted: Vec<Slot>,
 }
 

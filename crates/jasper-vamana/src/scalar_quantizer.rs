@@ -1,4 +1,4 @@
-//! SQ8 linking: on vectors quantized to one byte per coordinate, a quarter of the size of f32 vectors.
+//! SQ8 linking: edges are chosen by distances of vectors quantized to one byte per coordinate, a quarter of f32.
 //!
 //! The mean of its dimension is subtracted from each coordinate, and the difference rounded to steps of the same size
 //! in all dimensions, so that squared distances keep their proportions. The rounding errors are far below the
@@ -42,7 +42,7 @@ const MAX_COMPARED: usize = 1 << 22;
 /// Vectors that are compared with the whole sample while they are in the cache.
 const TRIAL_BLOCK: usize = 128;
 
-/// The metric in which vectors of bytes are linked: unit vectors have the same order by angle as by squared L2.
+/// The metric of the quantized vectors: unit vectors have the same order by angle as by squared L2.
 pub const fn sq8_metric(metric: Metric) -> Metric {
     match metric {
         Metric::Cosine | Metric::L2 => Metric::L2,

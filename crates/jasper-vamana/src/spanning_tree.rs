@@ -53,7 +53,7 @@ pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn attach<T: Element, E: Executor<T>>(
+pub(crate) fn attach_to_tree<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
     mut pending: Vec<Slot>,

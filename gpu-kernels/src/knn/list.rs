@@ -52,9 +52,9 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.
-/// - `list` has [`list_len(wanted)`](super::list_len) entries, rising, and `wanted` is at least 1; this warp alone reads and writes
-///   both, and what is pending was written before a barrier of the block. A lane reads only the entries of the list
-///   that it has written.
+/// - `list` has [`list_len(wanted)`](super::list_len) entries, rising, and `wanted` is at least 1; this warp alone reads
+///   and writes both, and what is pending was written before a barrier of the block. A lane reads only the entries of
+///   the list that it has written.
 #[inline(always)]
 pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<u64>, wanted: u32) -> u64 {
     let lane = warp::lane_id();

@@ -1,4 +1,5 @@
-//! Exact nearest neighbors, by brute force.
+//! Exact nearest neighbors, by brute force: a product of two matrices (GEMM), the queries and the rows, whose epilogue
+//! keeps the nearest rows of each query.
 //!
 //! ```text
 //! scan: for each tile of 128 queries and each segment of the rows, in parallel:

@@ -57,7 +57,8 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// Returns the device's error.
 ///
 /// # Panics
-/// Panics if k is 0 or above [`MAX_K`], if there are no rows or 2^32, or if a buffer holds no whole rows or fewer than `rows_len`.
+/// Panics if k is 0 or above [`MAX_K`], if there are no rows or 2^32, or if a buffer holds no whole rows or fewer than
+/// `rows_len`.
 pub fn exact_knn<S: Stream, T: Element>(
     stream: &S,
     metric: Metric,

@@ -117,7 +117,7 @@ pub const DUPLICATES: usize = 3;
 /// The number of counters.
 pub const COUNTERS: usize = 4;
 
-/// Arguments of the kernels that link new vertices.
+/// Arguments of the kernels that link new vertices: prune the candidates of each to its row of edges.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LinkArgs {
@@ -128,12 +128,11 @@ pub struct LinkArgs {
     /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, distinct, in any order;
     /// the vertex itself may be among them.
     pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][max_degree]`: more candidates: [`FindPeersArgs::peers`]. Null if there are
+    /// `[vertices_len][max_degree]`: more candidates, from the same batch: [`FindPeersArgs::peers`]. Null if there are
     /// none.
     pub peers: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex.
-    /// The first word, the number of vertices that it expanded, is also the number of its `candidates`. The second is
-    /// the number of distances that it computed.
+    /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex:
+    /// how many vertices it expanded, which is the number of `candidates`, and how many distances it computed.
     pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
     /// one gets no edges.

@@ -1,5 +1,5 @@
-//! The frontier of more than 128 entries: a sorted list in shared memory, and a buffer of entries that are merged into it
-//! together.
+//! The frontier of more than 128 entries: a sorted list in shared memory, and a buffer of entries that are merged into
+//! it together.
 //!
 //! An entry that is below the last entry of the list, and not in it, goes into the buffer. A full buffer is sorted and
 //! merged, so that the entries of the list move once for many new ones. The next vertex to expand is the nearest
@@ -18,8 +18,8 @@
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, NO_ENTRY, is_same_vertex, sorted};
-use super::list::SortedList;
 use super::shared_layout::BUFFER_LEN;
+use super::sorted_list::SortedList;
 use crate::WARP_SIZE;
 use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::UNEXPANDED;

@@ -1,4 +1,5 @@
-//! The frontier of a search: the nearest vertices found so far, and which of them are expanded.
+//! The frontier of a search: the nearest vertices found so far, and which of them are expanded. Each is an entry of 64
+//! bits, which [`neighbor`](crate::neighbor) packs.
 
 use cuda_std::prelude::*;
 

@@ -4,11 +4,11 @@ use cuda_std::prelude::*;
 
 use super::buffered_list::BufferedList;
 use super::quantized::quantized_searches;
-use super::registers::Registers;
+use super::register_list::RegisterList;
 use super::score::{Exact, LanePerRow, TilePerRow};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::variant::Variant;
-use super::{QuantizedSearchArgs, SearchArgs, solo, team};
+use super::{QuantizedSearchArgs, SearchArgs, one_warp, team};
 use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::row_kinds;
 use crate::row_shape::MAX_LOADS;
@@ -39,10 +39,10 @@ macro_rules! entries_of_rows {
         mod $rows {
             use super::*;
 
-            entry!($rows r1($Args): solo<Registers<1>>, $scorer, 32 threads, $b1 blocks);
-            entry!($rows r2($Args): solo<Registers<2>>, $scorer, 32 threads, $b2 blocks);
-            entry!($rows r4($Args): solo<Registers<4>>, $scorer, 32 threads, $b4 blocks);
-            entry!($rows wide($Args): solo<BufferedList>, $scorer, 32 threads, $wide blocks);
+            entry!($rows r1($Args): one_warp<RegisterList<1>>, $scorer, 32 threads, $b1 blocks);
+            entry!($rows r2($Args): one_warp<RegisterList<2>>, $scorer, 32 threads, $b2 blocks);
+            entry!($rows r4($Args): one_warp<RegisterList<4>>, $scorer, 32 threads, $b4 blocks);
+            entry!($rows wide($Args): one_warp<BufferedList>, $scorer, 32 threads, $wide blocks);
             entry!($rows team($Args): team, $team_scorer, $threads threads, 1 blocks);
 
             #[cfg(not(target_arch = "nvptx64"))]

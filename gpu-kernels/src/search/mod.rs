@@ -1,15 +1,19 @@
 //! Beam search on the graph. One kernel takes a query to its results, and its state never leaves the multiprocessor.
 //!
+//! A vertex has a number, its *slot*, which is also that of its row in every table. A search keeps the nearest vertices
+//! it has found in the *frontier*, a sorted list of *entries*: 64 bits each, for distance, slot and whether the vertex
+//! is yet to be expanded. The first `beam_width` entries (DiskANN's `L`) are the *beam*: only they are expanded.
+//!
 //! | module | holds |
 //! | --- | --- |
 //! | `kernels` | the kernels |
 //! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
-//! | `solo` | the search by one warp: the algorithm, step for step that of the CPU |
+//! | `one_warp` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
-//! | `frontier` | the trait of frontiers, which `registers`, `list` and `buffered_list` implement |
+//! | `frontier` | the trait of frontiers, which `register_list`, `sorted_list` and `buffered_list` implement |
 //! | `visited` | the visited cache |
-//! | `score` | distances: exact, or estimated from codes |
+//! | `score` | scorers, which compute distances: exact ones, or estimates from codes (quantized vectors) |
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
@@ -24,13 +28,13 @@ mod tests;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod buffered_list;
-    mod kernels;
     mod frontier;
-    mod list;
-    mod registers;
+    mod kernels;
+    mod one_warp;
+    mod register_list;
     mod results;
     mod score;
-    mod solo;
+    mod sorted_list;
     mod team;
     mod visited;
 } }
@@ -77,13 +81,12 @@ impl DeviceHit {
 /// No result: no key, at infinite distance.
 pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY, slot: NO_SLOT };
 
-/// Arguments of every search kernel. One kernel serves several uses, each of which leaves the fields of others null, 0
-/// or 1:
+/// Arguments of every search kernel. A kernel serves several uses; fields that a use does not set are null, 0 or 1:
 ///
 /// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `epilogue` |
 /// | --- | --- |
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
-/// | the search for a vertex to link | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
+/// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
 /// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
 /// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
 /// | scan of some slots, which are the start points | `costs` |
@@ -112,7 +115,8 @@ pub struct SearchArgs {
     pub rerank_slots: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
-    /// `[queries][max_hops]`: entries of the expanded vertices, in order. Null if not needed.
+    /// `[queries][max_hops]`: entries of the expanded vertices, in order, as many as the hops in `costs`: the candidate
+    /// neighbors of a new vertex. Null if not needed.
     pub expanded: DevicePtrMut<u64>,
     /// Number of queries.
     pub queries_len: u32,

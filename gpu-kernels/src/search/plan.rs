@@ -12,9 +12,9 @@ use crate::graph::DistanceOpKind;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, RowShape, Specialization};
 
-/// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill: 1
-/// for teams, else a multiple of four, more where fewer loads are in flight. Halves take more registers than other elements, because they are converted;
-/// rounds also take more.
+/// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill: 1 for teams, else a
+/// multiple of four, more where fewer loads are in flight. f16 takes more registers than other elements, because it is
+/// converted; rows read in several rounds also take more.
 fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
     let (is_half, loads) =
         (matches!(element, ElementKind::F16), shape.steps_in_flight * shape.rows_in_flight);

@@ -10,7 +10,8 @@ use crate::{DevicePtr, DevicePtrMut, Stream};
 /// The rerank of a quantized search.
 #[derive(Debug)]
 pub struct Rerank<'a, S> {
-    /// Candidates per query, at most the length of the frontier. With 0 there is no rerank, and results have estimated distances.
+    /// Candidates per query, at most the length of the frontier. With 0 there is no rerank, and results have estimated
+    /// distances.
     pub len: u32,
     /// `[queries][len]`: the candidates.
     pub slots: DevicePtrMut<u32>,

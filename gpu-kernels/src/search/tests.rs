@@ -11,8 +11,8 @@ use rand::{Rng, RngExt};
 
 use super::buffered_list::BufferedList;
 use super::frontier::{Frontier, NO_ENTRY};
-use super::list::SortedList;
-use super::registers::Registers;
+use super::register_list::RegisterList;
+use super::sorted_list::SortedList;
 use crate::WARP_SIZE;
 
 /// Entries that fit into shared memory: enough for every frontier.
@@ -132,9 +132,9 @@ fn agrees<F: Frontier>(lengths: &[u32]) {
 
 #[test]
 fn registers_hold_the_nearest_of_all() {
-    agrees::<Registers<1>>(&[1, 2, 7, 31, 32]);
-    agrees::<Registers<2>>(&[1, 33, 63, 64]);
-    agrees::<Registers<4>>(&[1, 65, 100, 127, 128]);
+    agrees::<RegisterList<1>>(&[1, 2, 7, 31, 32]);
+    agrees::<RegisterList<2>>(&[1, 33, 63, 64]);
+    agrees::<RegisterList<4>>(&[1, 65, 100, 127, 128]);
 }
 
 #[test]

@@ -27,7 +27,8 @@ pub(crate) enum Variant {
 
 impl Variant {
     /// The searches by one warp, in ascending order of their widest beam.
-    const SOLO: [Self; 4] = [Self::OneRegister, Self::TwoRegisters, Self::FourRegisters, Self::SharedMemory];
+    const ONE_WARP: [Self; 4] =
+        [Self::OneRegister, Self::TwoRegisters, Self::FourRegisters, Self::SharedMemory];
 
     /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the shortest frontier that
     /// holds `frontier_len` entries.
@@ -39,13 +40,13 @@ impl Variant {
             frontier_len <= MAX_BEAM_WIDTH,
             "frontier_len ({frontier_len}) must be at most {MAX_BEAM_WIDTH}"
         );
-        let fits = |solo: &Self| warps < MIN_TEAM_WARPS && frontier_len <= solo.max_frontier_len();
-        Self::SOLO.into_iter().find(fits).unwrap_or(Self::Team(warps.min(max_team)))
+        let fits = |variant: &Self| warps < MIN_TEAM_WARPS && frontier_len <= variant.max_frontier_len();
+        Self::ONE_WARP.into_iter().find(fits).unwrap_or(Self::Team(warps.min(max_team)))
     }
 
     /// Every variant of a family with teams of `max_team` warps.
     pub(super) fn all(max_team: u32) -> impl Iterator<Item = Self> + Clone {
-        Self::SOLO.into_iter().chain([Self::Team(max_team)])
+        Self::ONE_WARP.into_iter().chain([Self::Team(max_team)])
     }
 
     /// The longest frontier of this variant.

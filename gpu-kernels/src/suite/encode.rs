@@ -2,8 +2,7 @@
 
 use jasper_core::{Element, MatrixView, Metric, f16, padded_len, synthetic};
 use jasper_quant::{
-    EncodeBuffers, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, RotationKind,
-    ThreadPoolBuilder,
+    EncodeBuffers, Mixed, MixedParams, Quantizer, Rabitq, RabitqParams, Rotation, ThreadPoolBuilder,
 };
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -45,8 +44,8 @@ fn mixed<T: Element>(rows: &[T], dimension: usize, metric: Metric, sectors: u32)
     Box::new(Mixed::train(view(rows, dimension), &params, &pool).unwrap())
 }
 
-/// Calls `each` with rows and quantizers: every number of bits in every dimension, every element and metric, both
-/// rotations, mixed codes of some sizes, and rows that all coincide.
+/// Calls `each` with rows and quantizers: every number of bits in every dimension, every element and metric, mixed codes
+/// of some sizes, and rows that all coincide.
 fn for_quantizers(seed: u64, each: &mut impl FnMut(&dyn Quantizer, AnyRows<'_>)) {
     let mut rng = synthetic::rng(seed);
     for dimension in DIMENSIONS {
@@ -63,9 +62,8 @@ fn for_quantizers(seed: u64, each: &mut impl FnMut(&dyn Quantizer, AnyRows<'_>))
         for dimension in [2, 33, 130] {
             let f32s = rows::<f32>(&mut rng, dimension);
             each(&*mixed(&f32s, dimension, metric, 1), (&f32s).into());
-            let haar = RabitqParams { rotation: RotationKind::Haar, seed, ..RabitqParams::new(metric, 3) };
             let f16s = rows::<f16>(&mut rng, dimension);
-            each(&*rabitq(&f16s, dimension, &haar), (&f16s).into());
+            each(&*rabitq(&f16s, dimension, &RabitqParams::new(metric, 3)), (&f16s).into());
             each(&*mixed(&f16s, dimension, metric, 3), (&f16s).into());
             let u8s = rows::<u8>(&mut rng, dimension);
             each(&*rabitq(&u8s, dimension, &RabitqParams::new(metric, 4)), (&u8s).into());
@@ -210,11 +208,11 @@ pub fn codes_go_to_their_slots(stream: &impl Stream, seed: u64) {
 pub fn long_rows_are_rotated_in_place(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for dimension in [64, 128, 192, 1088, 2048] {
-        let rotation = Rotation::new(RotationKind::Hadamard, dimension, seed);
+        let rotation = Rotation::new(dimension, seed);
         let rows: Vec<f32> = (0..2 * dimension).map(|_| rng.random_range(-1.0..1.0)).collect();
         let mut expected = vec![0.0; rows.len()];
         rotation.rotate(&rows, &mut expected, dimension);
-        let factors = stream.upload(rotation.factors().unwrap()).unwrap();
+        let factors = stream.upload(rotation.factors()).unwrap();
         for rotate in [Rotate::InShared, Rotate::InGlobal] {
             let mut values = stream.upload(&rows).unwrap();
             let args = RotateArgs {

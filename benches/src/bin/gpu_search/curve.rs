@@ -5,7 +5,7 @@ use anyhow::Result;
 use jasper::{Element, LaunchParams};
 
 use super::front::{fastest_at, front, rate_at};
-use super::measure::{Bench, MAX_QUERIES, Point, SOLO, Setting};
+use super::measure::{Bench, MAX_QUERIES, ONE_WARP, Point, Setting};
 use super::report::Report;
 
 /// Recalls at which systems are compared.
@@ -38,7 +38,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
         };
         let visited_capacity: &[u32] = match (exact, k) {
             (true, 10) => &[0, 256, 512, 1024, 2048],
-            (true, _) => &[SOLO.visited_capacity],
+            (true, _) => &[ONE_WARP.visited_capacity],
             (false, _) => &[512, 1024, 2048],
         };
         let points =
@@ -61,13 +61,13 @@ fn launches(visited_capacity: &[u32]) -> Vec<LaunchParams> {
         visited_capacity.iter().map(move |&visited_capacity| LaunchParams {
             expansions,
             visited_capacity,
-            ..SOLO
+            ..ONE_WARP
         })
     };
     [1, 2, 4].into_iter().flat_map(with).collect()
 }
 
-/// Measures the curve of recall@`k` over beam widths by [`SOLO`]; near each of [`RECALLS`] also the other `launches`,
+/// Measures the curve of recall@`k` over beam widths by [`ONE_WARP`]; near each of [`RECALLS`] also the other `launches`,
 /// and the fastest of them in finer steps. Returns all points, in the order of measuring.
 fn measure_curve<E>(
     k: usize,
@@ -86,7 +86,7 @@ fn measure_curve<E>(
         Ok(())
     };
     let widths: Vec<usize> = [k].into_iter().chain(LADDER.into_iter().filter(|&width| width > k)).collect();
-    extend(&mut known, &widths, SOLO)?;
+    extend(&mut known, &widths, ONE_WARP)?;
     let ladder = known.clone();
     let mut fastest = launches.to_vec();
     for recall in RECALLS {
@@ -164,7 +164,7 @@ mod tests {
         }
         let widest = points.iter().map(|point| point.setting.beam_width).max();
         assert_eq!(widest, Some(1024));
-        let of_wide = |point: &&Point| point.setting.beam_width > 320 && point.setting.launch != SOLO;
+        let of_wide = |point: &&Point| point.setting.beam_width > 320 && point.setting.launch != ONE_WARP;
         assert_eq!(points.iter().filter(of_wide).count(), 0, "launches are tried where recalls are compared");
     }
 

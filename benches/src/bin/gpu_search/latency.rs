@@ -8,7 +8,7 @@ use jasper::cuda::MAX_BEAM_WIDTH;
 use jasper::{Device, Element, Index, IndexBuilder, LaunchParams, Matches, MatrixView, SearchParams};
 use serde_json::json;
 
-use super::measure::{Bench, SOLO, Setting, launch_fields, merge, rounded};
+use super::measure::{Bench, ONE_WARP, Setting, launch_fields, merge, rounded};
 
 /// Results per query.
 const K: usize = 10;
@@ -26,7 +26,7 @@ const UNTIMED: usize = 20;
 fn launches() -> Vec<LaunchParams> {
     let team = |(warps, expansions)| LaunchParams { warps, expansions, visited_capacity: 4096 };
     let teams = [(8, 1), (8, 3), (8, 7), (16, 1), (16, 2), (16, 3), (16, 5), (16, 7)];
-    [SOLO].into_iter().chain(teams.map(team)).collect()
+    [ONE_WARP].into_iter().chain(teams.map(team)).collect()
 }
 
 /// Measures an index, and prints a line per launch and batch size.

@@ -11,7 +11,7 @@ use super::set::Set;
 /// Queries of the largest batch.
 pub const MAX_QUERIES: usize = 100_000;
 /// What the library uses for large batches: one warp per query.
-pub const SOLO: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_capacity: 1024 };
+pub const ONE_WARP: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_capacity: 1024 };
 
 /// How a batch is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Point {
 impl Setting {
     /// `k` results with a frontier of `beam_width`, one warp per query.
     pub const fn new(k: usize, beam_width: usize) -> Self {
-        Self { k, beam_width, launch: SOLO }
+        Self { k, beam_width, launch: ONE_WARP }
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::curve::RECALLS;
 use super::front::{Reached, fastest_at, front, rate_at};
-use super::measure::{Point, SOLO, merge, rounded};
+use super::measure::{ONE_WARP, Point, merge, rounded};
 
 /// The curve of a set.
 pub struct Report<'a> {
@@ -34,7 +34,7 @@ impl Report<'_> {
     /// `[beam width, queries/s, recall, hops, distances, GB/s, relative to a copy]` with one warp per query, by width.
     fn widths(&self) -> Value {
         let mut points: Vec<&Point> =
-            self.points.iter().filter(|point| point.setting.launch == SOLO).collect();
+            self.points.iter().filter(|point| point.setting.launch == ONE_WARP).collect();
         points.sort_by_key(|point| point.setting.beam_width);
         let widest_recall = points.last().map_or(0.0, |point| rounded(point.recall, 5));
         let width = |&&Point { setting, recall, rate, hops, distances, bytes_per_second, .. }: &&Point| {

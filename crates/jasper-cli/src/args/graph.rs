@@ -21,8 +21,8 @@ pub struct GraphArgs {
     /// Seed of the insertion order; on the CPU, the same data, parameters and seed give the same index
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Link the vectors themselves, where they are floats; by default 8-bit copies are linked, if a sample has the same
-    /// nearest neighbors by these: in builds, and in large changes on a GPU
+    /// Choose edges by exact distances, where vectors are floats; by default builds, and large changes on a GPU, compare
+    /// 8-bit copies, if a sample has the same nearest neighbors by these
     #[arg(long)]
     exact_linking: bool,
 }

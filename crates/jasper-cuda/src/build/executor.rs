@@ -15,7 +15,7 @@ use gpu_kernels::prune::{
     Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
     ReverseEdgesArgs,
 };
-use gpu_kernels::search::{DeviceHit, SearchArgs};
+use gpu_kernels::search::SearchArgs;
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
@@ -49,7 +49,7 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
     params: BuildParams,
     /// Provides the threads for the host's part.
     cpu: Arc<CpuExecutor>,
-    /// Whether updates never link SQ8 vectors.
+    /// Whether updates choose edges by exact distances of float vectors, never by those of SQ8 vectors.
     exact_linking: bool,
     element: PhantomData<fn() -> T>,
 }
@@ -60,8 +60,9 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
     }
 
-    /// Whether updates link float vectors themselves. Otherwise large ones link SQ8 copies made on the
-    /// device, unless a [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
+    /// Whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
+    /// vectors, quantized on the device to a byte per coordinate, unless a
+    /// [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
         Self { exact_linking, ..self }
@@ -247,14 +248,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut expanded = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
-        let mut results = stream.allocate::<DeviceHit>(new_vertices.len())?;
         let args = SearchArgs {
             queries: input.args.rows,
             query_rows: stream.input(&new_vertices),
-            results: stream.output(&mut results),
             costs: stream.output(&mut costs),
             expanded: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
+            k: 0,
             max_hops: candidates_stride,
             ..search_args(&input, beam, launch)
         };
@@ -374,7 +374,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.assert_same_graph(graph, edges.graph);
-            graph.publish_rows(&self.stream, &edges.rows)
+            graph.publish_rows(&edges.rows)
         })
     }
 
@@ -447,7 +447,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
         self.assert_same_graph(graph, updates.graph);
-        graph.publish_rows(&self.stream, &updates.rows)?;
+        graph.publish_rows(&updates.rows)?;
         Ok(Published { cost: updates.cost, detached: updates.detached })
     }
 
@@ -549,7 +549,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     }
 
     fn edge_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
-        graph.on_device().download_rows(&self.stream, vertices)
+        graph.on_device().download_rows(vertices)
     }
 
     fn edge_updates(
@@ -558,7 +558,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<Updates<S>, S::Error> {
-        let rows = graph.on_device().upload_rows(&self.stream, vertices, rows)?;
+        let rows = graph.on_device().upload_rows(vertices, rows)?;
         let (graph, cost) = (graph.on_device().id, SearchCost::default());
         Ok(Updates { rows, graph, cost, detached: Vec::new() })
     }

@@ -30,7 +30,7 @@ pub(crate) use plan::{batch_bytes, check_beam};
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
-/// If there is a `quantizer`, vectors are quantized to bytes (SQ8) on the device, and these are linked.
+/// If there is a `quantizer`, vectors are quantized to bytes (SQ8) on the device, and distances are those of the bytes.
 ///
 /// The threads of `cpu` copy the vectors to the device once. Edges are copied back at the end and for each checkpoint.
 /// In between, only counters are copied to the host.
@@ -50,11 +50,11 @@ pub fn link_on_device<T: Element>(
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     check_device_memory(context, &graph, quantizer.is_none())?;
-    let resumed = cpu.pool().install(|| BulkLinker::resume(&mut graph, &order, quantizer, checkpoints))?;
+    let linker = cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
-    let (stream, copy) = cpu.pool().install(|| upload(context, &graph, quantizer))?;
-    let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.clone());
-    resumed.run(&executor, MirroredGraph::new(stream, graph, copy), progress)
+    let copy = cpu.pool().install(|| upload(context, &graph, quantizer))?;
+    let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
+    linker.run(&executor, MirroredGraph::new(graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
@@ -74,7 +74,7 @@ fn upload<T: Element>(
     context: &Context,
     graph: &Graph<T>,
     quantizer: Option<&ScalarQuantizer>,
-) -> Result<(Stream, DeviceGraph<T>), Error> {
+) -> Result<DeviceGraph<T>, Error> {
     let stream = Stream::new(context)?;
     let copy = match quantizer {
         Some(quantizer) => DeviceGraph::upload_sq8(&stream, graph, quantizer)?,
@@ -82,5 +82,5 @@ fn upload<T: Element>(
     };
     let room = context.device().shared_per_block;
     check_shared_memory(&copy, graph.params().build_beam_width(), room).map_err(|kind| context.fail(kind))?;
-    Ok((stream, copy))
+    Ok(copy)
 }

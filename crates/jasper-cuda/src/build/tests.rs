@@ -51,14 +51,14 @@ fn built_with<T: Element>(
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params(), progress)?;
     let quantizer = if exact_linking { None } else { ScalarQuantizer::by_trial(&graph) };
-    let linked = BulkLinker::resume(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
+    let linker = BulkLinker::new(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let copy = match &quantizer {
         Some(quantizer) => DeviceGraph::upload_sq8(&stream, &graph, quantizer).unwrap(),
         None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
     };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    Ok(linked.run(&executor, MirroredGraph::new(stream, graph, copy), progress)?.finish())
+    Ok(linker.run(&executor, MirroredGraph::new(graph, copy), progress)?.finish())
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
@@ -172,9 +172,9 @@ fn a_build_can_be_cancelled() {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let linked = BulkLinker::resume(&mut graph, &order, None, None).unwrap();
-    let graph = MirroredGraph::new(stream, graph, copy);
-    let error = linked.run(&executor, graph, &mut cancel).unwrap_err();
+    let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
+    let graph = MirroredGraph::new(graph, copy);
+    let error = linker.run(&executor, graph, &mut cancel).unwrap_err();
     assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
 }
 
@@ -259,8 +259,8 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    let linked = BulkLinker::resume(&mut graph, &order, None, None).unwrap();
-    linked.run(&executor, MirroredGraph::new(stream, graph, copy), &mut no_progress).unwrap();
+    let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
+    linker.run(&executor, MirroredGraph::new(graph, copy), &mut no_progress).unwrap();
     let peak = executor.stream().emulator().peak_bytes() as u64;
     (peak, plan)
 }

@@ -26,21 +26,16 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// # Errors
     /// Returns the device's error. The copy is then inconsistent until another call with the same changes, and later
     /// ones, succeeds.
-    pub(crate) fn apply_changes(
-        &mut self,
-        stream: &S,
-        host: &Graph<T>,
-        changes: &Changes,
-    ) -> Result<(), S::Error> {
-        self.wait_for_readers(stream)?;
+    pub(crate) fn apply_changes(&mut self, host: &Graph<T>, changes: &Changes) -> Result<(), S::Error> {
+        self.wait_for_readers()?;
         if !changes.vectors.is_empty() {
             self.sq8 = None;
         }
         if self.has_vectors && !host.has_vectors() {
-            self.rows = stream.allocate(0)?;
+            self.rows = self.stream.allocate(0)?;
         }
         self.has_vectors = host.has_vectors();
-        self.reserve(stream, host.slots())?;
+        self.reserve(host.slots())?;
         self.slots = host.slots();
         // Most changes list their slots in order: these lists are not copied.
         let rows = sorted_slots(Cow::from(&changes.vectors), host.slots());
@@ -52,33 +47,35 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let width = padded_len::<T>(self.dimension);
         for rows in spans(indices(&rows), width * size_of::<T>()) {
             if self.has_vectors {
-                write_rows(stream, &mut self.rows, rows.clone(), width, |slot, out| {
+                write_rows(&self.stream, &mut self.rows, rows.clone(), width, |slot, out| {
                     out.copy_from_slice(host.vectors().padded(slot));
                 })?;
             }
             if let (Some(norms), Some(of_host)) = (&mut self.squared_norms, host.vectors().squared_norms()) {
-                write_rows(stream, norms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
+                write_rows(&self.stream, norms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
             }
         }
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
         let code_rows = spans(indices(&rows), code_bytes).into_iter();
-        DeviceCodes::apply_changes(&mut self.codes, stream, host, code_rows, self.capacity)?;
-        self.clear_edges(stream, &rows)?;
-        self.apply_parents(stream, host, &rows, changes)?;
+        DeviceCodes::apply_changes(&mut self.codes, &self.stream, host, code_rows, self.capacity)?;
+        self.clear_edges(&rows)?;
+        self.apply_parents(host, &rows, changes)?;
         for slots in spans(indices(&marks), size_of::<u64>()) {
-            write_rows(stream, &mut self.keys, slots, 1, |slot, out| out[0] = host.keys().first_key(slot))?;
+            write_rows(&self.stream, &mut self.keys, slots, 1, |slot, out| {
+                out[0] = host.keys().first_key(slot)
+            })?;
         }
         for words in spans(indices(&marks).map(|slot| slot / 32), size_of::<u32>()) {
-            write_rows(stream, &mut self.live, words, 1, |word, out| {
+            write_rows(&self.stream, &mut self.live, words, 1, |word, out| {
                 out[0] = host.keys().live_word(word.index())
             })?;
         }
         if changes.start_points {
-            self.start_points = stream.upload(&start_points(host))?;
+            self.start_points = self.stream.upload(&start_points(host))?;
         }
         self.largest_squared_norm = host.vectors().largest_squared_norm();
         self.all_live = all_live(host);
-        stream.synchronize()
+        self.stream.synchronize()
     }
 
     /// Whether the copy has the tables of `host`: vectors and codes if `host` has them, and codes of the same
@@ -92,13 +89,14 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Waits for launches that may still read the graph, before it is written.
-    pub(super) fn wait_for_readers(&self, stream: &S) -> Result<(), S::Error> {
-        if self.has_async_readers.swap(false, Relaxed) { stream.synchronize_device() } else { Ok(()) }
+    pub(super) fn wait_for_readers(&self) -> Result<(), S::Error> {
+        if self.has_async_readers.swap(false, Relaxed) { self.stream.synchronize_device() } else { Ok(()) }
     }
 
     /// Grows every table to at least `slots` slots.
-    fn reserve(&mut self, stream: &S, slots: usize) -> Result<(), S::Error> {
+    fn reserve(&mut self, slots: usize) -> Result<(), S::Error> {
         if slots > self.capacity {
+            let stream = &self.stream;
             let capacity = slots.max(self.capacity + self.capacity / GROWTH);
             if self.has_vectors {
                 stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
@@ -116,13 +114,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Copies the parents of `rows`, which are new, and those that changed; all of them if there is another tree.
-    fn apply_parents(
-        &mut self,
-        stream: &S,
-        host: &Graph<T>,
-        rows: &[Slot],
-        changes: &Changes,
-    ) -> Result<(), S::Error> {
+    fn apply_parents(&mut self, host: &Graph<T>, rows: &[Slot], changes: &Changes) -> Result<(), S::Error> {
+        let stream = &self.stream;
         let Some(tree) = host.adjacency().spanning_tree() else {
             self.parents = None;
             return Ok(());
@@ -156,10 +149,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Clears the rows of slots whose vectors changed. No edge leads to them.
-    fn clear_edges(&mut self, stream: &S, slots: &[Slot]) -> Result<(), S::Error> {
-        let mut rows = EdgeRows::for_vertices(stream, slots, self.edges_stride as u32)?;
-        stream.fill(&mut rows.neighbors, u8::MAX)?;
-        self.write_rows(stream, &rows)
+    fn clear_edges(&mut self, slots: &[Slot]) -> Result<(), S::Error> {
+        let mut rows = EdgeRows::for_vertices(&self.stream, slots, self.edges_stride as u32)?;
+        self.stream.fill(&mut rows.neighbors, u8::MAX)?;
+        self.write_rows(&rows)
     }
 }
 

@@ -27,12 +27,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Returns the device's error. The graph is unchanged.
-    pub(super) fn upload_moves(
-        &self,
-        stream: &S,
-        moves: &[(Slot, Slot)],
-        kept: usize,
-    ) -> Result<SlotMoves<S>, S::Error> {
+    pub(super) fn upload_moves(&self, moves: &[(Slot, Slot)], kept: usize) -> Result<SlotMoves<S>, S::Error> {
         assert!(
             moves.iter().all(|(from, to)| (kept..self.slots).contains(&from.index()) && to.index() < kept),
             "vertices move into the first {kept} slots"
@@ -44,9 +39,9 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             moves.iter().map(|&(from, to)| if side == 0 { from } else { to }.get()).collect()
         });
         Ok(SlotMoves {
-            from: stream.upload(&from)?,
-            to: stream.upload(&to)?,
-            renamed: stream.upload(&renamed)?,
+            from: self.stream.upload(&from)?,
+            to: self.stream.upload(&to)?,
+            renamed: self.stream.upload(&renamed)?,
             kept,
         })
     }
@@ -58,8 +53,9 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Returns the device's error. The copy is unusable after an error of a launch.
-    pub(super) fn compact(&mut self, stream: &S, moves: &SlotMoves<S>) -> Result<(), S::Error> {
-        self.wait_for_readers(stream)?;
+    pub(super) fn compact(&mut self, moves: &SlotMoves<S>) -> Result<(), S::Error> {
+        self.wait_for_readers()?;
+        let stream = &self.stream;
         let SlotMoves { from, to, renamed, kept } = moves;
         assert_eq!(renamed.len(), self.slots - kept, "the moves are of this graph");
         let mut tables = vec![

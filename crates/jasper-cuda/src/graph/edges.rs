@@ -75,59 +75,59 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Restores the edges written since [`Self::begin`].
-    pub(super) fn rollback(&mut self, stream: &S) -> Result<(), S::Error> {
+    pub(super) fn rollback(&mut self) -> Result<(), S::Error> {
         self.sq8 = None;
         let Some(undo) = self.undo.take() else { return Ok(()) };
-        self.wait_for_readers(stream)?;
+        self.wait_for_readers()?;
         if let Some(all) = &undo.all {
-            stream.copy(all, &mut self.edges, all.len())?;
+            self.stream.copy(all, &mut self.edges, all.len())?;
         }
-        undo.saved.iter().rev().try_for_each(|rows| self.write_rows(stream, rows))?;
-        stream.synchronize()
+        undo.saved.iter().rev().try_for_each(|rows| self.write_rows(rows))?;
+        self.stream.synchronize()
     }
 
     /// Writes rows. In a transaction, the previous rows are saved first. The stream is then synchronized, so that all
     /// streams may read the new rows.
-    pub(crate) fn publish_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
-        self.wait_for_readers(stream)?;
-        self.save(stream, rows)?;
-        self.write_rows(stream, rows)?;
-        if self.undo.is_some() { stream.synchronize() } else { Ok(()) }
+    pub(crate) fn publish_rows(&mut self, rows: &EdgeRows<S>) -> Result<(), S::Error> {
+        self.wait_for_readers()?;
+        self.save(rows)?;
+        self.write_rows(rows)?;
+        if self.undo.is_some() { self.stream.synchronize() } else { Ok(()) }
     }
 
-    pub(super) fn write_rows(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
+    pub(super) fn write_rows(&mut self, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let stride = self.edges_stride;
         assert_eq!(rows.neighbors.len(), rows.vertices.len() * stride, "rows are those of this graph");
         let most = PublishRowsArgs::max_rows(stride as u32);
         for first in (0..rows.len()).step_by(most as usize) {
             let args = PublishRowsArgs {
-                row_vertices: stream.input(&rows.vertices).add(first as usize),
-                neighbors: stream.input(&rows.neighbors).add(first as usize * stride),
+                row_vertices: self.stream.input(&rows.vertices).add(first as usize),
+                neighbors: self.stream.input(&rows.neighbors).add(first as usize * stride),
                 edges_stride: stride as u32,
-                edges: stream.output(&mut self.edges),
+                edges: self.stream.output(&mut self.edges),
                 rows: most.min(rows.len() - first),
             };
             // SAFETY: the arrays have these rows, of the length of the graph's, and are freed after the launch.
-            unsafe { stream.launch(&PublishRows, args)? };
+            unsafe { self.stream.launch(&PublishRows, args)? };
         }
         Ok(())
     }
 
     /// Saves the rows that are about to be overwritten.
-    fn save(&mut self, stream: &S, rows: &EdgeRows<S>) -> Result<(), S::Error> {
+    fn save(&mut self, rows: &EdgeRows<S>) -> Result<(), S::Error> {
         let Some(mut undo) = self.undo.take_if(|undo| undo.all.is_none()) else { return Ok(()) };
         undo.count += rows.vertices.len();
         let saved = if undo.count > self.slots {
-            stream.allocate(self.edges.len()).and_then(|mut all| {
-                stream.copy(&self.edges, &mut all, self.slots * self.edges_stride)?;
+            self.stream.allocate(self.edges.len()).and_then(|mut all| {
+                self.stream.copy(&self.edges, &mut all, self.slots * self.edges_stride)?;
                 undo.all = Some(all);
                 Ok(())
             })
         } else {
-            let copy = EdgeRows::allocate(stream, rows.len(), self.edges_stride as u32);
+            let copy = EdgeRows::allocate(&self.stream, rows.len(), self.edges_stride as u32);
             copy.and_then(|mut copy| {
-                stream.copy(&rows.vertices, &mut copy.vertices, rows.vertices.len())?;
-                self.read_into(stream, &mut copy)?;
+                self.stream.copy(&rows.vertices, &mut copy.vertices, rows.vertices.len())?;
+                self.read_into(&mut copy)?;
                 undo.saved.push(copy);
                 Ok(())
             })
@@ -137,43 +137,38 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Copies the rows of `rows.vertices` to `rows.neighbors`.
-    fn read_into(&self, stream: &S, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
+    fn read_into(&self, rows: &mut EdgeRows<S>) -> Result<(), S::Error> {
         let args = CopyRowsArgs {
-            from: stream.input(&self.edges),
-            to: stream.output(&mut rows.neighbors),
-            from_slots: stream.input(&rows.vertices),
+            from: self.stream.input(&self.edges),
+            to: self.stream.output(&mut rows.neighbors),
+            from_slots: self.stream.input(&rows.vertices),
             to_slots: DevicePtr::null(),
             rows: rows.len(),
             row_words: self.edges_stride as u32,
         };
         // SAFETY: there is a row for each vertex; the vertices are slots of this graph, or `NO_SLOT`.
-        unsafe { stream.launch(&CopyRows, args) }
+        unsafe { self.stream.launch(&CopyRows, args) }
     }
 
     /// Downloads the rows of some vertices.
-    pub(crate) fn download_rows(&self, stream: &S, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+    pub(crate) fn download_rows(&self, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
         self.check_vertices(vertices);
-        let mut rows = EdgeRows::for_vertices(stream, vertices, self.edges_stride as u32)?;
-        self.read_into(stream, &mut rows)?;
-        let neighbors = stream.download(&rows.neighbors)?;
+        let mut rows = EdgeRows::for_vertices(&self.stream, vertices, self.edges_stride as u32)?;
+        self.read_into(&mut rows)?;
+        let neighbors = self.stream.download(&rows.neighbors)?;
         Ok(neighbors.chunks_exact(self.edges_stride).map(|row| neighbors_of(row).collect()).collect())
     }
 
     /// Uploads new rows of some distinct vertices, for [`Self::publish_rows`].
-    pub(crate) fn upload_rows(
-        &self,
-        stream: &S,
-        vertices: &[Slot],
-        rows: &[Vec<Slot>],
-    ) -> Result<EdgeRows<S>, S::Error> {
+    pub(crate) fn upload_rows(&self, vertices: &[Slot], rows: &[Vec<Slot>]) -> Result<EdgeRows<S>, S::Error> {
         self.check_vertices(vertices);
         assert_eq!(vertices.len(), rows.len(), "there is a row for every vertex");
         let mut neighbors = vec![NO_SLOT; vertices.len() * self.edges_stride];
         for (out, row) in neighbors.chunks_exact_mut(self.edges_stride).zip(rows) {
             out[..row.len()].copy_from_slice(bytemuck::cast_slice(row));
         }
-        let vertices = stream.upload(bytemuck::cast_slice(vertices))?;
-        Ok(EdgeRows { vertices, neighbors: stream.upload(&neighbors)? })
+        let vertices = self.stream.upload(bytemuck::cast_slice(vertices))?;
+        Ok(EdgeRows { vertices, neighbors: self.stream.upload(&neighbors)? })
     }
 
     /// Checks that the vertices are slots of this graph: kernels use them as indices.
@@ -190,13 +185,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// edges.
     pub(super) fn read_segment(
         &self,
-        stream: &S,
         segment: usize,
         mut take: impl FnMut(Range<usize>, &[u32]),
     ) -> Result<(), S::Error> {
         let (stride, first) = (self.edges_stride, segment * SEGMENT_ROWS);
         let end = self.slots.min(first + SEGMENT_ROWS);
-        stream.read_range(&self.edges, first * stride..end * stride, stride, |piece, edges| {
+        self.stream.read_range(&self.edges, first * stride..end * stride, stride, |piece, edges| {
             take(piece.start / stride - first..piece.end / stride - first, edges);
         })
     }

@@ -9,7 +9,7 @@
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
-//! | `sq8` | vectors quantized to bytes (SQ8), while a change links them |
+//! | `sq8` | vectors quantized to bytes (SQ8), by whose distances a change chooses edges |
 
 mod changes;
 mod codes;
@@ -62,6 +62,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 /// which traverse the graph by codes and read only the vectors of their candidates.
 #[derive(Debug)]
 pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+    /// Allocated every table, and makes all changes.
+    pub(crate) stream: S,
     /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes, or is built by
     /// SQ8 vectors.
     rows: S::Buffer<T>,
@@ -105,7 +107,10 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`Self::plan`].
-    pub fn upload(stream: &S, graph: &Graph<T>, vectors: MemorySpace) -> Result<Self, S::Error> {
+    pub fn upload(stream: &S, graph: &Graph<T>, vectors: MemorySpace) -> Result<Self, S::Error>
+    where
+        S: Clone,
+    {
         let width = padded_len::<T>(graph.dimension());
         let rows = if graph.has_vectors() { graph.slots() } else { 0 };
         let mut rows_table = match vectors {
@@ -119,10 +124,14 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Copies everything but the vectors, which are in `rows`.
-    fn with_rows(stream: &S, graph: &Graph<T>, rows: S::Buffer<T>) -> Result<Self, S::Error> {
+    fn with_rows(stream: &S, graph: &Graph<T>, rows: S::Buffer<T>) -> Result<Self, S::Error>
+    where
+        S: Clone,
+    {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let edges_stride = edges_stride(graph.params());
         Ok(Self {
+            stream: stream.clone(),
             has_vectors: graph.has_vectors(),
             rows,
             edges: edges(stream, graph, edges_stride)?,
@@ -184,7 +193,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Where its vectors are stored.
-    pub fn vector_space(&self) -> MemorySpace {
+    pub fn vector_storage(&self) -> MemorySpace {
         if self.rows.is_on_host() { MemorySpace::Host } else { MemorySpace::Device }
     }
 
@@ -253,6 +262,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// The graph as kernels read it.
     pub(crate) fn input(&self) -> GraphInput {
         GraphInput { args: self.args(), element: T::KIND, epilogue: self.epilogue() }
+    }
+}
+
+impl<T: Element, S: gpu_kernels::Stream> Drop for DeviceGraph<T, S> {
+    fn drop(&mut self) {
+        // Launches in other streams may still read the graph. After a failure they no longer run.
+        let _ = self.wait_for_readers();
     }
 }
 
@@ -417,7 +433,7 @@ mod tests {
         assert_eq!(tables, parts.iter().sum::<usize>() as u64);
 
         let apart = DeviceGraph::upload(&stream, &host, MemorySpace::Host).unwrap();
-        assert_eq!((copy.vector_space(), apart.vector_space()), (MemorySpace::Device, MemorySpace::Host));
+        assert_eq!((copy.vector_storage(), apart.vector_storage()), (MemorySpace::Device, MemorySpace::Host));
         assert_eq!(stream.download(&apart.rows).unwrap(), rows);
         assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);
     }

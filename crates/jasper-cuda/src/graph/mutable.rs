@@ -20,7 +20,7 @@ use crate::{GraphView, Stream};
 /// exclusively (`&mut`).
 pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
-    device: CopyAndStream<T, S>,
+    copy: DeviceGraph<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: Changes,
     /// Whether the edges changed on the device since they were last downloaded.
@@ -31,46 +31,32 @@ pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     failure: Option<S::Error>,
 }
 
-/// A copy, and the stream of its changes.
-struct CopyAndStream<T: Element, S: gpu_kernels::Stream> {
-    graph: DeviceGraph<T, S>,
-    stream: S,
-}
-
 impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
-    /// Combines a graph with its device copy. Before launches in other streams read it, all work of `stream`, which
-    /// uploaded the copy, must be complete.
+    /// Combines a graph with its device copy. Before launches in other streams read it, all work of the stream that
+    /// uploaded the copy must be complete.
     ///
     /// # Panics
     /// Panics if the two have different numbers of slots.
-    pub fn new(stream: S, mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
+    pub fn new(mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
-        let device = CopyAndStream { graph: copy, stream };
-        Self {
-            host,
-            device,
-            pending: Changes::default(),
-            host_edges_stale: false,
-            trial: None,
-            failure: None,
-        }
+        Self { host, copy, pending: Changes::default(), host_edges_stale: false, trial: None, failure: None }
     }
 
     /// The copy on the device.
     pub fn on_device(&self) -> &DeviceGraph<T, S> {
-        &self.device.graph
+        &self.copy
     }
 
     /// The copy, to change its edges.
     pub(crate) fn on_device_mut(&mut self) -> &mut DeviceGraph<T, S> {
         self.host_edges_stale = true;
-        &mut self.device.graph
+        &mut self.copy
     }
 
     /// The stream of all changes.
     pub fn stream(&self) -> &S {
-        &self.device.stream
+        &self.copy.stream
     }
 
     /// Quantizes the vectors to bytes until the transaction ends, if that pays for a change that computes about
@@ -85,14 +71,12 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
-        let sq8 = graph.read(|graph| {
-            let Self { host, device: CopyAndStream { graph, stream }, trial, .. } = graph;
-            graph.quantize_sq8((stream, pool), host, trial.as_ref(), new, distances)
-        })?;
+        let sq8 = graph
+            .read(|graph| graph.copy.quantize_sq8(pool, &graph.host, graph.trial.as_ref(), new, distances))?;
         if let Some((trial, rows)) = sq8 {
             graph.write(|graph| {
                 graph.trial = Some(trial);
-                graph.device.graph.sq8 = rows;
+                graph.copy.sq8 = rows;
             });
         }
         Ok(())
@@ -113,10 +97,10 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     pub fn sync_host_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
         self.check()?;
         if self.host_edges_stale {
-            let Self { host, device: CopyAndStream { graph, stream }, .. } = self;
-            for segment in 0..graph.segments() {
-                graph.read_segment(stream, segment, |rows, edges| {
-                    graph.store_rows(pool, host, segment, rows, edges);
+            let Self { host, copy, .. } = self;
+            for segment in 0..copy.segments() {
+                copy.read_segment(segment, |rows, edges| {
+                    copy.store_rows(pool, host, segment, rows, edges);
                 })?;
             }
             self.finish_reading();
@@ -140,14 +124,11 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         let mut edges = Vec::new();
         for segment in 0..graph.read(|graph| graph.on_device().segments()) {
             edges.clear();
-            graph.read(|graph| {
-                graph
-                    .on_device()
-                    .read_segment(graph.stream(), segment, |_, piece| edges.extend_from_slice(piece))
-            })?;
+            graph
+                .read(|graph| graph.copy.read_segment(segment, |_, piece| edges.extend_from_slice(piece)))?;
             graph.write(|graph| {
                 let rows = 0..edges.len() / graph.on_device().edges_stride;
-                graph.device.graph.store_rows(pool, &mut graph.host, segment, rows, &edges);
+                graph.copy.store_rows(pool, &mut graph.host, segment, rows, &edges);
             });
         }
         graph.write(Self::finish_reading);
@@ -175,9 +156,8 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         let (kept, moves) = moves(&self.host);
         let report = CompactReport { moved: moves.len(), freed: self.host.keys().free() };
         if report.freed > 0 {
-            let CopyAndStream { graph, stream } = &mut self.device;
-            let slot_moves = graph.upload_moves(stream, &moves, kept)?;
-            let moved = graph.compact(stream, &slot_moves);
+            let slot_moves = self.copy.upload_moves(&moves, kept)?;
+            let moved = self.copy.compact(&slot_moves);
             self.or_fail(moved)?;
             // The ids in the host's edges have not been renamed.
             self.host_edges_stale = true;
@@ -198,8 +178,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     fn apply_pending(&mut self) -> Result<(), S::Error> {
         self.pending.append(self.host.take_changes());
         if !self.pending.is_empty() || !self.on_device().has_tables_of(&self.host) {
-            let CopyAndStream { graph, stream } = &mut self.device;
-            graph.apply_changes(stream, &self.host, &self.pending)?;
+            self.copy.apply_changes(&self.host, &self.pending)?;
             self.pending = Changes::default();
         }
         Ok(())
@@ -228,7 +207,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
         host
     }
 
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
         self.check()?;
         let result = change(&mut self.host);
         self.apply_pending().map(|()| result)
@@ -237,13 +216,13 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
     fn begin(&mut self) -> Result<(), S::Error> {
         self.check()?;
         self.host.begin();
-        self.device.graph.begin();
+        self.copy.begin();
         Ok(())
     }
 
     fn commit(&mut self) {
         self.host.commit();
-        self.device.graph.commit();
+        self.copy.commit();
     }
 
     fn rollback(&mut self) {
@@ -252,8 +231,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
             self.host.drop_codes();
         }
         self.host.rollback();
-        let CopyAndStream { graph, stream } = &mut self.device;
-        let undone = graph.rollback(stream).and_then(|()| self.apply_pending());
+        let undone = self.copy.rollback().and_then(|()| self.apply_pending());
         let _ = self.or_fail(undone);
     }
 }
@@ -283,15 +261,8 @@ impl<T: Element> MirroredGraph<T> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> Drop for CopyAndStream<T, S> {
-    fn drop(&mut self) {
-        // Launches in other streams may still read the graph. After a failure they no longer run.
-        let _ = self.graph.wait_for_readers(&self.stream);
-    }
-}
-
 impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for MirroredGraph<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MirroredGraph({} slots of {})", self.device.graph.slots(), T::KIND)
+        write!(f, "MirroredGraph({} slots of {})", self.copy.slots(), T::KIND)
     }
 }

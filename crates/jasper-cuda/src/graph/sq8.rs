@@ -1,4 +1,4 @@
-//! Vectors quantized to bytes (SQ8) on the device, while a build or a large change links them.
+//! Vectors quantized to bytes (SQ8) on the device, by whose distances a build or a large change chooses edges.
 
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::rows::{QuantizeSq8, QuantizeSq8Args};
@@ -28,7 +28,7 @@ pub(super) struct Sq8Rows<S: Stream> {
     scale: f32,
 }
 
-/// Whether SQ8 vectors may be linked, by a trial of an earlier change or of this one.
+/// Whether edges may be chosen by SQ8 distances, by a trial of an earlier change or of this one.
 #[derive(Clone, Debug)]
 pub(super) struct Sq8Trial {
     /// `None` if bytes do not tell the vectors apart.
@@ -62,26 +62,30 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Returns the device's error.
     pub(super) fn quantize_sq8(
         &self,
-        (stream, pool): (&S, &ThreadPool),
+        pool: &ThreadPool,
         host: &Graph<T>,
         last: Option<&Sq8Trial>,
         new: &[Slot],
         distances: u64,
     ) -> Result<Option<Sq8Linking<S>>, S::Error> {
         let pays = distances / MIN_DISTANCES_PER_SLOT >= self.slots as u64;
-        if T::EXACT_SUMS || !self.has_vectors || !pays || !self.has_room_for_sq8(host, stream.free_bytes()?) {
+        if T::EXACT_SUMS
+            || !self.has_vectors
+            || !pays
+            || !self.has_room_for_sq8(host, self.stream.free_bytes()?)
+        {
             return Ok(None);
         }
         let trial = match last.filter(|last| last.holds(host, new, pool)) {
             Some(last) => last.clone(),
             None => Sq8Trial::new(host, pool),
         };
-        let rows = trial.quantizer.as_ref().map(|quantizer| self.sq8_rows(stream, quantizer)).transpose()?;
+        let rows = trial.quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
         Ok(Some((trial, rows)))
     }
 
-    /// Copies a graph to the device for a build that links it by SQ8 vectors: the vectors themselves do
-    /// not stay there. The host's part runs in the current rayon pool.
+    /// Copies a graph to the device for a build by SQ8 distances: the vectors themselves do not stay there. The host's
+    /// part runs in the current rayon pool.
     ///
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`plan_build`](crate::plan_build).
@@ -89,7 +93,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         stream: &S,
         graph: &Graph<T>,
         quantizer: &ScalarQuantizer,
-    ) -> Result<Self, S::Error> {
+    ) -> Result<Self, S::Error>
+    where
+        S: Clone,
+    {
         let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
         let mut sq8 = Sq8Rows::allocate(stream, slots, graph.dimension(), quantizer)?;
         let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
@@ -101,12 +108,14 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             })?;
             sq8.write(stream, &vectors, first, rows, quantizer)?;
         }
-        Ok(Self { sq8: Some(sq8), ..Self::with_rows(stream, graph, stream.allocate(0)?)? })
+        let mut copy = Self::with_rows(stream, graph, stream.allocate(0)?)?;
+        copy.sq8 = Some(sq8);
+        Ok(copy)
     }
 
-    fn sq8_rows(&self, stream: &S, quantizer: &ScalarQuantizer) -> Result<Sq8Rows<S>, S::Error> {
-        let mut sq8 = Sq8Rows::allocate(stream, self.slots, self.dimension, quantizer)?;
-        sq8.write(stream, &self.rows, 0, self.slots, quantizer)?;
+    fn sq8_rows(&self, quantizer: &ScalarQuantizer) -> Result<Sq8Rows<S>, S::Error> {
+        let mut sq8 = Sq8Rows::allocate(&self.stream, self.slots, self.dimension, quantizer)?;
+        sq8.write(&self.stream, &self.rows, 0, self.slots, quantizer)?;
         Ok(sq8)
     }
 
@@ -114,7 +123,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     fn has_room_for_sq8(&self, host: &Graph<T>, free: u64) -> bool {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
-        let plan = MemoryPlan::new("a change that links SQ8 vectors")
+        let plan = MemoryPlan::new("a change by SQ8 distances")
             .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(self.dimension)) as u64)
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));

@@ -1,4 +1,4 @@
-//! Changes that link SQ8 vectors, in the emulator, against changes that link the vectors themselves.
+//! Changes by SQ8 distances, in the emulator, against changes by exact distances.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, Exclusive, Executor as _, MutableGraph as _, OnConflict, SearchParams, UpdateError,
-    bulk_build, consolidate, insert,
+    CpuExecutor, Executor as _, MutableGraph as _, OnConflict, SearchParams, UpdateError, bulk_build,
+    consolidate, insert,
 };
 
 use super::update_tests::Faulty;
@@ -36,25 +36,25 @@ impl<T: Element> Subject<T> {
         let (host, _) = bulk_build(&cpu, &view(vectors), None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        let graph = MirroredGraph::new(stream.clone(), host, copy);
+        let graph = MirroredGraph::new(host, copy);
         Self { cpu, stream, executor, graph }
     }
 
     fn try_insert(&mut self, vectors: &[T], first: Key) -> Result<(), UpdateError> {
         let keys: Vec<Key> = (first..).take(vectors.len() / DIMENSION).collect();
-        let graph = &mut Exclusive(&mut self.graph);
+        let graph = &mut self.graph;
         let vectors = view(vectors);
         insert(&self.executor, graph, &vectors, &keys, OnConflict::Refuse, &mut no_progress).map(drop)
     }
 
     fn try_consolidate(&mut self) -> Result<(), UpdateError> {
-        consolidate(&self.executor, &mut Exclusive(&mut self.graph), &mut no_progress).map(drop)
+        consolidate(&self.executor, &mut self.graph, &mut no_progress).map(drop)
     }
 
     fn delete(&mut self, keys: impl IntoIterator<Item = Key>) {
         let delete =
             |host: &mut Graph<T>| keys.into_iter().for_each(|key| host.keys_mut().delete(key).unwrap());
-        self.graph.change(delete).unwrap();
+        self.graph.change_host(delete).unwrap();
     }
 
     /// Slots at the last trial, and whether it allowed bytes.
@@ -136,7 +136,7 @@ fn sq8_vectors_are_the_nearest_bytes() {
     let rows = vectors::<f16>(Metric::L2, BUILT);
     let mut subject = Subject::new(Metric::L2, &rows, false);
     subject.graph.begin().unwrap();
-    subject.executor.begin_linking(&mut Exclusive(&mut subject.graph), &[], u64::MAX).unwrap();
+    subject.executor.begin_linking(&mut subject.graph, &[], u64::MAX).unwrap();
     let quantizer = subject.graph.trial.as_ref().unwrap().quantizer.clone().unwrap();
     let sq8 = subject.graph.on_device().sq8.as_ref().unwrap();
     let words = subject.stream.download(&sq8.words).unwrap();

@@ -1,7 +1,8 @@
 //! The launch of a search: a beam search of the graph, or an exact scan.
 //!
-//! A scan is a product of the rows of all slots with all queries, or for each query one search whose start points are
-//! the slots, or for few queries several searches, each of a part of the slots.
+//! A scan computes the distances of all vertices that may be returned. It is a matrix product (GEMM) of their vectors
+//! with all queries, or a search for each query whose start points are these vertices, or for few queries several
+//! searches, each of a part of them.
 //!
 //! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated
 //! distances, which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates
@@ -235,7 +236,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// chunks are searched meanwhile.
     pub(crate) fn uses_rerank_stream(&self) -> bool {
         self.rerank.is_some_and(|len| len > 0)
-            && self.graph.vector_space() == MemorySpace::Host
+            && self.graph.vector_storage() == MemorySpace::Host
             && self.launch.warps == 1
     }
 

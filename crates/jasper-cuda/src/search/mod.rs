@@ -45,19 +45,18 @@ use started::{StartedQueries, can_start};
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
-/// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, taken from those of
-/// earlier calls: after as many concurrent calls of the same size, a call allocates nothing, unless these took more than
-/// 256 MiB of pinned or device memory together, of which no more is kept, or the call has a predicate, or scans the slots of a filter that allows more than 1/32 of them. Beam searches with such a filter read its bitmap,
-/// which stays on the device.
+/// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, and leaves them to
+/// later calls, up to 256 MiB of pinned and of device memory. A call that finds enough there allocates nothing, with two
+/// exceptions: it has a predicate, or it scans the slots of a filter that allows more than 1/32 of them. Beam searches
+/// with such a filter read its bitmap, which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter lengthen the CPU's frontier beyond that, this one stays at the bound, and the
-/// results may be those of a narrower beam. Each call evaluates a predicate for every live key. With a
-/// filter, the size of the batch may decide between a beam search and an exact scan: see
-/// [`CostModel`](jasper_vamana::CostModel).
+/// results may be those of a narrower beam. Each call evaluates a predicate for every live key. With a filter, the size
+/// of the batch may decide between a beam search and an exact scan: see [`CostModel`](jasper_vamana::CostModel).
 ///
-/// In all other cases the results are the same, slot for slot if sums are exact. Floats are summed in another order than on
-/// the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
+/// In all other cases the results are the same, slot for slot if sums are exact. Floats are summed in another order than
+/// on the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
 /// distances differ by less may change order.
 pub struct DeviceSearcher<T: Element> {
     context: Context,
@@ -109,7 +108,7 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'a>,
         queries: usize,
     ) -> Result<SearchPlan<'a, T>, SearchError> {
-        let cost_model = cost_model(self.context.device().multiprocessors, graph.copy.vector_space());
+        let cost_model = cost_model(self.context.device().multiprocessors, graph.copy.vector_storage());
         SearchPlan::new(graph.host, params, queries, cost_model)
     }
 

@@ -32,8 +32,7 @@ fn a_call_takes_nothing_new() {
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, MemorySpace::Device)).unwrap();
     stream.synchronize().unwrap();
     copy.check_search(&context).unwrap();
-    let (graph, contexts) =
-        (MirroredGraph::new(stream, graph, copy), DeviceSearcher::new(&context, Arc::new(cpu)));
+    let (graph, contexts) = (MirroredGraph::new(graph, copy), DeviceSearcher::new(&context, Arc::new(cpu)));
     let view = graph.view().unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut matches = Matches::new(QUERIES, params.k).unwrap();

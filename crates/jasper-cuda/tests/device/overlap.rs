@@ -10,7 +10,7 @@ use jasper_cuda::{Context, Event, Module, Pipeline, Result, Stream};
 const TICKS: u64 = 10_000_000;
 const ROW: usize = 1 << 10;
 const ROWS: usize = 1 << 16;
-const TILE: usize = 5000;
+const CHUNK: usize = 5000;
 
 /// The time of the work that `queue` queues, between two events in `stream`.
 fn time(context: &Context, stream: &Stream, queue: impl FnOnce() -> Result<()>) -> Result<Duration> {
@@ -43,21 +43,21 @@ fn copies_and_kernels_overlap() {
     println!("a kernel takes {alone:?}, two in two streams {both:?}");
     assert!(both < alone * 3 / 2, "{both:?} against {alone:?}");
 
-    // Rows through the device: each tile is copied to its place in `all`, then its stream is kept busy.
+    // Rows through the device: each chunk is copied to its place in `all`, then its stream is kept busy.
     let mut all = one.allocate::<u32>(ROWS * ROW).unwrap();
     let mut through = |ticks: u64| {
         let to = all.output();
-        let mut pipeline = Pipeline::new(&context, ROW, TILE).unwrap();
+        let mut pipeline = Pipeline::new(&context, ROW, CHUNK).unwrap();
         let elapsed = time(&context, &one, || {
             let fill = |rows: std::ops::Range<usize>, out: &mut [u32]| {
                 let first = (rows.start * ROW) as u32;
                 out.iter_mut().zip(first..).for_each(|(value, i)| *value = i);
                 Ok(())
             };
-            pipeline.run(&one, ROWS, fill, |rows, tile| {
+            pipeline.run(&one, ROWS, fill, |rows, chunk| {
                 let len = (rows.len() * ROW) as u64;
-                let args = Move { from: tile.input(), to: to.add(rows.start * ROW), len };
-                // SAFETY: a tile has `len` words, and `all` has as many from the first of these rows on.
+                let args = Move { from: chunk.input(), to: to.add(rows.start * ROW), len };
+                // SAFETY: a chunk has `len` words, and `all` has as many from the first of these rows on.
                 unsafe { one.launch_from(&probe, "copy", LaunchConfig::linear(264, 256), &args)? };
                 spin(&one, &probe, ticks)
             })
@@ -68,10 +68,10 @@ fn copies_and_kernels_overlap() {
         elapsed
     };
     let copies = through(1);
-    let tiles = ROWS.div_ceil(TILE) as u32;
+    let chunks = ROWS.div_ceil(CHUNK) as u32;
     // As much work as copying.
-    let ticks = (TICKS as f64 * copies.div_f64(f64::from(tiles)).as_secs_f64() / alone.as_secs_f64()) as u64;
-    let work = time(&context, &one, || (0..tiles).try_for_each(|_| spin(&one, &probe, ticks))).unwrap();
+    let ticks = (TICKS as f64 * copies.div_f64(f64::from(chunks)).as_secs_f64() / alone.as_secs_f64()) as u64;
+    let work = time(&context, &one, || (0..chunks).try_for_each(|_| spin(&one, &probe, ticks))).unwrap();
     let together = through(ticks);
     println!("copies take {copies:?}, work {work:?}, both {together:?}");
     assert!(together < (copies + work) * 4 / 5, "{together:?} against {copies:?} and {work:?}");

@@ -53,8 +53,8 @@ impl<T: Element> Both<T> {
         let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, vectors)).unwrap();
         stream.synchronize().unwrap();
         copy.check_search(context).unwrap();
-        assert_eq!(copy.vector_space(), vectors);
-        let graph = MirroredGraph::new(stream, graph, copy);
+        assert_eq!(copy.vector_storage(), vectors);
+        let graph = MirroredGraph::new(graph, copy);
         Self { contexts: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }
 

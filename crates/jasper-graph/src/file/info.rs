@@ -54,7 +54,6 @@ pub struct IndexInfo {
     /// [`Graph::fingerprint`] of the graph. Searches with another one were tuned before the index changed.
     pub fingerprint: u32,
     pub(super) largest_squared_norm: f32,
-    pub(super) unchecked: usize,
     pub(super) next_key: Key,
 }
 
@@ -79,8 +78,8 @@ pub(super) struct ParamsRecord {
     tombstones: u64,
     free: u64,
     edges: u64,
-    /// Vertices linked since every live one was last known to be reachable.
-    unchecked: u64,
+    /// 0. Earlier versions counted here the vertices linked since reachability was last checked.
+    reserved: u64,
     /// The key after the largest that was ever in the index.
     next_key: u64,
 }
@@ -163,7 +162,6 @@ impl IndexInfo {
             has_vectors: sections.find(Section::Vectors).is_some(),
             fingerprint: entry.checksum,
             largest_squared_norm: record.largest_squared_norm,
-            unchecked: record.unchecked.min(record.slots) as usize,
             next_key: record.next_key,
         };
         if record.row_stride as usize != info.row_stride() {
@@ -261,7 +259,7 @@ impl ParamsRecord {
             tombstones: graph.keys.tombstones() as u64,
             free: graph.keys.free() as u64,
             edges: graph.adjacency.edges(),
-            unchecked: graph.adjacency.unchecked() as u64,
+            reserved: 0,
             next_key: graph.keys.next_key(),
         }
     }

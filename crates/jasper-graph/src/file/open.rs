@@ -97,7 +97,6 @@ impl<T: Element> Graph<T> {
                 table: source.segments(Section::Adjacency, slots, info.params.max_degree())?,
                 degrees: source.segments(Section::Degrees, slots, 1)?,
                 start_points: small_sections::start_points(sections, &info, &keys)?,
-                unchecked: info.unchecked,
                 ..Adjacency::new(info.params.max_degree())
             },
             keys: KeyMap { first: source.segments(Section::Keys, slots, 1)?, ..keys },

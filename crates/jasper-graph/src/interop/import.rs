@@ -100,8 +100,6 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
             }
             graph.adjacency_mut().set_start_points(vec![Slot::new(start)]);
         }
-        // It is not known whether all vertices can be reached.
-        graph.adjacency_mut().set_unchecked(rows);
         Ok(graph)
     }
 }

@@ -6,7 +6,7 @@
 //! | `scorer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
-//! | `sq8` | the vectors quantized to bytes, by which builds link them |
+//! | `sq8` | the vectors quantized to bytes, by whose distances builds choose edges |
 
 pub(crate) mod codes;
 pub(crate) mod prepare;

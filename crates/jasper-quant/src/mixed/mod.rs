@@ -28,6 +28,7 @@
 
 mod allocation;
 mod fit;
+mod haar;
 mod pca;
 mod quantize;
 mod steps;

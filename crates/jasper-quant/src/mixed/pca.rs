@@ -91,12 +91,13 @@ fn transposed(rows: &[f32], dimension: usize) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mixed::haar::haar;
     use crate::space::dot;
 
     /// Rotated rows whose coordinates had the standard deviations `deviations`, and the rotation.
     fn rotated(deviations: &[f32], rows: usize) -> (Vec<f32>, Vec<f32>) {
         let dimension = deviations.len();
-        let rotation = crate::Rotation::new(crate::RotationKind::Haar, dimension, 1);
+        let rotation = haar(dimension, 1);
         let mut random = rng(2);
         let plain: Vec<f32> = (0..rows * dimension)
             .map(|i| {
@@ -105,11 +106,11 @@ mod tests {
             })
             .collect();
         let mut out = vec![0.0; plain.len()];
-        rotation.rotate(&plain, &mut out, dimension);
+        rotation.project(&plain, &mut out, dimension);
         let mut axes = vec![0.0; dimension * dimension];
         let unit: Vec<f32> =
             (0..dimension * dimension).map(|i| if i % (dimension + 1) == 0 { 1.0 } else { 0.0 }).collect();
-        rotation.rotate(&unit, &mut axes, dimension);
+        rotation.project(&unit, &mut axes, dimension);
         (out, axes)
     }
 

@@ -5,12 +5,13 @@ use jasper_core::{Element, MatrixView};
 use rayon::prelude::*;
 
 use super::allocation::allocate;
+use super::haar::haar;
 use super::steps::best_steps;
 use super::{FACTORS, Mixed, MixedParams, SECTOR_WORDS, fit, pca, steps};
 use crate::projection::Projection;
 use crate::quantizer::Codec;
 use crate::space::{Space, dot};
-use crate::{Layout, Quantization, Rotation, RotationKind, TrainError};
+use crate::{Layout, Quantization, TrainError};
 
 /// Maximum sample size.
 const SAMPLE_ROWS: usize = 20_000;
@@ -93,7 +94,7 @@ fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
         let count = end.saturating_sub(plane.first_dimension);
         let mut out = vec![0.0; count * dimension];
         if count > 0 {
-            let rotation = Rotation::new(RotationKind::Haar, count, seed);
+            let rotation = haar(count, seed);
             let (mut column, mut rotated) = (vec![0.0; count], vec![0.0; count]);
             for i in 0..dimension {
                 let plane_groups = before[plane.first_dimension * dimension..].iter();
@@ -101,7 +102,7 @@ fn rotated(layout: &Layout, directions: &Projection, seed: u64) -> Projection {
                     .iter_mut()
                     .zip(plane_groups.skip(i).step_by(dimension))
                     .for_each(|(to, from)| *to = *from);
-                rotation.rotate(&column, &mut rotated, count);
+                rotation.project(&column, &mut rotated, count);
                 out.iter_mut().skip(i).step_by(dimension).zip(&rotated).for_each(|(to, from)| *to = *from);
             }
         }

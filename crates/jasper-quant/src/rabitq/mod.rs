@@ -33,10 +33,11 @@ use jasper_core::{Element, MatrixView, Metric};
 use crate::factors::{Factors, Units};
 use crate::parts::{CodeParameters, RotationParameters};
 use crate::quantizer::{Codec, Common, unit_stride};
+use crate::rotation::rotated_dimension;
 use crate::section::{self, Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::Space;
-use crate::{DecodeError, Layout, Quantization, Rotation, RotationKind, TrainError};
+use crate::{DecodeError, Layout, Quantization, Rotation, TrainError};
 use grid::{Fit, quantize};
 
 pub use grid::Scales;
@@ -53,8 +54,6 @@ pub struct RabitqParams {
     pub metric: Metric,
     /// Bits per coordinate, 1 to 8. Each halves the error.
     pub bits: u32,
-    /// Kind of random rotation.
-    pub rotation: RotationKind,
     /// Seed of the rotation.
     pub seed: u64,
     /// Half-width of the error bound in standard deviations.
@@ -64,7 +63,7 @@ pub struct RabitqParams {
 impl RabitqParams {
     /// Parameters for codes of `bits` bits per coordinate, with defaults for the rest.
     pub fn new(metric: Metric, bits: u32) -> Self {
-        Self { metric, bits, rotation: RotationKind::default(), seed: 0, bound_sigmas: BOUND_SIGMAS }
+        Self { metric, bits, seed: 0, bound_sigmas: BOUND_SIGMAS }
     }
 }
 
@@ -94,7 +93,7 @@ impl Rabitq {
         }
         rows.check_finite()?;
         let space = Space::from_vectors(params.metric, rows);
-        let rotation = Rotation::new(params.rotation, rows.dimension(), params.seed);
+        let rotation = Rotation::new(rows.dimension(), params.seed);
         let some = space.residuals(rows, (0..rows.len()).step_by(unit_stride(rows.len())));
         let mut quantizer = Self::new(space, rotation, params.bits, params.bound_sigmas, Units::ONE);
         quantizer.common.units = quantizer.train_units(&some);
@@ -106,9 +105,9 @@ impl Rabitq {
         Self { common: Common { space, layout, units }, rotation, bits, bound_sigmas }
     }
 
-    /// The layout of codes of vectors of `dimension` coordinates, with the default rotation.
+    /// The layout of codes of vectors of `dimension` coordinates.
     pub(crate) fn layout_of(dimension: usize, bits: u32) -> Layout {
-        Layout::uniform(RotationKind::default().rotated_dimension(dimension), bits, FACTORS)
+        Layout::uniform(rotated_dimension(dimension), bits, FACTORS)
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -165,7 +164,7 @@ impl Codec for Rabitq {
     }
 
     fn rotation_parameters(&self) -> RotationParameters<'_> {
-        self.rotation.parameters()
+        RotationParameters::Hadamard(self.rotation.factors())
     }
 
     fn code_parameters(&self) -> CodeParameters {

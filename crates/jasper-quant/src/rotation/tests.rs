@@ -33,34 +33,9 @@ fn worst_product(rows: &[Vec<f32>], stride: usize) -> f32 {
 #[test]
 fn hadamard_is_orthonormal_in_every_dimension() {
     for dimension in (2..130).chain([191, 192, 200, 384, 768, 960, 1000, 1536, 2049, 3072, 4095, 4096]) {
-        let rotation = Rotation::new(RotationKind::Hadamard, dimension, dimension as u64);
+        let rotation = Rotation::new(dimension, dimension as u64);
         let worst = worst_product(&matrix(&rotation), dimension.div_ceil(64));
         assert!(worst < 1e-5, "dimension {dimension}: {worst:e}");
-    }
-}
-
-#[test]
-fn haar_is_orthonormal() {
-    for dimension in (2..40).chain([64, 96, 128, 200, 384]) {
-        let rotation = Rotation::new(RotationKind::Haar, dimension, dimension as u64);
-        let worst = worst_product(&matrix(&rotation), dimension.div_ceil(64));
-        assert!(worst < 1e-5, "dimension {dimension}: {worst:e}");
-    }
-}
-
-/// Checks the stored matrix; rotating unit vectors would take most of the time.
-#[test]
-fn haar_is_orthonormal_in_the_largest_dimensions() {
-    for dimension in [960, 1536, 4096] {
-        let rotation = Rotation::new(RotationKind::Haar, dimension, 1);
-        let RotationForm::Haar(matrix) = &rotation.0 else { unreachable!("a matrix") };
-        let rows: Vec<Vec<f32>> = matrix.values().chunks_exact(dimension).map(<[f32]>::to_vec).collect();
-        let worst = worst_product(&rows, dimension.div_ceil(64));
-        assert!(worst < 1e-5, "dimension {dimension}: {worst:e}");
-        let (mut unit, mut out) = (vec![0.0; dimension], vec![0.0; dimension]);
-        unit[dimension / 3] = 1.0;
-        rotation.rotate(&unit, &mut out, dimension);
-        assert!(out.iter().zip(&rows).all(|(y, row)| *y == row[dimension / 3]));
     }
 }
 
@@ -72,8 +47,8 @@ fn entry(i: usize, j: usize) -> f32 {
 #[test]
 fn the_rounds_are_those_of_the_definition() {
     for dimension in [64, 100, 128, 200] {
-        let rotation = Rotation::new(RotationKind::Hadamard, dimension, 5);
-        let RotationForm::Hadamard(Hadamard { signs, .. }) = &rotation.0 else { unreachable!("signs") };
+        let rotation = Rotation::new(dimension, 5);
+        let signs = &rotation.signs;
         let rotated = rotation.rotated_dimension();
         let row: Vec<f32> = (0..dimension).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
         let mut fast = vec![9.0; rotated + 64];
@@ -113,10 +88,6 @@ fn the_rounds_are_those_of_the_definition() {
 
 #[test]
 fn the_seed_decides() {
-    for kind in [RotationKind::Hadamard, RotationKind::Haar] {
-        assert_eq!(Rotation::new(kind, 70, 3), Rotation::new(kind, 70, 3));
-        assert_ne!(Rotation::new(kind, 70, 3), Rotation::new(kind, 70, 4));
-        let is_haar = matches!(Rotation::new(kind, 70, 3).0, RotationForm::Haar(_));
-        assert_eq!(is_haar, kind == RotationKind::Haar);
-    }
+    assert_eq!(Rotation::new(70, 3), Rotation::new(70, 3));
+    assert_ne!(Rotation::new(70, 3), Rotation::new(70, 4));
 }

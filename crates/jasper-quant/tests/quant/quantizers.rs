@@ -4,8 +4,8 @@ use crate::common::{distance, dot, estimates, gaussian, moments, pool};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, Metric, Slot, f16};
 use jasper_quant::{
-    CodeTable, DecodeError, Mixed, MixedParams, Quantization, Quantizer, Rabitq, RabitqParams, RotationKind,
-    TrainError, open,
+    CodeTable, DecodeError, Mixed, MixedParams, Quantization, Quantizer, Rabitq, RabitqParams, TrainError,
+    open,
 };
 
 /// Quantizers of both kinds in many sizes.
@@ -15,8 +15,6 @@ fn quantizers<T: Element>(rows: &[T], dimension: usize, metric: Metric) -> Vec<B
     for bits in [1, 2, 3, 4, 7, 8] {
         all.push(Box::new(Rabitq::train(view, &RabitqParams::new(metric, bits)).unwrap()));
     }
-    let haar = RabitqParams { rotation: RotationKind::Haar, ..RabitqParams::new(metric, 2) };
-    all.push(Box::new(Rabitq::train(view, &haar).unwrap()));
     for sectors in [1, 2, 5] {
         let params = MixedParams { metric, sectors, seed: 1 };
         all.push(Box::new(Mixed::train(view, &params, &pool()).unwrap()));
@@ -259,10 +257,7 @@ fn quantizers_take_no_more_than_is_said() {
         for quantizer in quantizers(&rows, dimension, Metric::L2) {
             let (said, bytes) =
                 (quantizer.quantization().quantizer_bytes(dimension), quantizer.to_bytes().len());
-            // Plans assume the default rotation, not Haar.
-            let is_haar = matches!(quantizer.quantization(), Quantization::Rabitq { .. })
-                && bytes > dimension * dimension * 4;
-            assert!(is_haar || said + 64 > bytes, "{dimension}, {quantizer:?}: {said}, {bytes}");
+            assert!(said + 64 > bytes, "{dimension}, {quantizer:?}: {said}, {bytes}");
         }
     }
     let (mixed, directions) = (Quantization::Mixed { sectors: 4 }.quantizer_bytes(384), 384 * 384 * 4);

@@ -5,7 +5,7 @@
 //! while the nearest beam_width entries have an unexpanded one, and fewer than max_hops were expanded:
 //!     v = the nearest of these; mark it as expanded
 //!     unvisited = neighbors(v) whose distance this search has not computed yet
-//!     drop those of unvisited that a lower bound puts beyond the last entry     f32 sketches only
+//!     drop those of unvisited that a lower bound puts beyond the last entry     with sketches only: 8-bit copies of f32
 //!     insert the others into the frontier by distance
 //! results = the frontier; candidates of a build = all expanded entries
 //! ```
@@ -13,8 +13,8 @@
 //! Deviations, and why each is right:
 //! 1. **Entries are distinct.** In the list of the Jasper paper, copies of a vertex push others out. The last entry
 //!    only ever gets nearer, so a vertex that fell out cannot come back: each is expanded at most once.
-//! 2. **The visited cache is lossy.** It forgets ids on collision. Forgetting an id costs a distance and never changes
-//!    a result, because the frontier ignores an entry that it already has.
+//! 2. **The visited cache is lossy.** It forgets vertices on collision. Forgetting one costs a distance and never
+//!    changes a result, because the frontier ignores an entry that it already has.
 //! 3. **Several searches per thread, interleaved** ([`SEARCHES_PER_THREAD`]): while one waits for memory, the next
 //!    works. Each takes the same steps as alone.
 //! 4. **Rows are prefetched one hop ahead**: after the frontier is updated, its next entry is known.
@@ -104,7 +104,7 @@ impl Beam {
         scorer.prefetch_bounds(&self.unvisited);
     }
 
-    /// Drops ids that are too far away for the frontier.
+    /// Drops vertices that are too far away for the frontier.
     fn discard_beyond(&mut self, scorer: &impl Score) {
         scorer.discard_beyond(self.frontier.farthest(), &mut self.unvisited);
         scorer.prefetch_score(&self.unvisited);

@@ -4,8 +4,8 @@ use jasper_core::Neighbor;
 
 use crate::BeamSize;
 
-/// The frontier: at most `capacity` neighbors, ascending and distinct, with a cursor before which all are expanded. Only
-/// the nearest `beam_width` are expanded; the others are kept as results.
+/// The frontier: at most `capacity` neighbors, ascending and distinct, with a cursor before which all are expanded.
+/// Only the nearest `beam_width` are expanded; the others are kept as results.
 ///
 /// The farthest entry only gets nearer, so a vertex that was dropped cannot return: visiting a vertex twice costs a
 /// distance and does not change the frontier.

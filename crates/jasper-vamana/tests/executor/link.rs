@@ -6,7 +6,7 @@ use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::{LinkMode, link_batch};
-use jasper_vamana::{CpuExecutor, Exclusive, Executor, PeerSampling};
+use jasper_vamana::{CpuExecutor, Executor, PeerSampling};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -33,7 +33,7 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Sl
     let mut all = rows(graph);
     all.extend(expected.rows);
     let mode = LinkMode::Insert(sampling);
-    let Ok(linked) = link_batch(executor, &mut Exclusive(graph), batch, mode);
+    let Ok(linked) = link_batch(executor, graph, batch, mode);
     let identical: BTreeMap<u32, u32> = linked.duplicates.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
     let found = rows(graph);

@@ -2,9 +2,7 @@
 
 use jasper_core::{BuildParams, Key, MatrixView, Metric, Slot, no_progress, synthetic};
 use jasper_graph::Graph;
-use jasper_vamana::{
-    CpuExecutor, Exclusive, OnConflict, bulk_build, compact, consolidate, insert, unreachable,
-};
+use jasper_vamana::{CpuExecutor, OnConflict, bulk_build, compact, consolidate, insert, unreachable};
 use rand::RngExt;
 
 const DIMENSION: usize = 24;
@@ -53,7 +51,7 @@ impl Checked {
         self.next_seed += 1;
         let rows = rows(keys.len(), self.next_seed);
         let view = MatrixView::new(&rows, DIMENSION).unwrap();
-        let graph = &mut Exclusive(&mut self.graph);
+        let graph = &mut self.graph;
         insert(&self.executor, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
         self.check("insert");
     }
@@ -64,7 +62,7 @@ impl Checked {
     }
 
     fn consolidate(&mut self) {
-        consolidate(&self.executor, &mut Exclusive(&mut self.graph), &mut no_progress).unwrap();
+        consolidate(&self.executor, &mut self.graph, &mut no_progress).unwrap();
         self.check("consolidate");
     }
 }

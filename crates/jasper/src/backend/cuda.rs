@@ -6,15 +6,16 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
+pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceGraph, DeviceSearcher, ErrorKind, KernelPreload,
-    MirroredGraph, PoolRetention, Stream,
+    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, KernelPreload, MirroredGraph,
+    PoolRetention, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
     Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
-    ScalarQuantizer, SearchCost, SearchError, SearchParams, SearchReport, Shared, SharedGraph, UpdateError,
+    ScalarQuantizer, SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError,
     consolidate, insert, transaction, without_edges,
 };
 
@@ -47,48 +48,41 @@ pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> 
     Some(DeviceGraph::<T>::plan(graph, storage))
 }
 
-/// The copy of a graph on a device, before it becomes a backend.
-pub(crate) struct UploadedGraph<T: Element> {
-    stream: Stream,
-    copy: DeviceGraph<T>,
+/// Copies a graph to a device.
+pub(crate) fn upload_graph<T: Element>(
+    graph: &Graph<T>,
+    executor: &CpuExecutor,
+    ordinal: usize,
+    storage: Option<MemorySpace>,
+) -> Result<DeviceGraph<T>, DeviceError> {
+    let context = Context::open(ordinal)?;
+    // The driver compiles while the graph is copied.
+    let _kernels = KernelPreload::for_query(&context, graph);
+    let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
+    let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
+    let stream = Stream::new(&context)?;
+    let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
+    copy.check_search(&context)?;
+    context.synchronize()?;
+    Ok(copy)
 }
 
-impl<T: Element> UploadedGraph<T> {
-    /// Copies a graph to a device.
-    pub(crate) fn new(
-        graph: &Graph<T>,
-        executor: &CpuExecutor,
-        ordinal: usize,
-        storage: Option<MemorySpace>,
-    ) -> Result<Self, DeviceError> {
-        let context = Context::open(ordinal)?;
-        // The driver compiles while the graph is copied.
-        let _kernels = KernelPreload::for_query(&context, graph);
-        let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
-        let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
-        let stream = Stream::new(&context)?;
-        let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
-        copy.check_search(&context)?;
-        context.synchronize()?;
-        Ok(Self { stream, copy })
-    }
-
-    /// Combines the copy with its graph.
-    pub(crate) fn into_backend(
-        self,
-        graph: Graph<T>,
-        executor: Arc<CpuExecutor>,
-        exact_linking: bool,
-    ) -> Arc<dyn Backend<T>> {
-        let Self { stream, copy } = self;
-        let device_executor = DeviceExecutor::new(stream.clone(), &graph, Arc::clone(&executor));
-        Arc::new(CudaBackend {
-            searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
-            device_executor: device_executor.exact_linking(exact_linking),
-            graph: SharedGraph::new(MirroredGraph::new(stream, graph, copy)),
-            executor,
-        })
-    }
+/// The backend of a graph and its copy on a device.
+pub(crate) fn cuda_backend<T: Element>(
+    graph: Graph<T>,
+    copy: DeviceGraph<T>,
+    executor: Arc<CpuExecutor>,
+    exact_linking: bool,
+) -> Arc<dyn Backend<T>> {
+    let graph = MirroredGraph::new(graph, copy);
+    let stream = graph.stream();
+    let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
+    Arc::new(CudaBackend {
+        searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
+        device_executor: device_executor.exact_linking(exact_linking),
+        graph: SharedGraph::new(graph),
+        executor,
+    })
 }
 
 /// A thread that compiles the kernels of single queries of a file's index, while another reads the file.
@@ -161,7 +155,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn vector_storage(&self) -> MemorySpace {
-        self.graph.read(|graph| graph.on_device().vector_space())
+        self.graph.read(|graph| graph.on_device().vector_storage())
     }
 
     fn max_beam_width(&self) -> usize {
@@ -174,11 +168,11 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut Shared(&self.graph), |graph| graph.change(change))
+        transaction(&mut &self.graph, |graph| graph.change(change))
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {
-        Ok(MirroredGraph::sync_host_edges_while_searched(&mut Shared(&self.graph), self.executor.pool())?)
+        Ok(MirroredGraph::sync_host_edges_while_searched(&mut &self.graph, self.executor.pool())?)
     }
 
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
@@ -216,12 +210,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        insert(&self.device_executor, &mut Shared(&self.graph), vectors, keys, on_conflict, progress)
+        insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        consolidate(&self.device_executor, &mut Shared(&self.graph), progress)
+        consolidate(&self.device_executor, &mut &self.graph, progress)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
@@ -230,7 +224,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        Ok(without_edges(&self.device_executor, &mut Shared(&self.graph), vertices, work)?)
+        Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
     }
 
     fn search_on_device(

@@ -36,21 +36,24 @@ pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: MemorySpace) -> Option<Mem
     None
 }
 
-pub(crate) struct UploadedGraph<T>(Infallible, PhantomData<T>);
+pub(crate) struct DeviceGraph<T>(Infallible, PhantomData<T>);
 
-impl<T: Element> UploadedGraph<T> {
-    pub(crate) fn new(
-        _: &Graph<T>,
-        _: &CpuExecutor,
-        ordinal: usize,
-        _: Option<MemorySpace>,
-    ) -> Result<Self, DeviceError> {
-        Err(DeviceError::NotCompiled(ordinal))
-    }
+pub(crate) fn upload_graph<T: Element>(
+    _: &Graph<T>,
+    _: &CpuExecutor,
+    ordinal: usize,
+    _: Option<MemorySpace>,
+) -> Result<DeviceGraph<T>, DeviceError> {
+    Err(DeviceError::NotCompiled(ordinal))
+}
 
-    pub(crate) fn into_backend(self, _: Graph<T>, _: Arc<CpuExecutor>, _: bool) -> Arc<dyn Backend<T>> {
-        match self.0 {}
-    }
+pub(crate) fn cuda_backend<T: Element>(
+    _: Graph<T>,
+    copy: DeviceGraph<T>,
+    _: Arc<CpuExecutor>,
+    _: bool,
+) -> Arc<dyn Backend<T>> {
+    match copy.0 {}
 }
 
 pub(crate) struct SearchPreload;

@@ -6,8 +6,7 @@ use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
-    SearchError, SearchParams, SearchReport, Shared, SharedGraph, compact, consolidate, insert,
-    without_edges,
+    SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert, without_edges,
 };
 
 use super::Backend;
@@ -77,11 +76,11 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         on_conflict: OnConflict,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        insert(&*self.executor, &mut Shared(&self.graph), vectors, keys, on_conflict, progress)
+        insert(&*self.executor, &mut &self.graph, vectors, keys, on_conflict, progress)
     }
 
     fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        consolidate(&*self.executor, &mut Shared(&self.graph), progress)
+        consolidate(&*self.executor, &mut &self.graph, progress)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
@@ -89,7 +88,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
-        let Ok(()) = without_edges(&*self.executor, &mut Shared(&self.graph), vertices, work);
+        let Ok(()) = without_edges(&*self.executor, &mut &self.graph, vertices, work);
         Ok(())
     }
 }

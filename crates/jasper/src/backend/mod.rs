@@ -30,7 +30,8 @@ use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
 pub(crate) use cuda::{
-    BuildDevice, SearchPreload, UploadedGraph, check_device, ordinals, plan_build, plan_graph,
+    BuildDevice, DeviceGraph, SearchPreload, check_device, cuda_backend, ordinals, plan_build, plan_graph,
+    upload_graph,
 };
 pub(crate) use host::HostBackend;
 pub(crate) use replicated::Replicated;
@@ -92,8 +93,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::sync_host_edges`].
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
 
-    /// Calls `change` once for each [copy](Self::copies) of each shard, to change vectors, keys or codes on the host, and updates the
-    /// devices.
+    /// Calls `change` once for each [copy](Self::copies) of each shard, to change vectors, keys or codes on the host, and
+    /// updates the devices.
     ///
     /// # Errors
     /// Returns [`DeviceError`]; the change is undone.
@@ -189,16 +190,16 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
 }
 
 impl<T: Element> dyn Backend<T> + '_ {
-    /// The backends of single graphs: this one, or those of its shards.
-    pub(crate) fn parts(&self) -> Vec<&dyn Backend<T>> {
+    /// The backends of single graphs: those of the shards, or this one, which is then the only shard.
+    pub(crate) fn shards_or_self(&self) -> Vec<&dyn Backend<T>> {
         match self.shards() {
             [] => vec![self],
             shards => shards.iter().map(|shard| &**shard).collect(),
         }
     }
 
-    /// The number of the part that has a key, or would have it.
-    pub(crate) fn part_of(&self, key: Key) -> usize {
+    /// The number of the shard that has a key, or would have it.
+    pub(crate) fn shard_of(&self, key: Key) -> usize {
         match self.shards() {
             [] => 0,
             shards => shard_of(key, shards.len()),
@@ -207,7 +208,7 @@ impl<T: Element> dyn Backend<T> + '_ {
 
     /// Calls `read` with the graph that has a key, or would have it.
     pub(crate) fn read_with<R>(&self, key: Key, read: impl FnOnce(&Graph<T>) -> R) -> R {
-        self.parts()[self.part_of(key)].read(read)
+        self.shards_or_self()[self.shard_of(key)].read(read)
     }
 
     /// Refuses what needs one graph, if there are several.

@@ -81,7 +81,7 @@ pub struct BuildReport {
     pub duplicates: usize,
     /// Vertices that could not be reached, and were given an edge.
     pub reconnected: usize,
-    /// Whether the vectors themselves were linked, and not SQ8 vectors: see [`IndexBuilder::exact_linking`].
+    /// Whether edges were chosen by exact distances, not by those of SQ8 vectors: see [`IndexBuilder::exact_linking`].
     pub exact_linking: bool,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -179,18 +179,19 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Whether to link the float vectors themselves, in this build and in later changes of the index; false by default.
+    /// Whether the edges of float vectors are chosen by exact distances, in this build and in later changes of the
+    /// index; false by default.
     ///
     /// If not, the builder quantizes float vectors to 8 bits per coordinate (SQ8). For a sample of them it takes the
     /// 100 nearest others by SQ8, compares the 10 nearest of these by SQ8 with the 10 nearest by exact distances, and
-    /// links the quantized vectors if at least 85% agree. Typically they do not where neighbors differ by less than
-    /// about 1% of the coordinates' range. Linking these SQ8 vectors reads a quarter of the bytes of f32, and recall is
-    /// the same. [`BuildReport::exact_linking`] says which were linked. Large inserts and consolidations on a CUDA
-    /// device do the same; on the CPU they use the vectors themselves.
+    /// chooses edges by SQ8 distances if at least 85% agree. Typically they do not where neighbors differ by less than
+    /// about 1% of the coordinates' range. SQ8 is a quarter of the bytes of f32 to read, and recall is the same.
+    /// [`BuildReport::exact_linking`] says which distances were used. Large inserts and consolidations on a CUDA device
+    /// do the same; on the CPU they use exact distances.
     ///
     /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
-    /// change. A checkpoint of such a build is one of `i8`. Searches use the vectors themselves. Vectors of bytes are
-    /// always linked as they are. The setting is not saved: see
+    /// change. A checkpoint of such a build is one of `i8`. Searches never use them. Distances of u8 and i8 vectors are
+    /// always exact. The setting is not saved: see
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
@@ -258,7 +259,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which the
-    /// first of them builds it. With [`Spread::Sharded`], one [shard](Self::shards) per device of the [set](Device::CudaSet).
+    /// first of them builds it. With [`Spread::Sharded`], one [shard](Self::shards) per device of the set.
     ///
     /// [`Spread::Sharded`]: crate::Spread::Sharded
     pub fn spread(mut self, spread: Spread) -> Self {
@@ -480,13 +481,13 @@ impl<'a> IndexBuilder<'a> {
         Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
 
-    /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
+    /// Whether edges are chosen by exact distances, without a trial of SQ8 vectors.
     fn links_exactly<T: Element>(&self) -> bool {
         // `EXACT_SUMS` is true of integer elements: there is nothing to quantize.
         self.exact_linking || T::EXACT_SUMS
     }
 
-    /// Where a build links vectors, and whether it links the vectors themselves, because there is no memory for SQ8 vectors.
+    /// Where a build runs, and whether by exact distances, because there is no memory for SQ8 vectors.
     fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
         let choose = |exact_linking| {
             let plan = self.choose_device::<T>(spec, exact_linking)?;
@@ -572,7 +573,7 @@ fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), Build
 
 /// How a build is executed.
 struct BuildPlan {
-    /// Whether the vectors themselves are linked, without a trial of SQ8 vectors.
+    /// Whether edges are chosen by exact distances, without a trial of SQ8 vectors.
     exact_linking: bool,
     /// The CUDA device, or `None` for the CPU.
     cuda: Option<BuildDevice>,

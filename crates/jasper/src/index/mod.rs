@@ -38,10 +38,12 @@ pub use shard_files::{is_sharded, shard_files};
 /// [`Self::search_batch`] may delay them. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
-/// visible together, unless [several devices](crate::Spread) publish them. A call that fails or is cancelled leaves the index as it was, with two exceptions:
-/// [`Self::quantize`] and [`Self::auto_quantize`] may leave it without codes, and a device that fails while it compacts
-/// or undoes a change leaves its copy unusable: later calls return the error, and [`Self::rebuild`] saves what the host
-/// has.
+/// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device.
+///
+/// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] and
+/// [`Self::auto_quantize`] may leave it without codes. A device that fails while it compacts, or while it undoes a
+/// change, leaves its copy unusable: later calls return the error, and [`Self::rebuild`] makes a new index of what the
+/// host has.
 ///
 /// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may
 /// cancel it.
@@ -53,7 +55,7 @@ pub struct Index<T: Element> {
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     writer: Mutex<()>,
-    /// Whether changes on a CUDA device never link SQ8 vectors.
+    /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
     /// The journal of a durable index.
@@ -222,8 +224,11 @@ impl<T: Element> Index<T> {
     /// The memory that the index would take on a CUDA device and on the host, with its vectors in `storage`. The device
     /// need not exist. `None` without the feature `cuda`.
     pub fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
-        let plans =
-            self.backend.parts().into_iter().map(|part| part.read(|graph| plan_graph(graph, storage)));
+        let plans = self
+            .backend
+            .shards_or_self()
+            .into_iter()
+            .map(|shard| shard.read(|graph| plan_graph(graph, storage)));
         plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
     }
 
@@ -270,14 +275,14 @@ impl<T: Element> Index<T> {
     /// Reads the degree of every vertex.
     pub fn stats(&self) -> IndexStats {
         let storage = self.backend.vector_storage();
-        let parts = self.backend.parts().into_iter();
-        let stats = parts.map(|part| part.read(|graph| IndexStats::new(graph, storage)));
+        let shards = self.backend.shards_or_self().into_iter();
+        let stats = shards.map(|shard| shard.read(|graph| IndexStats::new(graph, storage)));
         stats.reduce(IndexStats::merge).expect("there is a graph")
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        self.backend.parts().iter().map(|part| part.read(|graph| graph.keys().len())).sum()
+        self.backend.shards_or_self().iter().map(|shard| shard.read(|graph| graph.keys().len())).sum()
     }
 
     /// Whether there are no keys.
@@ -320,7 +325,7 @@ impl<T: Element> Index<T> {
             let keys = graph.keys();
             keys.live_slots().flat_map(|slot| keys.keys_of(slot)).collect()
         };
-        self.backend.parts().into_iter().flat_map(|part| part.read(keys)).collect()
+        self.backend.shards_or_self().into_iter().flat_map(|shard| shard.read(keys)).collect()
     }
 
     /// The largest beam width of searches: 1024 on a CUDA device, `usize::MAX` on the CPU.

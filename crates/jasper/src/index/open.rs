@@ -72,7 +72,7 @@ impl OpenOptions {
         self
     }
 
-    /// Whether later changes link float vectors themselves: see
+    /// Whether later changes choose the edges of float vectors by exact distances: see
     /// [`IndexBuilder::exact_linking`](crate::IndexBuilder::exact_linking).
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
         self.exact_linking = exact_linking;

@@ -34,15 +34,16 @@ impl<T: Element> Index<T> {
         quantization: Quantization,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(), UpdateError> {
-        let parts = self.backend.parts();
-        let encode =
-            |part: &&dyn Backend<T>| part.read(|graph| encode(&self.executor, graph, quantization, progress));
-        let all = parts.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
-        for (part, codes) in parts.iter().zip(all) {
-            let copies: io::Result<Vec<_>> = (1..part.copies()).map(|_| codes.try_clone()).collect();
+        let shards = self.backend.shards_or_self();
+        let encode = |shard: &&dyn Backend<T>| {
+            shard.read(|graph| encode(&self.executor, graph, quantization, progress))
+        };
+        let all = shards.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
+        for (shard, codes) in shards.iter().zip(all) {
+            let copies: io::Result<Vec<_>> = (1..shard.copies()).map(|_| codes.try_clone()).collect();
             let mut copies = copies.map_err(VectorError::Memory)?;
             copies.push(codes);
-            part.change(|graph| graph.set_codes(copies.pop().expect("one per copy")))?;
+            shard.change(|graph| graph.set_codes(copies.pop().expect("one per copy")))?;
         }
         Ok(())
     }

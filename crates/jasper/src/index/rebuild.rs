@@ -11,8 +11,8 @@ use jasper_vamana::UpdateError;
 use crate::{BuildError, Device, Index, IndexBuilder, WithProgress};
 
 impl<T: Element> Index<T> {
-    /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on `device`. As
-    /// after [`IndexBuilder::build`], it is in host memory.
+    /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
+    /// `device`. As after [`IndexBuilder::build`], it is in host memory.
     ///
     /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
     /// change that was made; only edges are lost there, and are computed again:

@@ -46,7 +46,8 @@ impl<T: Element> Index<T> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
     /// let found = async {
-    ///     let (first, second) = (index.submit(&vectors[..16], SearchParams::new(5)), index.submit(&vectors[16..32], SearchParams::new(5)));
+    ///     let params = SearchParams::new(5);
+    ///     let (first, second) = (index.submit(&vectors[..16], params), index.submit(&vectors[16..32], params));
     ///     Ok::<_, jasper::SearchError>((first?.await?, second?.await?))
     /// };
     /// // In a server, the runtime polls.
@@ -63,8 +64,8 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, [`SearchError::Limit`], or
-    /// [`SearchError::Thread`] if the threads that search cannot be started: then there is no future. The future returns the errors of
-    /// [`Self::search`].
+    /// [`SearchError::Thread`] if the threads that search cannot be started: then there is no future. The future returns
+    /// the errors of [`Self::search`].
     pub fn submit(&self, query: &[T], params: SearchParams<'_>) -> Result<SearchFuture<T>, SearchError> {
         self.limits().check(&params, 1)?;
         self.batcher.submit(query, params)

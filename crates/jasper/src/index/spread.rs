@@ -12,7 +12,9 @@ use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memor
 
 use super::Index;
 use super::rebuild::build_again;
-use crate::backend::{Backend, HostBackend, Replicated, Sharded, UploadedGraph, at_once};
+use crate::backend::{
+    Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
+};
 use crate::{CudaSet, Device, DeviceError, DeviceOptions, MoveError, Spread};
 
 impl<T: Element> Index<T> {
@@ -30,7 +32,7 @@ impl<T: Element> Index<T> {
     /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
     /// [several](crate::IndexBuilder::shards).
     pub fn shards(&self) -> usize {
-        self.backend.parts().len()
+        self.backend.shards_or_self().len()
     }
 
     /// Moves the index to several devices.
@@ -73,26 +75,26 @@ impl<T: Element> Index<T> {
         &self,
         ordinals: &[usize],
         options: DeviceOptions,
-    ) -> Result<Vec<UploadedGraph<T>>, DeviceError> {
-        let parts = self.backend.parts();
-        let upload = |part: usize| {
-            let (ordinal, storage) = (ordinals[part % ordinals.len()], options.vector_storage);
-            parts[part].read(|graph| UploadedGraph::new(graph, &self.executor, ordinal, storage))
+    ) -> Result<Vec<DeviceGraph<T>>, DeviceError> {
+        let shards = self.backend.shards_or_self();
+        let upload = |shard: usize| {
+            let (ordinal, storage) = (ordinals[shard % ordinals.len()], options.vector_storage);
+            shards[shard].read(|graph| upload_graph(graph, &self.executor, ordinal, storage))
         };
         // One thread per device, so that the shards of a device are measured against its free memory one by one.
-        let devices = ordinals.len().min(parts.len());
-        let all = |device: usize| (device..parts.len()).step_by(devices).map(upload).collect();
+        let devices = ordinals.len().min(shards.len());
+        let all = |device: usize| (device..shards.len()).step_by(devices).map(upload).collect();
         let uploaded: Result<Vec<Vec<_>>, _> = at_once(devices, || all(0), all).into_iter().collect();
         let mut uploaded: Vec<_> = uploaded?.into_iter().map(Vec::into_iter).collect();
-        Ok((0..parts.len()).filter_map(|part| uploaded[part % devices].next()).collect())
+        Ok((0..shards.len()).filter_map(|shard| uploaded[shard % devices].next()).collect())
     }
 
     /// The index with its graphs on devices, which have copies of them.
-    pub(super) fn moved_to(self, copies: Vec<UploadedGraph<T>>) -> Self {
+    pub(super) fn moved_to(self, copies: Vec<DeviceGraph<T>>) -> Self {
         let exact_linking = self.exact_linking;
         let mut copies = copies.into_iter();
         self.moved(|_, graph, executor| {
-            copies.next().expect("a copy per graph").into_backend(graph, executor, exact_linking)
+            cuda_backend(graph, copies.next().expect("a copy per graph"), executor, exact_linking)
         })
     }
 
@@ -104,7 +106,7 @@ impl<T: Element> Index<T> {
             let graphs = iter::once(graph).chain(graphs.take().expect("there is one graph"));
             let backends = copies.by_ref().zip(graphs);
             Arc::new(Replicated::new(
-                backends.map(|(copy, graph)| copy.into_backend(graph, Arc::clone(&executor), exact_linking)),
+                backends.map(|(copy, graph)| cuda_backend(graph, copy, Arc::clone(&executor), exact_linking)),
             ))
         })
     }
@@ -118,7 +120,7 @@ impl<T: Element> Index<T> {
             };
             let free = Bytes { host: free_host_memory(), device: 0 };
             plan_copies(graph, ordinals.len() - 1).check(free).map_err(|error| refuse(error.into()))?;
-            let upload = |ordinal| UploadedGraph::new(graph, &self.executor, ordinal, options.vector_storage);
+            let upload = |ordinal| upload_graph(graph, &self.executor, ordinal, options.vector_storage);
             let (graphs, uploaded) = thread::scope(|scope| {
                 let upload = &upload;
                 let uploads: Vec<_> =
@@ -149,7 +151,7 @@ impl<T: Element> Index<T> {
 }
 
 /// The graphs of all devices but one, and the copies on all devices.
-type Copies<T> = (Vec<Graph<T>>, Vec<UploadedGraph<T>>);
+type Copies<T> = (Vec<Graph<T>>, Vec<DeviceGraph<T>>);
 
 /// The host memory of further copies of a graph.
 fn plan_copies<T: Element>(graph: &Graph<T>, copies: usize) -> MemoryPlan {

@@ -88,16 +88,16 @@ impl<T: Element> Index<T> {
     ) -> Result<(), UpdateError> {
         self.change(record, || {
             self.check_change(record)?;
-            let parts = self.backend.parts();
-            let make = |part: usize, change: KeyChange| {
-                let keys = keys.iter().filter(|&&key| self.backend.part_of(key) == part);
-                parts[part].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
+            let shards = self.backend.shards_or_self();
+            let apply = |change: KeyChange, shard: usize| {
+                let keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
+                shards[shard].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
             };
-            for part in 0..parts.len() {
-                let made = make(part, change).map_err(UpdateError::from);
-                if let Err(error) = made.and_then(|made| Ok(made?)) {
+            for shard in 0..shards.len() {
+                let changed = apply(change, shard).map_err(UpdateError::from);
+                if let Err(error) = changed.and_then(|changed| Ok(changed?)) {
                     // Only a device can fail: the keys were checked.
-                    (0..part).for_each(|made| drop(make(made, undo)));
+                    (0..shard).for_each(|changed| drop(apply(undo, changed)));
                     return Err(error);
                 }
             }
@@ -134,8 +134,8 @@ impl<T: Element> Index<T> {
             if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
                 return Err(UpdateError::RepeatedKey(key));
             }
-            for (part, backend) in self.backend.parts().into_iter().enumerate() {
-                let mut keys = keys.iter().filter(|&&key| self.backend.part_of(key) == part);
+            for (shard, backend) in self.backend.shards_or_self().into_iter().enumerate() {
+                let mut keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
                 backend.read(|graph| keys.try_for_each(|&key| check(graph.keys(), key).map(drop)))?;
             }
             Ok(())
@@ -157,8 +157,8 @@ impl<T: Element> Index<T> {
 
     /// The key after the largest ever used.
     fn next_key(&self) -> Key {
-        let parts = self.backend.parts().into_iter();
-        parts.map(|part| part.read(|graph| graph.keys().next_key())).max().unwrap_or(0)
+        let shards = self.backend.shards_or_self().into_iter();
+        shards.map(|shard| shard.read(|graph| graph.keys().next_key())).max().unwrap_or(0)
     }
 
     /// The keys after the largest ever used.

@@ -4,9 +4,9 @@ use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
 use super::super::frontier::{Frontier, NO_ENTRY};
-use super::super::list::SortedList;
 use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
+use super::super::sorted_list::SortedList;
 use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::WARP_SIZE;
 use crate::collectives::{compact, rank_in, strided, warp_min};

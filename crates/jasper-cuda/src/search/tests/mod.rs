@@ -219,7 +219,7 @@ fn tombstones_are_walked_through_and_never_answers() {
     (0..400).step_by(3).for_each(|key| graph.keys_mut().delete(key).unwrap());
     let hits = both.agree(&graph, &queries, params);
     assert!(hits.iter().all(|hit| hit.key % 3 != 0));
-    consolidate(&both.cpu, &mut jasper_vamana::Exclusive(&mut graph), &mut no_progress).unwrap();
+    consolidate(&both.cpu, &mut graph, &mut no_progress).unwrap();
     assert!(graph.keys().free() > 0);
     both.agree(&graph, &queries, params);
     let remaining: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();

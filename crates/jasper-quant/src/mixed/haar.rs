@@ -1,4 +1,4 @@
-//! The reference: a uniformly random rotation.
+//! A uniformly random rotation, as a matrix.
 
 use jasper_core::synthetic::rng;
 use nalgebra::{DMatrix, DVector};
@@ -9,7 +9,7 @@ use crate::projection::Projection;
 /// Reflections per block.
 const BLOCK: usize = 64;
 
-/// Draws a rotation of `dimension` coordinates from the Haar measure, uniform over all rotations.
+/// Draws a rotation of `dimension` coordinates from the Haar measure, uniform over all rotations. Costs D³ operations.
 ///
 /// It is Q of the QR decomposition of a Gaussian matrix, with columns multiplied by the signs of R's diagonal; without
 /// the signs the distribution would depend on the convention of the decomposition (Mezzadri 2007). The matrix itself is
@@ -75,6 +75,7 @@ fn triangle(products: &DMatrix<f64>) -> DMatrix<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::space::dot;
 
     /// Compares blocks of reflections with single reflections, and with the decomposition itself.
     #[test]
@@ -102,5 +103,25 @@ mod tests {
             }
             assert!((&ours - q).amax() < 1e-10, "dimension {dimension}");
         }
+    }
+
+    #[test]
+    fn rotations_are_orthonormal_and_decided_by_the_seed() {
+        for dimension in (2..40).chain([64, 96, 128, 200, 384, 960, 1536, 4096]) {
+            let values = haar(dimension, dimension as u64).values();
+            let row = |i: usize| &values[i * dimension..][..dimension];
+            for i in (0..dimension).step_by(dimension.div_ceil(64)) {
+                for j in 0..dimension {
+                    let expected = if i == j { 1.0 } else { 0.0 };
+                    let product = dot(row(i), row(j));
+                    assert!(
+                        (product - expected).abs() < 1e-5,
+                        "dimension {dimension}: {product} of {i}, {j}"
+                    );
+                }
+            }
+        }
+        assert_eq!(haar(70, 3), haar(70, 3));
+        assert_ne!(haar(70, 3), haar(70, 4));
     }
 }

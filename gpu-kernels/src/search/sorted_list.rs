@@ -142,8 +142,8 @@ impl SortedList {
         }
     }
 
-    /// Copies the nearest unexpanded entries of the beam to `count` places, at most 32; [`NO_ENTRY`] after the last. All lanes see
-    /// them.
+    /// Copies the nearest unexpanded entries of the beam to `count` places, at most 32; [`NO_ENTRY`] after the last. All
+    /// lanes see them.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together, and no other warp uses the places.

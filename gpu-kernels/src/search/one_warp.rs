@@ -13,17 +13,15 @@
 //!
 //! This is `GreedySearch` of DiskANN. What differs, for speed, and why the results are those of the CPU:
 //!
-//! 1. *The visited cache is lossy.* A slot may be overwritten and scored again. The frontier drops the second copy,
-//!    because entries of one vertex are equal up to the mark of point 2. A smaller cache computes more distances, but
-//!    results do not change.
-//! 2. *The mark of expanded vertices is the lowest bit of an entry,* so one comparison of 64 bits orders entries, and
-//!    one finds the nearest unexpanded one. Both copies of a vertex differ in that bit alone, which [`is_same_vertex`]
-//!    ignores.
+//! 1. *An entry is one integer of 64 bits:* the distance in the upper half, then the slot, and in the lowest bit whether
+//!    the vertex is unexpanded. One comparison orders two entries.
+//! 2. *The visited cache is lossy.* It may forget a slot, whose distance is then computed again. The frontier drops the
+//!    second entry of the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). With a
+//!    smaller cache more distances are computed, but results do not change.
 //! 3. *Entries never leave the frontier but at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
-//! 4. *Start points and neighbors share one loop.* Scoring and merging are most of the code, and exist once.
-//! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch is loading while one is
-//!    merged.
+//! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist once.
+//! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch loads while one is merged.
 //! 6. *Several vertices may be expanded per step* (`expansions`). This expands some vertices that a sequential search
 //!    would not. Results with more than one expansion are as good, but not always the same.
 //!

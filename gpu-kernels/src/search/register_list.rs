@@ -20,14 +20,14 @@ use crate::neighbor::UNEXPANDED;
 const FEW: u32 = 6;
 
 /// A frontier of up to 32 `K` entries.
-pub(super) struct Registers<const K: usize> {
+pub(super) struct RegisterList<const K: usize> {
     pub(super) entries: [u64; K],
     len: u32,
     beam_width: u32,
     bound: u64,
 }
 
-impl<const K: usize> Frontier for Registers<K> {
+impl<const K: usize> Frontier for RegisterList<K> {
     const IN_SHARED_MEMORY: bool = false;
 
     unsafe fn new(len: u32, beam_width: u32, _: Shared<u64>) -> Self {
@@ -89,7 +89,7 @@ impl<const K: usize> Frontier for Registers<K> {
     }
 }
 
-impl<const K: usize> Registers<K> {
+impl<const K: usize> RegisterList<K> {
     /// The position in the frontier of register `r` of this lane.
     fn place(r: usize) -> u32 {
         warp::lane_id() * K as u32 + r as u32
