@@ -28,6 +28,9 @@ const ADDRESS: &str = "-Zsanitizer=address";
 /// A file may ask for as much memory as it is long: more than this is a finding. In megabytes.
 const MEMORY: u32 = 2048;
 
+/// Seconds for each target in `cargo xtask validate`.
+pub const GATE_SECONDS: u32 = 20;
+
 /// The suites that run under AddressSanitizer: all that hold unsafe code and need no GPU, and their users. Not those of
 /// emulated kernels, whose coroutines change stacks in ways that it does not know.
 const SUITES: [&str; 7] =
@@ -91,6 +94,18 @@ pub fn run(workspace: &Workspace, words: &[&str]) -> Result<()> {
         Some(arguments) => process::run(call(&program, workspace, target).args(arguments)),
         None => process::run(&mut fuzz(&program, workspace, target, options.seconds.unwrap_or(0))?),
     }
+}
+
+/// Runs every target for some seconds, or says what is missing.
+///
+/// # Errors
+/// When one does not compile or fails.
+pub fn check(workspace: &Workspace) -> Result<Option<String>> {
+    if !process::installed("c++") {
+        return Ok(Some("c++ is not installed; the targets need a C++ compiler".to_owned()));
+    }
+    run_all(workspace, GATE_SECONDS, false)?;
+    Ok(None)
 }
 
 /// Runs every target for `seconds`, as many at a time as there are CPUs.

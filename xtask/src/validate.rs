@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::process::{self, cargo, command, installed, line, output};
 use crate::python::PYTHON;
 use crate::workspace::Workspace;
-use crate::{arm, ptx, python, site, tidy};
+use crate::{arm, fuzz, ptx, python, site, tidy};
 
 /// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
@@ -16,6 +16,10 @@ const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
 /// The packages with a feature `cuda`, with that feature off.
 const WITHOUT_CUDA: [&str; 7] =
     ["--package", "jasper", "--package", "jasper-cli", "--package", "jasper-python", "--no-default-features"];
+
+/// The tests that see whether CUDA is compiled in: all those of devices. The others have run with CUDA, on the CPU where
+/// there is no GPU.
+const DEVICE_TESTS: &str = "--test index --test cli -- device cuda";
 
 /// Runs every step in order and stops at the first that fails. Steps whose program is not installed are skipped and
 /// listed at the end.
@@ -51,18 +55,21 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     )?;
     list.section("tidy", "cargo xtask tidy");
     tidy::run(workspace)?;
-    list.section("kernels", "cargo xtask ptx check");
-    list.skip("kernels", ptx::check::check(workspace)?);
-    list.section("registers", "cargo xtask ptx report");
-    list.skip("registers", ptx::report::run_if_possible(workspace)?);
+    list.part("kernels", "cargo xtask ptx check", || ptx::check::check(workspace))?;
+    list.part("registers", "cargo xtask ptx report", || ptx::report::run_if_possible(workspace))?;
     let minimum = minimum_rust(workspace, &list)?;
     list.skip("minimum Rust", minimum);
     let readme = workspace.text("README.md")?.unwrap_or_default();
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
-    list.step("tests without CUDA", cargo(root).arg("test").args(WITHOUT_CUDA))?;
-    list.section("Arm", "cargo xtask arm");
-    list.skip("Arm", arm::check(workspace)?);
+    list.step(
+        "tests of devices without CUDA",
+        cargo(root).arg("test").args(WITHOUT_CUDA).args(DEVICE_TESTS.split(' ')),
+    )?;
+    list.part("fuzz", &format!("cargo xtask fuzz --seconds {}", fuzz::GATE_SECONDS), || {
+        fuzz::check(workspace)
+    })?;
+    list.part("Arm", "cargo xtask arm", || arm::check(workspace))?;
     let packages = workspace.packages.iter().filter(|package| package.published);
     // Cargo keeps what it unpacks from a tarball by the path of the target folder and the version alone: in the same
     // folder, a package would be compiled against the packages of an earlier run.
@@ -73,8 +80,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         .arg(target.path())
         .args(packages.flat_map(|package| ["--package", &package.name]));
     list.step("packages, each compiled from its tarball", &mut package)?;
-    list.section("Python", "cargo xtask python");
-    list.skip("Python", python::check(workspace, PYTHON)?);
+    list.part("Python", "cargo xtask python", || python::check(workspace, PYTHON))?;
     list.finish();
     Ok(())
 }
@@ -114,7 +120,18 @@ impl List {
         self.section(name, &line(command));
         let start = Instant::now();
         process::run(command)?;
-        println!("== {name}: passed in {:.0} s", start.elapsed().as_secs_f64());
+        print_time(name, "passed", start);
+        Ok(())
+    }
+
+    /// A step that another command of this program has as well: it may say why it was skipped.
+    fn part(&mut self, name: &str, how: &str, check: impl FnOnce() -> Result<Option<String>>) -> Result<()> {
+        self.section(name, how);
+        let start = Instant::now();
+        let skipped = check()?;
+        let verdict = if skipped.is_none() { "passed" } else { "not all of it was run," };
+        print_time(name, verdict, start);
+        self.skip(name, skipped);
         Ok(())
     }
 
@@ -139,6 +156,10 @@ impl List {
             println!("skipped {skipped}");
         }
     }
+}
+
+fn print_time(name: &str, verdict: &str, start: Instant) {
+    println!("== {name}: {verdict} in {:.0} s", start.elapsed().as_secs_f64());
 }
 
 /// The arguments of the first `cargo test` command in a fenced block of the README.

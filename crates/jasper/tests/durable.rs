@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::ops::ControlFlow;
+use std::io::{self, BufRead, BufReader};
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use jasper::error::JournalFault;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
     AnyIndex, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress, Quantization,
-    Stage, UpdateError,
+    Stage, UpdateError, VectorSource,
 };
 
 const DIMENSION: usize = 8;
@@ -276,6 +276,23 @@ fn a_snapshot_empties_the_journal() {
     assert!(bytes_of(&index) == before);
 }
 
+/// Vectors that only the calling thread reads.
+struct Serial<'a>(MatrixView<'a, f32>);
+
+impl VectorSource<f32> for Serial<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn dimension(&self) -> usize {
+        self.0.dimension()
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [f32]) -> io::Result<()> {
+        self.0.read(range, out)
+    }
+}
+
 #[test]
 fn blocks_of_vectors_are_read_as_they_were_given() {
     let folder = tempfile::tempdir().unwrap();
@@ -293,7 +310,7 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
     let index = Index::<f32>::open_durable(&path).unwrap();
     assert!(bytes_of(&index) == before);
     // With another 35 MB, a snapshot is due.
-    index.insert_auto(&view(&vectors, dimension)).unwrap();
+    index.insert_auto(&Serial(view(&vectors, dimension))).unwrap();
     assert!(path.join("index-3.jasper").is_file() && !path.join("index-0.jasper").exists());
     let before = bytes_of(&index);
     drop(index);

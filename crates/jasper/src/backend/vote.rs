@@ -2,7 +2,8 @@
 //!
 //! The last report of a change, of [`Stage::Publishing`], comes when everything is computed, and nothing is visible. There
 //! each device waits for the others, and goes on once all have come as far; else all are cancelled. This is the vote of
-//! a two-phase commit.
+//! a two-phase commit. The caller has a vote as well, by the last report of the first device. It is asked even if this
+//! device has failed and the others go on without it.
 
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -64,7 +65,22 @@ impl Vote {
             if self.lock().is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         ballot.has_failed = result.is_err();
+        if let Some(progress) =
+            progress.filter(|_| ballot.has_failed && !ballot.is_cast && !self.is_unanimous)
+        {
+            self.wait(1);
+            let report = Progress { stage: Stage::Publishing, done: 0, total: 0 };
+            if !self.lock().is_cancelled && progress(report).is_break() {
+                self.cancel();
+            }
+        }
         result
+    }
+
+    /// Waits until at most `missing` devices have neither voted nor ended, or the change is cancelled.
+    fn wait(&self, missing: usize) {
+        let is_open = |state: &mut State| state.missing > missing && !state.is_cancelled;
+        drop(self.changed.wait_while(self.lock(), is_open));
     }
 
     fn cancel(&self) {
@@ -89,8 +105,7 @@ impl Ballot<'_> {
     /// Votes for the change, and waits for the others.
     fn cast(&mut self) {
         self.count();
-        let is_open = |state: &mut State| state.missing > 0 && !state.is_cancelled;
-        drop(self.vote.changed.wait_while(self.vote.lock(), is_open));
+        self.vote.wait(0);
     }
 
     fn count(&mut self) {
@@ -109,5 +124,31 @@ impl Drop for Ballot<'_> {
             self.vote.cancel();
         }
         self.count();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::Cancelled;
+
+    use super::*;
+
+    #[test]
+    fn the_caller_is_asked_when_the_first_device_has_failed() {
+        for cancels in [false, true] {
+            let mut reports = 0;
+            let mut progress = |report: Progress| {
+                assert_eq!(report.stage, Stage::Publishing);
+                reports += 1;
+                if cancels { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let make = |device: usize, progress: &mut ProgressFn<'_>| match device {
+                0 => Err(None::<Cancelled>),
+                _ => Progress { stage: Stage::Publishing, done: 0, total: 1 }.report(progress).map_err(Some),
+            };
+            let results = Vote::make_all(3, false, &mut progress, make);
+            assert!(results[1..].iter().all(|result| result.is_err() == cancels), "{results:?}");
+            assert_eq!(reports, 1);
+        }
     }
 }

@@ -33,7 +33,8 @@ impl<T: Element> Index<T> {
     /// have a few other edges.
     ///
     /// A change writes its vectors and keys to the journal and syncs it once; changes that threads make at the same
-    /// time share this. When the journal has 32 MiB, and half as much as the snapshot, the change takes a new
+    /// time share this. Another thread does so while an insert, an upsert or a consolidation is computed, which is
+    /// visible when both are done. When the journal has 32 MiB, and half as much as the snapshot, the change takes a new
     /// [snapshot](Self::snapshot), which empties the journal. If this fails, the index goes on with the longer journal,
     /// and tries again when that has grown by as much.
     ///

@@ -78,7 +78,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if the index has codes only.
     pub fn drop_codes(&self) -> Result<(), UpdateError> {
-        self.change(&Record::DropCodes, || {
+        self.change(&Record::DropCodes, &mut no_progress, |_| {
             self.backend.read(|graph| graph.require_vectors())?;
             Ok(self.backend.change(|graph| graph.drop_codes())?)
         })
@@ -90,7 +90,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError::NoCodes`]; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
-        self.change(&Record::DropVectors, || {
+        self.change(&Record::DropVectors, &mut no_progress, |_| {
             if self.backend.read(|graph| graph.vectors().codes().is_none()) {
                 return Err(UpdateError::NoCodes);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use jasper_core::{Element, Key, MatrixView, Progress, Slot, Stage, VectorSource, no_progress};
+use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{KeyError, KeyMap, VectorError};
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert};
 
@@ -86,7 +86,7 @@ impl<T: Element> Index<T> {
         keys: &[Key],
         [change, undo]: [KeyChange; 2],
     ) -> Result<(), UpdateError> {
-        self.change(record, || {
+        self.change(record, &mut no_progress, |_| {
             self.check_change(record)?;
             let shards = self.backend.shards_or_self();
             let apply = |change: KeyChange, shard: usize| {
@@ -105,23 +105,23 @@ impl<T: Element> Index<T> {
         })
     }
 
-    /// Makes a change in its turn, once the journal has it, if there is one. `make` checks it again.
+    /// Makes a change in its turn, and logs it, if there is a journal: `make` gets the progress to report to, and checks
+    /// the change again.
     pub(crate) fn change<R>(
         &self,
         record: &Record<'_, T>,
-        make: impl FnOnce() -> Result<R, UpdateError>,
+        progress: &mut ProgressFn<'_>,
+        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
     ) -> Result<R, UpdateError> {
         if self.journal.is_some() {
             // Most changes that will be refused need not be logged.
             self.check_change(record)?;
         }
         let mut change = Change::begin(self.journal.as_ref());
-        change.log(record)?;
-        change.wait();
-        let made = {
+        let made = change.make(record, progress, |progress| {
             let _writer = self.lock_writer();
-            make()
-        };
+            make(progress)
+        });
         let result = change.end(made)?;
         self.snapshot_if_due();
         Ok(result)
@@ -210,7 +210,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::insert_auto`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         let Self { inner: index, progress } = self;
-        index.change(&Record::InsertAuto(vectors), || {
+        index.change(&Record::InsertAuto(vectors), progress, |progress| {
             let first = index.next_key();
             let keys = index.next_keys(vectors.len())?;
             Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
@@ -233,7 +233,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     ) -> Result<InsertReport, UpdateError> {
         let Self { inner: index, progress } = self;
         let record = Record::Insert(vectors, keys, on_conflict);
-        index.change(&record, || index.backend.insert(vectors, keys, on_conflict, progress))
+        index.change(&record, progress, |progress| index.backend.insert(vectors, keys, on_conflict, progress))
     }
 
     /// See [`Index::consolidate`].
@@ -242,7 +242,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::consolidate`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn consolidate(self) -> Result<ConsolidateReport, UpdateError> {
         let Self { inner: index, progress } = self;
-        index.change(&Record::Consolidate, || index.backend.consolidate(progress))
+        index.change(&Record::Consolidate, progress, |progress| index.backend.consolidate(progress))
     }
 
     /// See [`Index::compact`]. The callback can cancel it until vectors begin to move.
@@ -251,7 +251,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::compact`], or [`UpdateError::Cancelled`]; the index is then unchanged.
     pub fn compact(self) -> Result<CompactReport, UpdateError> {
         let Self { inner: index, progress } = self;
-        index.change(&Record::Compact, || {
+        index.change(&Record::Compact, progress, |progress| {
             let total = index.stats().free_slots;
             Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
             index.backend.compact()

@@ -8,8 +8,10 @@
 //! ```text
 //! change:
 //!     take a number                          changes are made in the order of their numbers
-//!     log it under the number, and sync      together with all changes that wait for this (group commit)
-//!     wait for its turn, and make it
+//!     on another thread:
+//!         log it under the number, and sync  together with all changes that wait for this (group commit)
+//!     wait for its turn, and compute it
+//!     wait for the other thread, and publish it
 //!     if it fails: remove it from the log    a crash until here may bring it back; its call has not returned
 //! snapshot:
 //!     take a number N, and wait for its turn
@@ -19,10 +21,11 @@
 //!     open index-N.jasper; make the changes of the log again, in the order of their numbers
 //! ```
 //!
-//! Changes are logged before they are made, because a change that was made cannot be taken back once searches see it.
-//! A logged change may still be refused, by the state that those before it leave. As its result is a function of that
+//! Changes are logged before they are published, because a change cannot be taken back once searches see it. Those that
+//! need no computation are logged before their turn, by the thread that makes them. A logged change may still be refused, by the state that those before it leave. As its result is a function of that
 //! state, it is refused again when the log is replayed.
 
+mod change;
 mod record;
 mod store;
 #[cfg(test)]
@@ -36,15 +39,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use jasper_core::{Element, Progress, ProgressFn, Stage};
+use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource};
 use jasper_data::{FileLock, PathError};
 use jasper_graph::{FileError, SaveStats, VectorError};
 use jasper_vamana::UpdateError;
 
 use crate::Index;
+pub(crate) use change::Change;
 pub(crate) use record::Record;
+use record::for_each_block;
 use store::{Entry, Log, Store};
-use turns::{Turn, Turns};
+use turns::Turns;
 
 /// A durable index cannot be created or opened, or no snapshot of it can be taken.
 pub type JournalError = PathError<JournalFault>;
@@ -252,24 +257,37 @@ fn remove_other_snapshots(folder: &Path, number: u64) {
 }
 
 impl Journal {
-    /// Logs a change, and returns when it is on disk.
-    fn log<T: Element>(&self, number: u64, record: &Record<'_, T>) -> io::Result<()> {
+    /// Returns what logs a change: any thread may call it, and it returns when the change is on disk. Vectors that are
+    /// too many to copy, and that only this thread can read, are on disk already.
+    fn prepare<'a, T: Element>(
+        &'a self,
+        number: u64,
+        record: &'a Record<'_, T>,
+    ) -> io::Result<Box<dyn FnOnce() -> io::Result<()> + Send + 'a>> {
         let mut entry = record.entry(number);
-        let bytes = record.bytes();
-        if bytes > GROUP_BYTES {
-            lock(&self.store).commit(&[number], |tables| {
-                tables.insert(&entry)?;
-                record.for_each_block(|first, block| tables.insert_vectors(number, first, block))
-            })?;
-        } else {
-            record.for_each_block(|first, block| {
+        let Some(vectors) = record.vectors() else {
+            return Ok(Box::new(|| self.commit_in_group(entry)));
+        };
+        if record.bytes() <= GROUP_BYTES {
+            for_each_block(vectors, |first, block| {
                 entry.vectors.push((first, block.to_vec()));
                 Ok(())
             })?;
-            self.commit_in_group(entry)?;
+            return Ok(Box::new(|| self.commit_in_group(entry)));
         }
-        self.logged.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
+        if let Some(vectors) = vectors.concurrent() {
+            return Ok(Box::new(move || self.commit_alone(&entry, vectors)));
+        }
+        self.commit_alone(&entry, vectors)?;
+        Ok(Box::new(|| Ok(())))
+    }
+
+    /// Commits a change whose vectors are not copied.
+    fn commit_alone<T: Element>(&self, entry: &Entry, vectors: &dyn VectorSource<T>) -> io::Result<()> {
+        lock(&self.store).commit(&[entry.number], |tables| {
+            tables.insert(entry)?;
+            for_each_block(vectors, |first, block| tables.insert_vectors(entry.number, first, block))
+        })
     }
 
     /// Commits a change together with all that wait.
@@ -323,73 +341,5 @@ impl Journal {
         self.snapshot.store(bytes, Ordering::Relaxed);
         remove_other_snapshots(&self.folder, number);
         Ok(())
-    }
-}
-
-/// A change, from its beginning to its end; of an index without a journal, nothing.
-pub(crate) struct Change<'a>(Option<LoggedChange<'a>>);
-
-struct LoggedChange<'a> {
-    journal: &'a Journal,
-    turn: Turn<'a>,
-    is_logged: bool,
-}
-
-impl<'a> Change<'a> {
-    /// Begins a change of an index.
-    pub(crate) fn begin(journal: Option<&'a Journal>) -> Self {
-        let begin =
-            |journal: &'a Journal| LoggedChange { journal, turn: journal.turns.take(), is_logged: false };
-        Self(journal.map(begin))
-    }
-
-    /// Logs the change, in the place of what it logged before, and returns when it is on disk.
-    pub(crate) fn log<T: Element>(&mut self, record: &Record<'_, T>) -> Result<(), UpdateError> {
-        let Some(change) = &mut self.0 else { return Ok(()) };
-        change.journal.log(change.turn.number(), record).map_err(UpdateError::Journal)?;
-        change.is_logged = true;
-        Ok(())
-    }
-
-    /// Waits until earlier changes have ended.
-    pub(crate) fn wait(&self) {
-        if let Some(change) = &self.0 {
-            change.turn.wait();
-        }
-    }
-
-    /// Ends the change. If it failed, it is removed from the log.
-    pub(crate) fn end<R, E: From<UpdateError>>(mut self, result: Result<R, E>) -> Result<R, E> {
-        if let Some(change) = &mut self.0
-            && result.is_err()
-        {
-            change.discard().map_err(UpdateError::Journal)?;
-        }
-        self.keep();
-        result
-    }
-
-    /// Keeps the change in the log, even if it failed.
-    pub(crate) fn keep(&mut self) {
-        if let Some(change) = &mut self.0 {
-            change.is_logged = false;
-        }
-    }
-}
-
-impl LoggedChange<'_> {
-    fn discard(&mut self) -> io::Result<()> {
-        match mem::take(&mut self.is_logged) {
-            true => lock(&self.journal.store).discard(&[self.turn.number()]),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Drop for LoggedChange<'_> {
-    /// Discards a change that panicked.
-    fn drop(&mut self) {
-        // If this fails, the change is removed before another is logged.
-        let _ = self.discard();
     }
 }

@@ -55,11 +55,17 @@ impl<T: Element> Record<'_, T> {
         }
     }
 
-    fn vectors(&self) -> Option<&dyn VectorSource<T>> {
+    /// The vectors of an insert.
+    pub(super) fn vectors(&self) -> Option<&dyn VectorSource<T>> {
         match self {
             Self::Insert(vectors, ..) | Self::InsertAuto(vectors) => Some(*vectors),
             _ => None,
         }
+    }
+
+    /// Whether making the change takes long before anything of it is visible, and ends with a report of `Stage::Publishing`.
+    pub(super) fn is_computed(&self) -> bool {
+        matches!(self, Self::Insert(..) | Self::InsertAuto(_) | Self::Consolidate)
     }
 
     /// Bytes that the journal stores.
@@ -72,24 +78,23 @@ impl<T: Element> Record<'_, T> {
     pub(super) fn entry(&self, number: u64) -> Entry {
         Entry { number, kind: self.kind(), argument: self.argument().into_owned(), vectors: Vec::new() }
     }
+}
 
-    /// Calls `write` with each block of vectors and the number of its first.
-    pub(super) fn for_each_block(
-        &self,
-        mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let Some(vectors) = self.vectors() else { return Ok(()) };
-        let dimension = vectors.dimension();
-        let rows = (BLOCK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
-        let mut block = Vec::new();
-        for first in (0..vectors.len()).step_by(rows) {
-            let end = vectors.len().min(first + rows);
-            block.resize((end - first) * dimension, T::default());
-            vectors.read(first..end, &mut block)?;
-            write(first as u64, bytemuck::cast_slice(&block))?;
-        }
-        Ok(())
+/// Calls `write` with each block of vectors and the number of its first.
+pub(super) fn for_each_block<T: Element>(
+    vectors: &dyn VectorSource<T>,
+    mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let dimension = vectors.dimension();
+    let rows = (BLOCK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
+    let mut block = Vec::new();
+    for first in (0..vectors.len()).step_by(rows) {
+        let end = vectors.len().min(first + rows);
+        block.resize((end - first) * dimension, T::default());
+        vectors.read(first..end, &mut block)?;
+        write(first as u64, bytemuck::cast_slice(&block))?;
     }
+    Ok(())
 }
 
 /// Makes a change of the log. Returns the bytes that it takes there.

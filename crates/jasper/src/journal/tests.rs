@@ -1,19 +1,24 @@
 //! A file layer that fails on demand, at every call that changes the log.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
-use jasper_core::{MatrixView, Metric};
+use jasper_core::{MatrixView, Metric, no_progress};
 use redb::{Builder, StorageBackend};
 
 use super::*;
-use crate::{IndexBuilder, OpenOptions};
+use crate::{IndexBuilder, OpenOptions, WithProgress};
 
-/// A file in memory, whose calls that change it fail from a number on.
+/// A file in memory, whose calls that change it fail or wait on demand.
 #[derive(Clone, Debug, Default)]
-struct Disk(Arc<Mutex<State>>);
+struct Disk {
+    state: Arc<Mutex<State>>,
+    released: Arc<Condvar>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -21,11 +26,37 @@ struct State {
     calls: u64,
     /// The calls that fail.
     failing: Range<u64>,
+    /// Whether calls wait.
+    is_held: bool,
 }
 
+/// How long calls wait at most.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 impl Disk {
+    fn with_bytes(bytes: Vec<u8>) -> Self {
+        let disk = Self::default();
+        disk.state().bytes = bytes;
+        disk
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.state)
+    }
+
+    /// The disk as a process finds it that starts after this one has ended now.
+    fn after_crash(&self) -> Self {
+        Self::with_bytes(self.state().bytes.clone())
+    }
+
+    /// Makes calls wait.
+    fn hold(&self) {
+        self.state().is_held = true;
+    }
+
+    fn release(&self) {
+        self.state().is_held = false;
+        self.released.notify_all();
     }
 
     /// Makes some of the next calls fail.
@@ -35,7 +66,12 @@ impl Disk {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        let mut state = self.state();
+        let is_held = |state: &mut State| state.is_held;
+        let (mut state, timeout) = self.released.wait_timeout_while(self.state(), PATIENCE, is_held).unwrap();
+        if timeout.timed_out() {
+            state.is_held = false;
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         state.calls += 1;
         if state.failing.contains(&(state.calls - 1)) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -158,8 +194,7 @@ fn fail_at_each(count: u64) -> usize {
         let calls = disk.state().calls - before;
 
         // The process ends here.
-        let bytes = disk.state().bytes.clone();
-        let found = replayed(&Disk(Arc::new(Mutex::new(State { bytes, ..State::default() }))));
+        let found = replayed(&disk.after_crash());
         let (found, expected) = (found.to_bytes().unwrap(), reference.to_bytes().unwrap());
         if found != expected {
             // The last sync failed, and so did everything that could have removed the change.
@@ -193,6 +228,136 @@ fn a_change_is_refused_when_a_write_of_its_log_fails() {
 #[test]
 fn all_changes_are_refused_while_the_disk_fails() {
     assert!(fail_at_each(u64::MAX) > 20);
+}
+
+type Computed = fn(WithProgress<'_, &Index<u8>>) -> Result<(), UpdateError>;
+
+fn more() -> MatrixView<'static, u8> {
+    MatrixView::new(b"some thirty vectors of two bytes, which are text, not digits", 2).unwrap()
+}
+
+/// Changes that are logged while they are computed.
+const COMPUTED: [Computed; 4] = [
+    |index| index.insert(&more(), &(300..330).collect::<Vec<_>>()).map(drop),
+    |index| index.upsert(&more(), &(20..50).collect::<Vec<_>>()).map(drop),
+    |index| index.insert_auto(&more()).map(drop),
+    |index| index.consolidate().map(drop),
+];
+
+/// A durable index with live and deleted keys, and one without a journal.
+fn durable_pair(disk: &Disk, folder: &Path) -> (Index<u8>, Index<u8>) {
+    let (index, reference) = (durable(disk, folder), empty());
+    for index in [&index, &reference] {
+        insert(index, Some(0..40)).unwrap();
+        index.delete(&(5..15).collect::<Vec<_>>()).unwrap();
+    }
+    (index, reference)
+}
+
+fn assert_equal(a: &Index<u8>, b: &Index<u8>) {
+    assert!(a.to_bytes().unwrap() == b.to_bytes().unwrap());
+}
+
+/// Makes a change in both, after which they and the log must be equal.
+fn assert_usable(index: &Index<u8>, reference: &Index<u8>, disk: &Disk) {
+    for index in [index, reference] {
+        insert(index, None).unwrap();
+    }
+    assert_equal(index, reference);
+    assert_equal(&replayed(&disk.after_crash()), reference);
+}
+
+/// Waits until the log has this number of changes.
+fn wait_for_log(index: &Index<u8>, changes: usize) {
+    let start = Instant::now();
+    let journal = index.journal.as_ref().unwrap();
+    while lock(&journal.store).read().unwrap().numbers().unwrap().len() < changes {
+        assert!(start.elapsed() < PATIENCE, "the change is not logged");
+        std::thread::yield_now();
+    }
+}
+
+/// The disk does nothing until all is computed; then each of its calls fails in turn, until none is left.
+#[test]
+fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
+    for make in COMPUTED {
+        let mut failed = 0;
+        for call in 0.. {
+            let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
+            let (index, reference) = durable_pair(&disk, folder.path());
+            disk.hold();
+            let made = make(index.with_progress(&mut |report| {
+                if report.stage == Stage::Publishing {
+                    assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
+                    assert_equal(&replayed(&disk.after_crash()), &reference);
+                    disk.fail(call..call + 1);
+                    disk.release();
+                }
+                ControlFlow::Continue(())
+            }));
+            match made {
+                Err(UpdateError::Journal(error)) => assert_eq!(error.kind(), io::ErrorKind::StorageFull),
+                made => {
+                    made.unwrap();
+                    make(reference.with_progress(&mut no_progress)).unwrap();
+                }
+            }
+            assert_equal(&index, &reference);
+            assert_equal(&replayed(&disk.after_crash()), &reference);
+            let is_last = {
+                let state = disk.state();
+                state.calls <= state.failing.start
+            };
+            disk.fail(0..0);
+            assert_usable(&index, &reference, &disk);
+            if is_last {
+                break;
+            }
+            failed += 1;
+        }
+        assert!(failed > 2, "{failed}");
+    }
+}
+
+/// A crash before the change has ended may bring it back; its end removes it.
+#[test]
+fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
+    for make in COMPUTED {
+        // It is cancelled, as above and its removal fails, or it panics.
+        for way in 0..3 {
+            let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
+            let (index, reference) = durable_pair(&disk, folder.path());
+            let before = reference.to_bytes().unwrap();
+            let mut crashed = None;
+            let mut progress = |report: Progress| {
+                if report.stage != Stage::Publishing {
+                    return ControlFlow::Continue(());
+                }
+                wait_for_log(&index, 3);
+                assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
+                crashed = Some(disk.after_crash());
+                match way {
+                    0 => {}
+                    1 => disk.fail(0..u64::MAX),
+                    _ => panic!("on purpose"),
+                }
+                ControlFlow::Break(())
+            };
+            let made = catch_unwind(AssertUnwindSafe(|| make(index.with_progress(&mut progress))));
+            match (way, made) {
+                (0, Ok(Err(UpdateError::Cancelled(_)))) | (1, Ok(Err(UpdateError::Journal(_)))) => {
+                    assert_equal(&index, &reference);
+                    disk.fail(0..0);
+                    assert_usable(&index, &reference, &disk);
+                }
+                (2, Err(_)) => assert_equal(&replayed(&disk.after_crash()), &reference),
+                (_, made) => panic!("{made:?}"),
+            }
+            let with_change = OpenOptions::new().open_bytes(&before).unwrap();
+            make(with_change.with_progress(&mut no_progress)).unwrap();
+            assert_equal(&replayed(&crashed.unwrap()), &with_change);
+        }
+    }
 }
 
 #[test]

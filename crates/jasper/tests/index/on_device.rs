@@ -1,12 +1,13 @@
 //! An index on a device has the results of one on the host. Without a GPU, `Device::Auto` is the CPU.
 
+use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::bench::Measure;
 use jasper::{
-    BuildError, Device, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder, KeyFilter, MemorySpace,
-    Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
+    BuildError, Device, DeviceError, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder, KeyFilter,
+    MemorySpace, Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -281,6 +282,20 @@ fn a_device_that_is_not_there_is_named() {
     let rows = [0.5_f32; 4];
     let error = small(Metric::L2).device(Device::Cuda(999)).build(&view(&rows, 2)).unwrap_err();
     assert!(matches!(error, BuildError::Device(_)), "{error}");
+}
+
+#[test]
+fn a_refusal_names_the_device_and_the_way_out() {
+    assert!(Device::Auto.check().is_ok() && Device::Cpu.check().is_ok());
+    let error = Device::Cuda(999).check().unwrap_err();
+    let message = error.to_string();
+    assert!(message.starts_with("device cuda:999 cannot be used"), "{message}");
+    if let DeviceError::NotCompiled(_) = error {
+        assert!(message.contains("use cpu or auto"), "{message}");
+    } else if let Err(error) = Device::Cuda(0).check() {
+        let cause = error.source().expect("the driver's error").to_string();
+        assert!(cause.ends_with("use the cpu"), "{cause}");
+    }
 }
 
 /// Quantizing, tuning, and searches by key and within a radius work on the device of the index.

@@ -1,0 +1,165 @@
+//! One change of a durable index, from its beginning to its end.
+
+use std::io;
+use std::mem;
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
+use std::sync::atomic::Ordering;
+use std::thread::{self, ScopedJoinHandle};
+
+use jasper_core::{Element, ProgressFn, Stage};
+use jasper_vamana::UpdateError;
+
+use super::turns::Turn;
+use super::{Journal, Record, lock};
+
+/// A change, from its beginning to its end; of an index without a journal, nothing.
+pub(crate) struct Change<'a>(Option<LoggedChange<'a>>);
+
+struct LoggedChange<'a> {
+    journal: &'a Journal,
+    turn: Turn<'a>,
+    /// Whether the log has the change, or may have it.
+    is_logged: bool,
+}
+
+/// A change that another thread logs.
+struct Logging<'scope> {
+    thread: Option<ScopedJoinHandle<'scope, io::Result<()>>>,
+    result: thread::Result<io::Result<()>>,
+}
+
+impl Logging<'_> {
+    /// Waits until the change is on disk, or cannot be written; returns whether it is on disk.
+    fn wait(&mut self) -> bool {
+        if let Some(thread) = self.thread.take() {
+            self.result = thread.join();
+        }
+        matches!(self.result, Ok(Ok(())))
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Begins a change of an index.
+    pub(crate) fn begin(journal: Option<&'a Journal>) -> Self {
+        let begin =
+            |journal: &'a Journal| LoggedChange { journal, turn: journal.turns.take(), is_logged: false };
+        Self(journal.map(begin))
+    }
+
+    /// Logs the change, in the place of what it logged before, and returns when it is on disk.
+    pub(crate) fn log<T: Element>(&mut self, record: &Record<'_, T>) -> Result<(), UpdateError> {
+        match &mut self.0 {
+            Some(change) => change.log(record).map_err(UpdateError::Journal),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until earlier changes have ended.
+    pub(crate) fn wait(&self) {
+        if let Some(change) = &self.0 {
+            change.turn.wait();
+        }
+    }
+
+    /// Calls `make` in the turn of the change, and logs it. A [computed](Record::is_computed) change is logged
+    /// meanwhile: its last report returns when it is on disk, and cancels it if it cannot be written.
+    pub(crate) fn make<T: Element, R>(
+        &mut self,
+        record: &Record<'_, T>,
+        progress: &mut ProgressFn<'_>,
+        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
+    ) -> Result<R, UpdateError> {
+        match &mut self.0 {
+            Some(change) if record.is_computed() => change.make(record, progress, make),
+            _ => {
+                self.log(record)?;
+                self.wait();
+                make(progress)
+            }
+        }
+    }
+
+    /// Ends the change. If it failed, it is removed from the log.
+    pub(crate) fn end<R, E: From<UpdateError>>(mut self, result: Result<R, E>) -> Result<R, E> {
+        if let Some(change) = &mut self.0
+            && result.is_err()
+        {
+            change.discard().map_err(UpdateError::Journal)?;
+        }
+        self.keep();
+        result
+    }
+
+    /// Keeps the change in the log, even if it failed.
+    pub(crate) fn keep(&mut self) {
+        if let Some(change) = &mut self.0 {
+            change.is_logged = false;
+        }
+    }
+}
+
+impl LoggedChange<'_> {
+    fn log<T: Element>(&mut self, record: &Record<'_, T>) -> io::Result<()> {
+        self.journal.prepare(self.turn.number(), record)?()?;
+        self.set_logged(record);
+        Ok(())
+    }
+
+    fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
+        self.is_logged = true;
+        self.journal.logged.fetch_add(record.bytes(), Ordering::Relaxed);
+    }
+
+    fn make<T: Element, R>(
+        &mut self,
+        record: &Record<'_, T>,
+        progress: &mut ProgressFn<'_>,
+        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
+    ) -> Result<R, UpdateError> {
+        let log = self.journal.prepare(self.turn.number(), record).map_err(UpdateError::Journal)?;
+        // Should `make` panic, the change is discarded when the thread has logged it.
+        self.is_logged = true;
+        let (made, logged) = thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, log)?;
+            let mut logging = Logging { thread: Some(thread), result: Ok(Ok(())) };
+            self.turn.wait();
+            let made = make(&mut |report| {
+                let flow = progress(report);
+                match report.stage {
+                    Stage::Publishing if flow.is_continue() && !logging.wait() => ControlFlow::Break(()),
+                    _ => flow,
+                }
+            });
+            debug_assert!(
+                made.is_err() || logging.thread.is_none(),
+                "the change is visible before it is logged"
+            );
+            logging.wait();
+            Ok((made, logging.result.unwrap_or_else(|panic| resume_unwind(panic))))
+        })
+        .map_err(UpdateError::Journal)?;
+        if let Err(error) = logged {
+            // The store has removed it.
+            self.is_logged = false;
+            return Err(UpdateError::Journal(error));
+        }
+        self.set_logged(record);
+        made
+    }
+
+    fn discard(&mut self) -> io::Result<()> {
+        match mem::take(&mut self.is_logged) {
+            true => lock(&self.journal.store).discard(&[self.turn.number()]),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for LoggedChange<'_> {
+    /// Discards a change that panicked.
+    fn drop(&mut self) {
+        // If this fails, the change is removed before another is logged.
+        let _ = self.discard();
+    }
+}
