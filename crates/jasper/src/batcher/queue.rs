@@ -7,7 +7,8 @@
 //! a search is submitted: its query is queued
 //! a worker thread, again and again:
 //!     if something waits, and fewer than MAX_STARTED of its batches are under way:
-//!         the first queued query and those that may share a batch are started
+//!         the first queued query and those that may share a batch are started;
+//!         if they cannot be, they are run when nothing else is under way
 //!     answers of all batches under way that are there are given to their callers
 //!     if nothing is under way: it sleeps until something is queued
 //! ```
@@ -114,19 +115,21 @@ impl<Q, A> Queue<Q, A> {
     /// Answers queries until the queue is closed and empty.
     pub(crate) fn work<R: Run<Query = Q, Answer = A>>(&self, runner: &R) {
         let mut started: Vec<(Batch<Q, A>, R::Started)> = Vec::new();
+        // A batch that has to be run. Those under way come first, because running it may take long.
+        let mut held: Option<Batch<Q, A>> = None;
         loop {
             let batch = match started.len() {
                 0 => match self.wait_for_batch(runner) {
                     None => return,
                     batch => batch,
                 },
-                MAX_STARTED.. => None,
-                _ => self.lock().take_batch(runner),
+                1..MAX_STARTED if held.is_none() => self.lock().take_batch(runner),
+                _ => None,
             };
             if let Some(batch) = batch {
                 match runner.start(&batch.queries()) {
                     Some(batch_under_way) => started.push((batch, batch_under_way)),
-                    None => batch.run(runner),
+                    None => held = Some(batch),
                 }
             }
             started.retain_mut(|(batch, batch_under_way)| {
@@ -137,8 +140,9 @@ impl<Q, A> Queue<Q, A> {
                 }
                 !has_ended
             });
-            if !started.is_empty() {
-                thread::yield_now();
+            match held.take_if(|_| started.is_empty()) {
+                Some(batch) => batch.run(runner),
+                None => thread::yield_now(),
             }
         }
     }
