@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytemuck::Pod;
 use cust::sys;
@@ -58,14 +59,20 @@ impl<T: Pod> Pinned<T> {
         Ok(pinned)
     }
 
-    /// An element that the device may be writing: each aligned 32 bits of it are as before, or as written.
+    /// An element that the device may be writing: each aligned word of it is as before, or as written.
     ///
     /// # Panics
-    /// Panics if there is no such element.
-    pub(crate) fn read_volatile(&self, index: usize) -> T {
+    /// Panics if there is no such element, or if elements are not made of aligned words of 32 bits.
+    pub(crate) fn load(&self, index: usize) -> T {
         assert!(index < self.len, "element {index} of {}", self.len);
-        // SAFETY: the element is there, as asserted, and any bytes are a valid `T`.
-        unsafe { self.first.add(index).read_volatile() }
+        let mut value = T::zeroed();
+        let first = self.first.wrapping_add(index).cast::<u32>();
+        for (i, word) in bytemuck::cast_slice_mut(std::slice::from_mut(&mut value)).iter_mut().enumerate() {
+            // SAFETY: `T` has this word, as the cast has checked, in the element that is there, as asserted. The
+            // device writes words, and the host only loads them while it may.
+            *word = unsafe { AtomicU32::from_ptr(first.add(i)) }.load(Ordering::Relaxed);
+        }
+        value
     }
 }
 

@@ -27,7 +27,7 @@ pub fn report<'py>(py: Python<'py>, report: &impl Serialize) -> PyResult<Bound<'
 type Arrays = (Py<PyArray1<i64>>, Py<PyArray1<f32>>);
 
 /// Results of the last batches. Their memory is used again once nothing else refers to it, because filling new memory,
-/// whose pages are faults, takes a tenth of the time of a search on a GPU.
+/// each page of which faults, takes a tenth of the time of a search on a GPU.
 static KEPT: Mutex<Vec<Arrays>> = Mutex::new(Vec::new());
 
 /// Number of batches of which results are kept.

@@ -190,7 +190,8 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         }
         let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not
-        // used until the launch is complete, but for volatile reads of results. The graph is borrowed, and dropping it synchronizes the device.
+        // used until the launch is complete, but for loads of results. The graph is borrowed until then, or marked as
+        // having asynchronous readers: changing or dropping it then synchronizes the device.
         unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 

@@ -225,7 +225,7 @@ unsafe impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
 
     fn read_results(&self, range: Range<usize>, into: &mut Vec<DeviceHit>) {
         into.clear();
-        into.extend(range.map(|index| self.results.read_volatile(index)));
+        into.extend(range.map(|index| self.results.load(index)));
     }
 
     fn is_complete(&self) -> Result<bool> {

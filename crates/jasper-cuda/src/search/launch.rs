@@ -290,7 +290,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     ///
     /// # Safety
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
-    ///   the launches are complete. The queries are written.
+    ///   the launches are complete, but for atomic loads of results. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
     /// - `slot_array` is from [`Self::slots`] with the stream of the search, which has allocated the scratch memory.
     pub(crate) unsafe fn enqueue(

@@ -23,6 +23,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::Element;
 use jasper_graph::Graph;
@@ -42,6 +43,9 @@ pub(crate) use idle::MAX_IDLE;
 use launch::check_shared_memory;
 use params::cost_model;
 use started::{StartedQueries, can_start};
+
+/// Most bytes of the queries and results of a [started](DeviceSearcher::start) search, of which many may be under way.
+const MAX_STARTED_BYTES: usize = 4 << 20;
 
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
@@ -132,8 +136,8 @@ impl<T: Element> DeviceSearcher<T> {
         self.run(&plan, graph.copy, tasks)
     }
 
-    /// Launches a search for several queries and returns without waiting for it. `None` if it has to be
-    /// [`Self::search`]: with a filter, where vertices have several keys, and for scans.
+    /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search`] has to do
+    /// it: with a filter, where vertices have several keys, for scans, and for more than 4 MiB of queries or results.
     ///
     /// The results are as of the call. Changing the graph waits for the search.
     ///
@@ -146,7 +150,8 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'_>,
     ) -> Result<Option<StartedSearch<T>>, SearchError> {
         let plan = self.plan(graph, params, queries.len())?;
-        if !can_start(&plan) {
+        let bytes = graph.copy.row_bytes() as usize + params.k * size_of::<DeviceHit>();
+        if !can_start(&plan) || queries.len() * bytes > MAX_STARTED_BYTES {
             return Ok(None);
         }
         let mut contexts = self.idle.take();

@@ -14,7 +14,7 @@ use jasper_vamana::{
     SearchError, SearchParams, SearchReport,
 };
 
-use super::{Backend, HostBackend};
+use super::{Backend, HostBackend, StartedSearch};
 use crate::{Device, DeviceError, UpdateError};
 
 /// A backend whose device may fault, be slow, or be out of memory for changes.
@@ -37,6 +37,32 @@ impl Controls {
     pub(super) fn fault(&self) {
         self.faults.store(true, Relaxed);
     }
+
+    fn check(&self, device: usize) -> Result<(), DeviceError> {
+        let source: Box<dyn Error + Send + Sync> = "as the test wants".into();
+        match () {
+            () if self.faults.load(Relaxed) => Err(DeviceError::Failed { device, source }),
+            () if self.has_no_memory.load(Relaxed) => Err(DeviceError::Unavailable { device, source }),
+            () => Ok(()),
+        }
+    }
+}
+
+/// A search of which every poll answers one query, the last first, unless its device has faulted.
+struct StartedByOne {
+    answers: Vec<Vec<Hit>>,
+    number: usize,
+    controls: Arc<Controls>,
+}
+
+impl StartedSearch for StartedByOne {
+    fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
+        self.controls.check(self.number)?;
+        if let Some(hits) = self.answers.pop() {
+            answer(self.answers.len(), hits);
+        }
+        Ok(self.answers.is_empty())
+    }
 }
 
 impl Faulty {
@@ -52,14 +78,7 @@ impl Faulty {
     }
 
     fn check(&self) -> Result<(), DeviceError> {
-        let (device, source): (_, Box<dyn Error + Send + Sync>) = (self.number, "as the test wants".into());
-        match () {
-            () if self.controls.faults.load(Relaxed) => Err(DeviceError::Failed { device, source }),
-            () if self.controls.has_no_memory.load(Relaxed) => {
-                Err(DeviceError::Unavailable { device, source })
-            }
-            () => Ok(()),
-        }
+        self.controls.check(self.number)
     }
 
     fn note(&self, queries: usize) -> Result<(), SearchError> {
@@ -116,6 +135,17 @@ impl Backend<u8> for Faulty {
     ) -> Result<SearchReport, SearchError> {
         self.note(queries.len())?;
         self.inner.search_rows(queries, params, matches)
+    }
+
+    fn start_search(
+        &self,
+        queries: &[&[u8]],
+        params: SearchParams<'_>,
+    ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
+        self.note(queries.len())?;
+        let answers: Result<_, _> = queries.iter().map(|query| self.inner.search(query, params)).collect();
+        let controls = Arc::clone(&self.controls);
+        Ok(Some(Box::new(StartedByOne { answers: answers?, number: self.number, controls })))
     }
 
     fn insert(

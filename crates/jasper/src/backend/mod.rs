@@ -42,7 +42,8 @@ pub(crate) use vote::Vote;
 /// A search that has begun.
 pub(crate) trait StartedSearch: Send {
     /// Calls `answer` with the number and the hits of each query that is answered since the last call. Returns whether
-    /// the search has ended; queries that are not answered then have to be searched for one by one.
+    /// the search has ended; queries that are not answered then have to be searched for again, with
+    /// [`Backend::search_rows`].
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError>;
 }
 

@@ -2,11 +2,12 @@
 //!
 //! The last report of a change, of [`Stage::Publishing`], comes when everything is computed, and nothing is visible. There
 //! each device waits for the others, and goes on once all have come as far; else all are cancelled. This is the vote of
-//! a two-phase commit. The caller has a vote as well, by the last report of the first device. It is asked even if this
-//! device has failed and the others go on without it.
+//! a two-phase commit. The caller has a vote as well, by the last report of the first device. The caller is asked even
+//! if the first device has failed and the others go on without it.
 
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use jasper_core::{Progress, ProgressFn, Stage};
 
@@ -118,9 +119,9 @@ impl Ballot<'_> {
 }
 
 impl Drop for Ballot<'_> {
-    /// A change that ends without a vote does not keep the others waiting.
+    /// A change that ends without a vote does not keep the others waiting. A panic cancels it, because the caller panics.
     fn drop(&mut self) {
-        if self.has_failed && self.vote.is_unanimous {
+        if self.has_failed && (self.vote.is_unanimous || thread::panicking()) {
             self.vote.cancel();
         }
         self.count();

@@ -76,6 +76,7 @@ impl<T: Element> Run for Runner<T> {
         self.0.start_search(&vectors(batch), batch[0].params()).ok().flatten()
     }
 
+    /// After an error, `run` reports it.
     fn poll(&self, started: &mut Box<dyn StartedSearch>, answer: &mut dyn FnMut(usize, Answer)) -> bool {
         started.poll(&mut |query, hits| answer(query, Ok(hits))).unwrap_or(true)
     }
@@ -105,7 +106,7 @@ fn vectors<'a, T>(batch: &[&'a Query<T>]) -> Vec<&'a [T]> {
 pub(crate) struct SearchBatcher<T: Element> {
     queue: Arc<Queue<Query<T>, Answer>>,
     runner: Arc<Runner<T>>,
-    /// Started by the first submitted search.
+    /// Started by the first queued search.
     workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -143,7 +144,7 @@ impl<T: Element> SearchBatcher<T> {
         while workers.is_empty() {
             for i in 0..WORKERS {
                 let (queue, runner) = (Arc::clone(&self.queue), Arc::clone(&self.runner));
-                // A panic ends one batch, whose callers panic. The worker continues.
+                // A panic ends the batches of this worker, whose callers panic. The worker continues.
                 let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&*runner))).is_err() {};
                 match thread::Builder::new().name(format!("jasper-submit-{i}")).spawn(work) {
                     Ok(worker) => workers.push(worker),

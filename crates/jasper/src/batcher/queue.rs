@@ -13,7 +13,7 @@
 //!     if nothing is under way: it sleeps until something is queued
 //! ```
 //!
-//! No timer delays a search, and none waits for the end of another. Under load, a batch has the searches that arrived
+//! No timer delays a search, and none waits for the end of another, except those that cannot be started. Under load, a batch has the searches that arrived
 //! since the worker looked last. Queries and answers are type parameters, and threads and locks come from
 //! `super::sync`, so that the model checker of `tests.rs` compiles this file with its own.
 
@@ -28,7 +28,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::sync::thread::{self, Thread};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// Callers that search alone at a time.
+/// Callers that search alone at a time, for each device.
 const MAX_ALONE: usize = 4;
 /// Batches that a worker has under way at a time.
 const MAX_STARTED: usize = 4;
@@ -115,34 +115,34 @@ impl<Q, A> Queue<Q, A> {
     /// Answers queries until the queue is closed and empty.
     pub(crate) fn work<R: Run<Query = Q, Answer = A>>(&self, runner: &R) {
         let mut started: Vec<(Batch<Q, A>, R::Started)> = Vec::new();
-        // A batch that has to be run. Those under way come first, because running it may take long.
-        let mut held: Option<Batch<Q, A>> = None;
+        // Batches that have to be run. Those under way come first, because running one may take long.
+        let mut held: Vec<Batch<Q, A>> = Vec::new();
         loop {
             let batch = match started.len() {
                 0 => match self.wait_for_batch(runner) {
                     None => return,
                     batch => batch,
                 },
-                1..MAX_STARTED if held.is_none() => self.lock().take_batch(runner),
+                1..MAX_STARTED if held.is_empty() => self.lock().take_batch(runner),
                 _ => None,
             };
             if let Some(batch) = batch {
                 match runner.start(&batch.queries()) {
                     Some(batch_under_way) => started.push((batch, batch_under_way)),
-                    None => held = Some(batch),
+                    None => held.push(batch),
                 }
             }
-            started.retain_mut(|(batch, batch_under_way)| {
-                let has_ended =
-                    runner.poll(batch_under_way, &mut |query, answer| batch.answer(query, answer));
-                if has_ended {
-                    batch.run(runner);
-                }
-                !has_ended
-            });
-            match held.take_if(|_| started.is_empty()) {
-                Some(batch) => batch.run(runner),
-                None => thread::yield_now(),
+            held.extend(
+                started
+                    .extract_if(.., |(batch, batch_under_way)| {
+                        runner.poll(batch_under_way, &mut |query, answer| batch.answer(query, answer))
+                    })
+                    .map(|(batch, _)| batch),
+            );
+            if started.is_empty() {
+                held.drain(..).for_each(|batch| batch.run(runner));
+            } else {
+                thread::yield_now();
             }
         }
     }
@@ -303,6 +303,8 @@ impl<Q, A> Future for Submitted<Q, A> {
 
 impl<Q, A> Drop for Submitted<Q, A> {
     fn drop(&mut self) {
-        *self.0.lock() = Outcome::Taken;
+        let before = mem::replace(&mut *self.0.lock(), Outcome::Taken);
+        // Not under the lock: a waker may own the index, whose end waits for threads that take the lock.
+        drop(before);
     }
 }

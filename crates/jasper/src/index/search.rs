@@ -10,8 +10,8 @@ use crate::{Device, Index};
 impl<T: Element> Index<T> {
     /// Returns the `k` nearest keys to a vector, or as many as there are, nearest first.
     ///
-    /// On the CPU, the calling thread searches. On a CUDA device, concurrent searches of several threads share a
-    /// launch, unless their parameters differ or the filter is a predicate. A single search is not delayed.
+    /// On the CPU, the calling thread searches. On a CUDA device, concurrent searches of several threads may share
+    /// a launch, unless their parameters differ or the filter is a predicate. A single search is not delayed.
     ///
     /// # Errors
     /// Returns [`SearchError`] if

@@ -121,7 +121,7 @@ impl LoggedChange<'_> {
         // Should `make` panic, the change is discarded when the thread has logged it.
         self.is_logged = true;
         let (made, logged) = thread::scope(|scope| {
-            let thread = thread::Builder::new().spawn_scoped(scope, log)?;
+            let thread = thread::Builder::new().name("jasper-journal".into()).spawn_scoped(scope, log)?;
             let mut logging = Logging { thread: Some(thread), result: Ok(Ok(())) };
             self.turn.wait();
             let made = make(&mut |report| {

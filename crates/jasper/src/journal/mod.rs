@@ -22,8 +22,9 @@
 //! ```
 //!
 //! Changes are logged before they are published, because a change cannot be taken back once searches see it. Those that
-//! need no computation are logged before their turn, by the thread that makes them. A logged change may still be refused, by the state that those before it leave. As its result is a function of that
-//! state, it is refused again when the log is replayed.
+//! need no computation, and large inserts from a source that only the calling thread may read, are logged before they
+//! are made, by that thread. A logged change may still be refused, by the state that those before it leave. As its
+//! result is a function of that state, it is refused again when the log is replayed.
 
 mod change;
 mod record;

@@ -63,7 +63,8 @@ impl<T: Element> Record<'_, T> {
         }
     }
 
-    /// Whether making the change takes long before anything of it is visible, and ends with a report of `Stage::Publishing`.
+    /// Whether making the change takes long before anything of it is visible, and ends with a report of
+    /// `Stage::Publishing`.
     pub(super) fn is_computed(&self) -> bool {
         matches!(self, Self::Insert(..) | Self::InsertAuto(_) | Self::Consolidate)
     }

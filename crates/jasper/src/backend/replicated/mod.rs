@@ -92,11 +92,13 @@ impl Drop for InFlight {
 /// A search of a replica.
 struct StartedOnOne {
     search: Box<dyn StartedSearch>,
-    _in_flight: InFlight,
+    /// Counted until the search has ended.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    in_flight: InFlight,
 }
 
 impl StartedSearch for StartedOnOne {
-    /// After a fault, searches for the queries that are not answered leave the replica out.
+    /// After a fault, a later search leaves the replica out.
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
         self.search.poll(answer)
     }
@@ -345,10 +347,15 @@ impl<T: Element> Backend<T> for Replicated<T> {
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
-        let replica = self.least_busy();
-        let _in_flight = InFlight::new(&replica.in_flight, queries.len());
-        let search = replica.backend.start_search(queries, params)?;
-        Ok(search.map(|search| Box::new(StartedOnOne { search, _in_flight }) as Box<dyn StartedSearch>))
+        loop {
+            let replica = self.least_busy();
+            let in_flight = InFlight::new(&replica.in_flight, queries.len());
+            match replica.backend.start_search(queries, params) {
+                Err(SearchError::Device(error)) if is_fault(&error) => self.leave_out(replica, error)?,
+                Ok(Some(search)) => return Ok(Some(Box::new(StartedOnOne { search, in_flight }))),
+                other => return other,
+            }
+        }
     }
 
     fn insert(

@@ -116,6 +116,35 @@ fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
 }
 
 #[test]
+fn single_searches_are_shared_and_go_on_after_a_fault() {
+    let rows = rows(1000, 7);
+    let (one, (two, controls)) = (index(&rows), replicated(index(&rows), 2));
+    let params = SearchParams::new(3);
+    // More than search alone, so that most of them share batches.
+    let search = || {
+        thread::scope(|scope| {
+            for first in 0..24 {
+                let queries = view(&rows).rows().skip(first * 40).take(40);
+                let search = |query| {
+                    assert_eq!(two.search(query, params).unwrap(), one.search(query, params).unwrap())
+                };
+                scope.spawn(move || queries.for_each(search));
+            }
+        });
+    };
+    search();
+    assert!(queries_of(&controls).iter().all(|&queries| queries > 0), "{:?}", queries_of(&controls));
+    // Batches fail when they are started, or while they are under way.
+    thread::scope(|scope| {
+        scope.spawn(|| (0..4).for_each(|_| search()));
+        thread::sleep(Duration::from_millis(20));
+        controls[1].fault();
+    });
+    assert_eq!(two.device_faults().len(), 1);
+    assert!(two.search(&[0; DIMENSION - 1], params).is_err());
+}
+
+#[test]
 fn a_batch_is_shared_and_a_slow_device_takes_less() {
     let rows = rows(1000, 3);
     let (one, (two, controls)) = (index(&rows), replicated(index(&rows), 2));
