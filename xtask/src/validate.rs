@@ -19,7 +19,7 @@ const WITHOUT_CUDA: [&str; 7] =
 
 /// The tests that may see whether CUDA is compiled in: those of devices and of quantization. The others have run with
 /// CUDA, on the CPU where there is no GPU.
-const DEVICE_TESTS: &str = "--lib --test index --test cli -- device cuda quantize stored";
+const DEVICE_TESTS: &str = "--test index --test cli -- device cuda quantize stored";
 
 /// Runs every step in order and stops at the first that fails. Steps whose program is not installed are skipped and
 /// listed at the end.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::bench::Measure;
 use jasper::{
-    BuildError, Device, DeviceError, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder, KeyFilter,
-    MemorySpace, Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
+    BuildError, CudaSet, Device, DeviceError, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder,
+    KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -339,4 +339,11 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     }
     compare(&host, &device, &queries, SearchParams::new(10));
     assert_eq!(device.to_host().unwrap().len(), 2500);
+}
+
+#[test]
+fn devices_that_do_not_exist_are_named() {
+    let error = CudaSet::new([61, 62]).unwrap().ordinals().unwrap_err();
+    assert!(error.to_string().starts_with("device cuda:61 cannot be used"), "{error}");
+    assert!(CudaSet::ALL.ordinals().map_or(true, |all| !all.is_empty()));
 }
