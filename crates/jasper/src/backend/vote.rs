@@ -119,7 +119,8 @@ impl Ballot<'_> {
 }
 
 impl Drop for Ballot<'_> {
-    /// A change that ends without a vote does not keep the others waiting. A panic cancels it, because the caller panics.
+    /// A change that ends without a vote does not keep the others waiting. A panic cancels it, because the caller
+    /// panics.
     fn drop(&mut self) {
         if self.has_failed && (self.vote.is_unanimous || thread::panicking()) {
             self.vote.cancel();
