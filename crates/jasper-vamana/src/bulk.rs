@@ -16,8 +16,8 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, ScalarQuantizer,
-    SearchCost, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, OperationCounts,
+    ScalarQuantizer, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -37,7 +37,7 @@ pub struct Linked<T: 'static> {
     /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
     /// Operations performed.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 impl<T: Element> Linked<T> {

@@ -27,7 +27,7 @@ use crate::pipeline::update;
 use crate::reconnect::reconnect;
 use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
-use crate::{Executor, GraphAccess, MutableGraph, SearchCost, UpdateError, transaction};
+use crate::{Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, transaction};
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct ConsolidateReport {
     pub reconnected: usize,
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.
@@ -82,7 +82,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
-        let (mut cost, mut done) = (SearchCost::default(), 0);
+        let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(progress)?;
             cost += update(executor, graph, |graph| executor.repair_rows(graph, chunk))

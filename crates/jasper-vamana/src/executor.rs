@@ -5,7 +5,7 @@ use jasper_core::{DeviceError, Element, Neighbor, Slot};
 
 use crate::connectivity::Reached;
 use crate::pipeline::Duplicates;
-use crate::{GraphAccess, MutableGraph, SearchCost};
+use crate::{GraphAccess, MutableGraph, OperationCounts};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
@@ -206,14 +206,14 @@ pub struct ChunkEdges<E> {
     /// Vertices without edges, because another has the same vector.
     pub duplicates: Duplicates,
     /// The cost of searching for the vertices and pruning their candidates.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// The result of [`Executor::publish_updates`].
 #[derive(Debug, Default)]
 pub struct Published {
     /// The cost of computing the rows.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
     /// Vertices to which [merged](Executor::merge) rows have no edge any more from their parent in the graph's
     /// [spanning tree](jasper_graph::SpanningTree), in any order. Empty if there is no tree.
     pub detached: Vec<Slot>,

@@ -27,7 +27,9 @@ use crate::ingest::{add_vectors, check_keys};
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
-use crate::{Executor, GraphAccess, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
+use crate::{
+    Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, start, transaction,
+};
 
 /// Statistics of a bulk build or an insert.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +45,7 @@ pub struct InsertReport {
     pub reconnected: usize,
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// What an insert does with a key that is already in the index.
@@ -151,7 +153,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut detached, mut cost, mut done) =
-        (HashMap::new(), Vec::new(), SearchCost::default(), 0);
+        (HashMap::new(), Vec::new(), OperationCounts::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let mode = LinkMode::Insert(PEERS);

@@ -226,7 +226,7 @@ pub mod report {
     pub use crate::builder::BuildReport;
     pub use crate::check::CheckReport;
     pub use jasper_vamana::{
-        CodeReport, CompactReport, ConsolidateReport, InsertReport, SearchCost, SearchReport,
+        CodeReport, CompactReport, ConsolidateReport, InsertReport, OperationCounts, SearchReport,
     };
 }
 

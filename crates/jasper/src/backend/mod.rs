@@ -22,8 +22,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict, SearchCost,
-    SearchError, SearchParams, SearchReport,
+    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::DevicePeaks;
@@ -180,7 +180,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         &self,
         _queries: MatrixView<'_, T>,
         _params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+    ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         Ok(None)
     }
 

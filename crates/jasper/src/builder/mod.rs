@@ -14,9 +14,9 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, PlanError, PoolError,
-    SCRATCH, SKETCHES, ScalarQuantizer, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
-    training_bytes,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, OperationCounts,
+    PlanError, PoolError, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest,
+    link_on_host, training_bytes,
 };
 
 use crate::auto_quantize::{CANDIDATES, TRIAL_BYTES, TRIAL_ROW_BYTES};
@@ -85,7 +85,7 @@ pub struct BuildReport {
     pub exact_linking: bool,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// How vectors are quantized once the graph is built.

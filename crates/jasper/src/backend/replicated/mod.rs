@@ -28,7 +28,7 @@ use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource, no_p
 use jasper_graph::Graph;
 use jasper_vamana::{
     CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
-    SearchCost, SearchError, SearchParams, SearchReport,
+    OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
 use super::rows::SharedRows;
@@ -430,7 +430,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+    ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         self.first().backend.profile(queries, params)
     }
 
