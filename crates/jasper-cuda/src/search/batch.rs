@@ -93,7 +93,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         let multiprocessors = contexts[0].stream().multiprocessors();
         let (whole, known) = (self.plan, OnceCell::new());
         let allowed =
-            || whole.allowed_set().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
+            || whole.key_filter_set().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
         let mut plan = whole.clone();
         loop {
             let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, tasks.len())?;

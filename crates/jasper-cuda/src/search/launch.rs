@@ -263,7 +263,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let format = if slots.len() > bitmap_len { SlotFormat::Bitmap } else { wanted };
         let len = if format == SlotFormat::Bitmap { bitmap_len } else { slots.len() };
         let words = || self.slot_words(format, slots);
-        let array = match &plan.allowed {
+        let array = match &plan.key_filter_slots {
             Some(allowed) => {
                 let readers = &self.graph.has_async_readers;
                 self.graph.filters.get(stream, readers, allowed, format, len, words)?

@@ -213,7 +213,7 @@ fn scan<T: Element>(
     scorer: &impl Score,
     cost: &mut OperationCounts,
 ) -> Vec<Neighbor> {
-    let allowed = plan.allowed_slots();
+    let allowed = plan.list_allowed();
     let mut distances = vec![0.0; allowed.len()];
     scorer.score(&allowed, &mut distances);
     cost.distances += allowed.len() as u64;
