@@ -44,8 +44,7 @@ impl<T: Element> Linked<T> {
     /// The finished graph, with a report.
     pub fn finish(self) -> (Graph<T>, InsertReport) {
         let Self { graph, reconnected, cost } = self;
-        // `shared` counts live keys that share the vertex of an earlier one: vectors identical to an earlier vector.
-        let (keys, duplicates) = (graph.keys().len(), graph.keys().shared());
+        let (keys, duplicates) = (graph.keys().len(), graph.keys().duplicate_keys());
         (graph, InsertReport { keys, duplicates, reconnected, cost })
     }
 }

@@ -210,7 +210,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
-        let shared_keys = plan.graph.keys().shared() > 0;
+        let shared_keys = plan.graph.keys().duplicate_keys() > 0;
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
             for (task, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
                 task.take(plan, shared_keys, results);
