@@ -57,7 +57,8 @@ impl<T: Element> Index<T> {
         change.wait();
         let writer = self.lock_writer();
         let kept = || {
-            self.backend.read(|graph| (graph.vectors().codes().is_some(), !graph.tuned_section().is_empty()))
+            self.backend
+                .read(|graph| (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty()))
         };
         let before = kept();
         let made = make(&mut change);

@@ -129,7 +129,7 @@ pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Re
         "drop vectors" => index.drop_vectors()?,
         "tune" => {
             TunedSearch::decode(&argument).map_err(|_| invalid())?;
-            index.backend.change(|graph| graph.set_tuned_section(argument.clone()))?;
+            index.backend.change(|graph| graph.set_encoded_tuned_searches(argument.clone()))?;
         }
         _ => return Err(invalid()),
     }

@@ -171,14 +171,14 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
             let searches = index.without_edges(&vertices, || {
                 index.fastest_searches(goal, &held_out, fingerprint, progress)
             })?;
-            let before = index.backend.read(|graph| graph.tuned_section().to_vec());
+            let before = index.backend.read(|graph| graph.encoded_tuned_searches().to_vec());
             let store = |graph: &mut Graph<T>| {
                 searches.iter().for_each(|search| search.store(graph));
-                graph.tuned_section().to_vec()
+                graph.encoded_tuned_searches().to_vec()
             };
             let after = index.backend.change(store)?;
             if let Err(error) = change.log::<T>(&Record::Tune(after)) {
-                index.backend.change(|graph| graph.set_tuned_section(before.clone()))?;
+                index.backend.change(|graph| graph.set_encoded_tuned_searches(before.clone()))?;
                 return Err(error.into());
             }
             Ok(TuneReport { searches, queries: held_out.len() })
