@@ -184,7 +184,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         self.graph.read(|graph| self.searches.search_one(graph.view()?, query, params))
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,

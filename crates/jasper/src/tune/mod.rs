@@ -20,8 +20,8 @@
 
 pub(crate) mod error;
 mod held_out;
-mod kept;
 mod search;
+mod stored;
 mod width;
 
 use jasper_core::{Element, MatrixView, Slot, no_progress};

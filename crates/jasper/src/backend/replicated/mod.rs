@@ -31,7 +31,7 @@ use jasper_vamana::{
     OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
-use super::rows::SharedRows;
+use super::sources::SharedRows;
 use super::vote::Vote;
 use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
@@ -173,7 +173,7 @@ impl<T: Element> Replicated<T> {
         while let Some(mut piece) = pieces.take() {
             let matches = piece.matches.reborrow();
             let searched = replica
-                .search(piece.queries.len(), |backend| backend.search_rows(piece.queries, params, matches));
+                .search(piece.queries.len(), |backend| backend.search_many(piece.queries, params, matches));
             match searched {
                 Ok(report) => sum += report,
                 Err(SearchError::Device(error)) if is_fault(&error) => {
@@ -295,7 +295,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         self.search_on_one(1, |backend| backend.search(query, params))
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -311,7 +311,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         if queries.len() < 2 * smallest || in_use.len() == 1 || params.k == 0 {
             let count = queries.len();
             return self
-                .search_on_one(count, |backend| backend.search_rows(queries, params, matches.reborrow()));
+                .search_on_one(count, |backend| backend.search_many(queries, params, matches.reborrow()));
         }
         matches.check(queries.len(), params.k)?;
         let takers = PIECES_AT_A_TIME * in_use.len();
