@@ -398,6 +398,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     frontier_len: usize,
     available: u32,
 ) -> Result<(), ErrorKind> {
+    // The rows of a build by SQ8 distances, which has no others; otherwise the vectors.
     let input = graph.linking_input();
     let shared = |launch: LaunchParams| {
         let search = search_args(&input, BeamSize::new(frontier_len), launch);
