@@ -42,13 +42,15 @@ pub trait Executor<T: Element> {
     /// Runs `work` with the executor's host threads for its parallel parts.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
-    /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
-    /// distances. The vectors of its `new` vertices are stored. Where many distances follow, a device quantizes all
-    /// vectors to a byte per coordinate here (SQ8), and computes distances from these until the transaction ends.
+    /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
+    /// does nothing on the CPU. The steps below then compute distances from the bytes.
+    ///
+    /// Called in a [transaction](crate::transaction), before the steps below, which will compute about `distances`
+    /// distances. The vectors of its `new` vertices are stored.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn begin_linking(
+    fn prepare_distances(
         &self,
         _graph: &mut impl GraphAccess<Self::Graph>,
         _new: &[Slot],

@@ -4,7 +4,7 @@
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
-//!     begin_linking                                            a device may quantize all vectors to bytes until the end
+//!     prepare_distances                                    a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points
@@ -149,7 +149,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         _ => &order,
     };
     let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
-    executor.begin_linking(graph, order, distances).map_err(UpdateError::device)?;
+    executor.prepare_distances(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut detached, mut cost, mut done) =
@@ -208,7 +208,7 @@ fn keep_reachable<T: Element, E: Executor<T>>(
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it. This is for [`Executor::begin_linking`]; the cost model of searches counts
+/// fourth of their neighbors are new to it. This is for [`Executor::prepare_distances`]; the cost model of searches counts
 /// the neighbors that searches for queries were measured to visit.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64

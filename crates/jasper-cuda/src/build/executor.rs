@@ -222,7 +222,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.cpu.pool().install(work)
     }
 
-    fn begin_linking(
+    fn prepare_distances(
         &self,
         graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
         new: &[Slot],
