@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! transaction:
-//!     prepare_distances                        a device may quantize all vectors to bytes until the end
+//!     prepare_distances                            a device may quantize all vectors to bytes until the end
 //!     for each live vertex v with a tombstone (a deleted vertex) among its neighbors, in chunks:
 //!         replacements = live neighbors of those tombstones
 //!         row(v) = live neighbors of v + replacements that no vertex of the row occludes (as in robust pruning),
 //!                  until it is as long as before, or half of max_degree if that is longer
 //!     replace start points that are tombstones by live vertices near them
 //!     reconnect live vertices that became unreachable
+//!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones
 //! ```
 //!
@@ -23,6 +24,7 @@
 use jasper_core::{Element, Progress, ProgressFn, Stage};
 use jasper_graph::Graph;
 
+use crate::mutable::commit_point;
 use crate::pipeline::update;
 use crate::reconnect::reconnect;
 use crate::spanning_tree::ensure_tree;
@@ -66,7 +68,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             } else {
                 reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?
             };
-            Progress { stage: Stage::Publishing, done: 0, total: 0 }.report(progress)?;
+            commit_point(0, progress)?;
             // Deleted keys whose vertices other keys share are forgotten, as all others are below.
             graph.change(Graph::release_tombstones)?;
             Ok(ConsolidateReport { reconnected, ..ConsolidateReport::default() })
@@ -91,7 +93,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         }
         graph.change(|host| host.adjacency_mut().set_start_points(start_points))?;
         let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
-        Progress { stage: Stage::Publishing, done: 0, total: freed }.report(progress)?;
+        commit_point(freed, progress)?;
         graph.change(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })

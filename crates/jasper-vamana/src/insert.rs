@@ -4,11 +4,12 @@
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
-//!     prepare_distances                                    a device may quantize all vectors to bytes until the end
+//!     prepare_distances                                        a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points
 //!     give an edge to each vertex that no path leads to        see the module `reconnect`
+//!     commit point                                             the last place where it can be cancelled
 //!     assign the keys                                          now searches return the vectors, all at once
 //! ```
 //!
@@ -24,6 +25,7 @@ use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, 
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
+use crate::mutable::commit_point;
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
@@ -89,7 +91,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
         let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
-        Progress { stage: Stage::Publishing, done: 0, total: keys.len() }.report(progress)?;
+        commit_point(keys.len(), progress)?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if on_conflict == OnConflict::Replace {
@@ -208,8 +210,8 @@ fn keep_reachable<T: Element, E: Executor<T>>(
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it. This is for [`Executor::prepare_distances`]; the cost model of searches counts
-/// the neighbors that searches for queries were measured to visit.
+/// fourth of their neighbors are new to it. This is for [`Executor::prepare_distances`]; the cost model of searches
+/// counts the neighbors that searches for queries were measured to visit.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a search:  every shard searches for k; the answers are merged by (distance, key)
-//! an insert: each shard inserts the vectors whose keys it has, at the same time, and all publish them, or none
+//! an insert: each shard inserts the vectors whose keys it has, at the same time; all make them visible, or none
 //! a delete:  as an insert
 //! ```
 //!

@@ -63,9 +63,9 @@ impl<T: Element> Record<'_, T> {
         }
     }
 
-    /// Whether making the change takes long before anything of it is visible, and ends with a report of
-    /// `Stage::Publishing`.
-    pub(super) fn is_computed(&self) -> bool {
+    /// Whether making the change takes long before anything of it is visible, and has a commit point
+    /// (`Stage::Committing`) then.
+    pub(super) fn has_commit_point(&self) -> bool {
         matches!(self, Self::Insert(..) | Self::InsertAuto(_) | Self::Consolidate)
     }
 
