@@ -109,7 +109,7 @@ impl LoggedChange<'_> {
 
     fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
         self.is_logged = true;
-        self.journal.logged.fetch_add(record.bytes(), Ordering::Relaxed);
+        self.journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
     }
 
     fn make<T: Element, R>(

@@ -123,8 +123,8 @@ fn durable(disk: &Disk, folder: &Path) -> Index<u8> {
         turns: Turns::new(0),
         waiting: Mutex::default(),
         store: Mutex::new(disk.store()),
-        logged: AtomicU64::new(0),
-        snapshot: AtomicU64::new(0),
+        logged_bytes: AtomicU64::new(0),
+        snapshot_bytes: AtomicU64::new(0),
         _lock: acquire(folder).unwrap(),
     };
     let mut index = empty();
