@@ -132,7 +132,7 @@ pub enum SearchError {
     /// `k` is 0.
     #[error("k (0) must be at least 1")]
     ZeroK,
-    /// The frontier cannot hold `k` hits.
+    /// The beam width is below `k`.
     #[error("beam_width ({beam_width}) must be at least k ({k}); raise beam_width or lower k")]
     BeamWidth {
         /// The beam width requested.

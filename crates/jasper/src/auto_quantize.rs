@@ -97,7 +97,8 @@ impl<T: Element> Index<T> {
     /// being tried.
     ///
     /// # Errors
-    /// Returns [`TuneError`]; the index is as it was, but without codes if some were tried.
+    /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
+    /// were tried.
     pub fn auto_quantize(&self) -> Result<QuantizeReport, TuneError> {
         self.with_progress(&mut no_progress).auto_quantize()
     }

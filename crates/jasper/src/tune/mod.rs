@@ -116,7 +116,7 @@ impl<T: Element> Index<T> {
     /// distance from each of its vectors to every other is also computed.
     ///
     /// # Errors
-    /// Returns [`TuneError`]; the index is unchanged.
+    /// Returns [`TuneError`], also if queries are sampled and the index has several shards; the index is unchanged.
     pub fn tune(
         &self,
         goal: Goal,
@@ -160,6 +160,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let mut tune = || {
             let _writer = index.lock_writer();
             index.backend.sync_host_edges()?;
+            // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
             let fingerprint = index.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
