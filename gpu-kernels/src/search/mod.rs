@@ -7,7 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `kernels` | the kernels |
-//! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
+//! | `launches`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `one_warp` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
@@ -40,11 +40,11 @@ cfg_if! { if #[cfg(feature = "kernels")] {
 } }
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
-    mod plan;
+    mod launches;
     mod sequence;
     mod variant;
 
-    pub use plan::{QuantizedSearch, Search};
+    pub use launches::{QuantizedSearch, Search};
     pub use sequence::{Rerank, RerankStream, quantized_search, scan_in_parts};
     pub use variant::MIN_TEAM_WARPS;
 } }

@@ -1,4 +1,4 @@
-//! The entries: a scan and a ranking for each element and metric, and how many blocks of the scan a multiprocessor
+//! The kernels (PTX entry points): a scan and a ranking for each element and metric, and how many blocks of the scan a multiprocessor
 //! holds: one where two would not have the registers.
 
 use cuda_std::prelude::*;
