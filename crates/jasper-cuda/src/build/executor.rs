@@ -253,7 +253,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             queries: input.args.rows,
             query_rows: stream.input(&new_vertices),
             costs: stream.output(&mut costs),
-            expanded: stream.output(&mut expanded),
+            expanded_entries: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             k: 0,
             max_hops: candidates_stride,

@@ -372,7 +372,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         padding_hits: DevicePtr::null(),
         rerank_slots: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        expanded: DevicePtrMut::null(),
+        expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
         beam_width: beam.width as u32,
