@@ -6,7 +6,7 @@ mod queue;
 mod tests;
 
 mod sync {
-    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
     pub(super) use std::thread;
 }
 
@@ -15,6 +15,7 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
@@ -108,12 +109,14 @@ pub(crate) struct SearchBatcher<T: Element> {
     runner: Arc<Runner<T>>,
     /// Started by the first queued search.
     workers: Mutex<Vec<JoinHandle<()>>>,
+    has_workers: AtomicBool,
 }
 
 impl<T: Element> SearchBatcher<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
         let queue = Arc::new(Queue::new(backend.copies()));
-        Self { queue, runner: Arc::new(Runner(backend)), workers: Mutex::default() }
+        let runner = Arc::new(Runner(backend));
+        Self { queue, runner, workers: Mutex::default(), has_workers: AtomicBool::new(false) }
     }
 
     /// Searches alone, or where many callers search, in one launch with those that arrive at the same time.
@@ -140,6 +143,9 @@ impl<T: Element> SearchBatcher<T> {
     /// Starts the workers unless they have been started. There are fewer if the operating system refuses to start more
     /// threads.
     fn start_workers(&self) -> io::Result<()> {
+        if self.has_workers.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while workers.is_empty() {
             for i in 0..WORKERS {
@@ -153,6 +159,7 @@ impl<T: Element> SearchBatcher<T> {
                 }
             }
         }
+        self.has_workers.store(true, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a blocking caller arrives:
-//!     nothing waits, and fewer than MAX_ALONE callers search alone: it searches alone, on its thread
+//!     fewer than MAX_ALONE callers search alone: it searches alone, on its thread
 //!     else: its query is queued, and it waits for the answer as a submitted query does
 //! a search is submitted: its query is queued
 //! a worker thread, again and again:
@@ -19,12 +19,12 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::iter;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::thread::{self, Thread};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
@@ -61,15 +61,17 @@ pub(crate) trait Run {
 /// Searches that wait for their batch.
 pub(crate) struct Queue<Q, A> {
     state: Mutex<State<Q, A>>,
-    /// Notified when something is queued.
+    /// Notified when something is queued and a worker sleeps.
     work: Condvar,
+    /// Number of callers that search alone.
+    alone: AtomicUsize,
     max_alone: usize,
 }
 
 struct State<Q, A> {
     waiting: VecDeque<Arc<Request<Q, A>>>,
-    /// Number of callers that search alone.
-    alone: usize,
+    /// Number of workers that wait for something to be queued.
+    sleeping: usize,
     is_closed: bool,
 }
 
@@ -92,23 +94,26 @@ enum Outcome<A> {
 impl<Q, A> Queue<Q, A> {
     /// A queue for a number of devices that hold the same.
     pub(crate) fn new(devices: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), alone: 0, is_closed: false };
-        Self { state: Mutex::new(state), work: Condvar::new(), max_alone: MAX_ALONE * devices }
+        let state = State { waiting: VecDeque::new(), sleeping: 0, is_closed: false };
+        Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            alone: AtomicUsize::new(0),
+            max_alone: MAX_ALONE * devices,
+        }
     }
 
-    /// Permission to search alone, if there is little to do; otherwise queries are to be submitted.
-    pub(crate) fn search_alone(&self) -> Option<Alone<'_, Q, A>> {
-        let mut state = self.lock();
-        let is_granted = state.alone < self.max_alone && state.waiting.is_empty();
-        state.alone += usize::from(is_granted);
-        is_granted.then(|| Alone(self))
+    /// Permission to search alone, if few do; otherwise queries are to be submitted.
+    pub(crate) fn search_alone(&self) -> Option<Alone<'_>> {
+        let one_more = |alone| (alone < self.max_alone).then_some(alone + 1);
+        let before = self.alone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        before.is_ok().then(|| Alone(&self.alone))
     }
 
     /// Queues a query.
     pub(crate) fn submit(&self, query: Q) -> Submitted<Q, A> {
         let request = Arc::new(Request { query, outcome: Mutex::new(Outcome::Pending(None)) });
-        self.lock().waiting.push_back(Arc::clone(&request));
-        self.work.notify_one();
+        self.change(|state| state.waiting.push_back(Arc::clone(&request)));
         Submitted(request)
     }
 
@@ -123,7 +128,10 @@ impl<Q, A> Queue<Q, A> {
                     None => return,
                     batch => batch,
                 },
-                1..MAX_STARTED if held.is_empty() => self.lock().take_batch(runner),
+                1..MAX_STARTED if held.is_empty() => {
+                    let taken = self.lock().take();
+                    self.batch_of(taken, runner)
+                }
                 _ => None,
             };
             if let Some(batch) = batch {
@@ -155,15 +163,46 @@ impl<Q, A> Queue<Q, A> {
 
     /// The next batch, once there is one; `None` if the queue is closed and empty.
     fn wait_for_batch(&self, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
-        let mut state = self.lock();
         loop {
-            if let Some(batch) = state.take_batch(runner) {
-                return Some(batch);
+            let mut state = self.lock();
+            while state.waiting.is_empty() && !state.is_closed {
+                state.sleeping += 1;
+                state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+                state.sleeping -= 1;
             }
-            if state.is_closed {
+            let taken = state.take();
+            drop(state);
+            if taken.0.is_empty() {
                 return None;
             }
-            state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Some(batch) = self.batch_of(taken, runner) {
+                return Some(batch);
+            }
+        }
+    }
+
+    /// The first request that was taken, and those that may share its batch; the others are queued again, in their
+    /// places.
+    fn batch_of(&self, taken: Batch<Q, A>, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
+        let mut batch = taken;
+        batch.0.retain(|request| !request.is_withdrawn());
+        let first = Arc::clone(batch.0.first()?);
+        let others: Vec<_> =
+            batch.0.extract_if(1.., |other| !runner.are_compatible(&first.query, &other.query)).collect();
+        if !others.is_empty() {
+            self.change(|state| others.into_iter().rev().for_each(|other| state.waiting.push_front(other)));
+        }
+        Some(batch)
+    }
+
+    /// Changes what is queued, and wakes a worker if one sleeps. Notifying costs a system call even if none does.
+    fn change(&self, queue: impl FnOnce(&mut State<Q, A>)) {
+        let mut state = self.lock();
+        queue(&mut state);
+        let sleeping = state.sleeping;
+        drop(state);
+        if sleeping > 0 {
+            self.work.notify_one();
         }
     }
 
@@ -173,28 +212,18 @@ impl<Q, A> Queue<Q, A> {
 }
 
 /// The permission to search alone. Dropping it ends it.
-pub(crate) struct Alone<'a, Q, A>(&'a Queue<Q, A>);
+pub(crate) struct Alone<'a>(&'a AtomicUsize);
 
-impl<Q, A> Drop for Alone<'_, Q, A> {
+impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        self.0.lock().alone -= 1;
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl<Q, A> State<Q, A> {
-    /// Takes the first request, and those that may share its batch.
-    fn take_batch(&mut self, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
-        let first = iter::from_fn(|| self.waiting.pop_front()).find(|request| !request.is_withdrawn())?;
-        let (mut batch, mut at) = (vec![first], 0);
-        // Only the first ones are considered, which bounds the time if queries differ.
-        while at < self.waiting.len().min(MAX_BATCH) && batch.len() < MAX_BATCH {
-            if runner.are_compatible(&batch[0].query, &self.waiting[at].query) {
-                batch.extend(self.waiting.remove(at).filter(|request| !request.is_withdrawn()));
-            } else {
-                at += 1;
-            }
-        }
-        Some(Batch(batch))
+    /// Takes the first requests. Callers wait for the lock meanwhile, so they are looked at without it.
+    fn take(&mut self) -> Batch<Q, A> {
+        Batch(self.waiting.drain(..self.waiting.len().min(MAX_BATCH)).collect())
     }
 }
 

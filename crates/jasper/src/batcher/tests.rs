@@ -15,7 +15,7 @@ use model::queue::{Queue, Run};
 #[path = "."]
 mod model {
     pub(super) mod sync {
-        pub(in super::super) use shuttle::sync::{Condvar, Mutex, MutexGuard};
+        pub(in super::super) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic};
         pub(in super::super) use shuttle::thread;
     }
 
