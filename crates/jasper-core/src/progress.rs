@@ -16,7 +16,7 @@ pub enum Stage {
     Consolidating,
     /// Finding unreachable vertices and giving them edges.
     Reconnecting,
-    /// The commit point of an insert or a consolidation, its last report: everything is computed, and nothing is
+    /// The commit point of an insert or a consolidation, which is reported last: everything is computed, and nothing is
     /// visible. The call can be cancelled for the last time here, and waits here for other devices and for the journal.
     Committing,
     /// Moving vectors into free slots.

@@ -30,8 +30,8 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
     }
 }
 
-/// Writes the rerank candidates, then the first `k` entries after them that pass the filter, then those of `padding_hits`, and
-/// the costs. Called by the whole warp.
+/// Writes the rerank candidates, then the first `k` entries after them that pass the filter, then those of
+/// `padding_hits`, and the costs. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
@@ -40,8 +40,8 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
     let rerank_slots = args.rerank_slots.add(query as usize * args.rerank_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: indices of rerank candidates are below their number, indices of results below k; entries name vertices, which
-    // are below the number of slots.
+    // SAFETY: indices of rerank candidates are below their number, indices of results below k; entries name vertices,
+    // which are below the number of slots.
     unsafe {
         while first < args.frontier_len && (found < args.k || first < args.rerank_len) {
             let entry = frontier.entry(first + lane);

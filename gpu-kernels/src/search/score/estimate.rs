@@ -1,8 +1,8 @@
 //! The estimated distance that follows from a sum over a code and a query. The steps and their order are those of
 //! `jasper_quant::query`, so CPU and GPU compute the same bits.
 //!
-//! *Factors* are the f16 numbers at the end of a code: `add` and `rescale`, and in some codes `error`, which is not read
-//! here, and `add_low`. *Levels* of a query are its coordinates rounded to integers of 8 or 16 bits.
+//! *Factors* are the f16 numbers at the end of a code: `add` and `rescale`, and in some codes `error`, which is not
+//! read here, and `add_low`. *Levels* of a query are its coordinates rounded to integers of 8 or 16 bits.
 
 use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
 use cuda_std::prelude::*;

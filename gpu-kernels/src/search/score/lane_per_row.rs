@@ -1,9 +1,9 @@
 //! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of
 //! the next 32 while these are scored.
 //!
-//! Levels of the query are broadcast from shared memory. The bits of a code are multiplied without being shifted first:
-//! sums are kept per position of the bits in a word, and shifted once at the end. The planes of such a code have a
-//! [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
+//! Levels of the query, its rounded coordinates, are broadcast from shared memory. The bits of a code are multiplied
+//! without being shifted first: sums are kept per position of the bits in a word, and shifted once at the end. The
+//! planes of such a code have a [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
 
 use cuda_std::prelude::*;
 

@@ -29,8 +29,8 @@ pub(super) trait Scorer: Sized {
     /// Bytes of shared memory for the query: a multiple of 16, 0 if it stays in registers.
     fn query_bytes(args: &Self::Args) -> u32;
 
-    /// Reads the query of this number. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a barrier of these
-    /// threads must follow.
+    /// Reads the query of this number. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a
+    /// barrier of these threads must follow.
     ///
     /// # Safety
     /// The arguments are valid, and the query is one of them; `thread` of `threads` is this one.

@@ -1,8 +1,8 @@
 //! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and
-//! within a position by unit of the code, so that neighboring lanes read neighboring words. A unit on the border of
-//! two planes is read for both; levels that a plane does not have are zero.
+//! The levels of the query, its coordinates rounded to integers, are in shared memory in the order of use: plane by
+//! plane, within a plane by position, and within a position by unit of the code, so that neighboring lanes read
+//! neighboring words. A unit on the border of two planes is read for both; levels that a plane does not have are zero.
 
 use cuda_std::prelude::*;
 
