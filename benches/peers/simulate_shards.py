@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Cuts a set into shards by hash and by clusters, and compares recall and fan-out with the model of the page "Many
-hosts" of the book.
+"""Cuts a set into shards by hash and by clusters, and compares recall and fan-out with the model of the book's page
+"Beyond one host" (docs/src/scale.md).
 
     python3 simulate_shards.py --vectors 200000 --shards 20                                      # numpy
     python3 simulate_shards.py --vectors 100000000 --shards 25 100 --device cuda:0 --json s.json  # torch
@@ -46,8 +46,8 @@ def squared(a, b):
 def smallest(d, k):
     """The k smallest of each row in ascending order, and their columns."""
     if library(d) is torch:
-        return torch.topk(d, k, dim=1, largest=False)
-    j = np.argpartition(d, k - 1, axis=1)[:, :k]
+        return torch.min(d, 1, keepdim=True) if k == 1 else torch.topk(d, k, dim=1, largest=False)
+    j = d.argmin(1)[:, None] if k == 1 else np.argpartition(d, k - 1, axis=1)[:, :k]
     j = np.take_along_axis(j, np.argsort(np.take_along_axis(d, j, 1), axis=1, kind="stable"), 1)
     return np.take_along_axis(d, j, 1), j
 
@@ -169,8 +169,8 @@ def fan_out(visit, recall, shards):
 
 
 def pruned(near, rank, visit, recall):
-    """Visits by distance instead of number: those at most t times as far as the nearest. Their mean and 99th percentile,
-    and t, for the least t that gives a recall."""
+    """Visits by distance instead of number: those at most t times as far as the nearest. Their mean, their 99th
+    percentile and t, for the least t that gives a recall."""
     ratio = np.sqrt(near / np.maximum(near.min(1, keepdims=True), 1e-12))
     in_order = np.sort(ratio, axis=1)
     needed = np.take_along_axis(in_order, np.minimum(visit, near.shape[1] - 1), 1)
@@ -240,14 +240,16 @@ def of_clusters(placement, near, near_load, truth, shard_recall):
             needed = {target: fan_out(visit[final], target, count) for target in TARGETS}
             n95 = needed[TARGETS[0]]
             rng = np.random.default_rng(5)
-            visited = (np.take_along_axis(rank[:, None, :], np.maximum(shards[final], 0), 2) < n95) & (shards[final] >= 0)
+            ranked = np.take_along_axis(rank[:, None, :], np.maximum(shards[final], 0), 2)
+            visited = (ranked < n95) & (shards[final] >= 0)
             inexact = (visited & (rng.random(visited.shape) < shard_recall)).any(2).mean()
             load = (ranks(near_load[rule]) < n95).sum(0)
             row[rule] = {
                 "recall": measured, "model": extrapolate(measured), "fan_out": needed,
                 "pruned": {target: pruned(near[rule], rank, visit[final], target) for target in TARGETS},
                 "inexact": {"model": float((visit[final] < n95).mean()) * shard_recall, "measured": inexact},
-                "load": {"max_by_mean": load.max() / load.mean(), "by_chance": 1 + math.sqrt(2 * math.log(count) / load.mean())}}
+                "load": {"max_by_mean": load.max() / load.mean(),
+                         "by_chance": 1 + math.sqrt(2 * math.log(count) / load.mean())}}
         result.append(row)
     return result
 
@@ -268,26 +270,39 @@ def table(head, rows):
         print("| " + " | ".join(row) + " |")
 
 
+def signed(measured, model):
+    return f"{measured:.4f} ({measured - model:+.4f})"
+
+
+def spill(row):
+    return f"{row['epsilon']}, {row['most_copies']}"
+
+
 def report(result):
+    """Tables of the hash, then of the clusters, for each number of shards. In parentheses: measured less the model."""
     for of in result["hash"]:
-        table([f"hash, {of['shards']} shards: asked of each", "recall: model", "measured", "difference",
-               "shards of recall " + str(of["merge"][0]["shard_recall"]) + ": model", "measured"],
-              [[str(r["asked"]), *(f"{x:.4f}" for x in (r["model"], r["measured"], r["measured"] - r["model"],
-                                                        r["model_of_inexact"], r["measured_of_inexact"]))] for r in of["merge"]])
-        print(f"\nOne shard down: {of['one_down']['mean_lost']:.4f} lost, model {1 / of['shards']:.4f}; "
-              f"{of['one_down']['lose_half']:.4f} of queries lose half.")
-    for row in result["clustered"]:
-        print(f"\n{row['shards']} shards, epsilon {row['epsilon']}, at most {row['most_copies']} copies: {row['copies']:.3f} copies per vector, largest shard "
-              f"{row['balance']:.3f} of the mean. Fan-out of a perfect router {row['best']}. One shard down: "
-              f"{row['one_down']['mean_lost']:.4f} lost; {row['one_down']['lose_half']:.4f} of queries lose half.")
-        final = max(row["means"]["recall"])
-        visits = list(row["means"]["recall"][final])
-        table(["routing by", *(f"{v} shards" for v in visits), *(f"{t}: shards" for t in TARGETS),
-               *(f"{t}: pruned, mean (p99)" for t in TARGETS), "load max/mean (chance)", "inexact, model"],
-              [[rule, *(f"{r['recall'][final][v]:.4f} ({r['recall'][final][v] - r['model'][v]:+.4f})" for v in visits),
-                *(str(n) for n in r["fan_out"].values()), *(f"{p['mean']:.2f} ({p['p99']:.0f})" for p in r["pruned"].values()),
-                f"{r['load']['max_by_mean']:.2f} ({r['load']['by_chance']:.2f})",
-                f"{r['inexact']['measured']:.4f}, {r['inexact']['model']:.4f}"] for rule, r in ((n, row[n]) for n in RULES)])
+        inexact = of["merge"][0]["shard_recall"]
+        table([f"hash, {of['shards']} shards: asked of each", "recall", f"with shards of recall {inexact}"],
+              [[str(r["asked"]), signed(r["measured"], r["model"]),
+                signed(r["measured_of_inexact"], r["model_of_inexact"])] for r in of["merge"]])
+        down = of["one_down"]
+        print(f"\nOne shard down: {signed(down['mean_lost'], 1 / of['shards'])} of recall lost; "
+              f"{down['lose_half']:.4f} of queries lose half.")
+    for count in result["arguments"]["shards"]:
+        rows = [row for row in result["clustered"] if row["shards"] == count]
+        table([f"{count} clustered shards: epsilon, most copies", "copies", "largest shard / mean",
+               *(f"perfect router, {t}" for t in TARGETS), "lost with one down", "queries that lose half"],
+              [[spill(row), f"{row['copies']:.3f}", f"{row['balance']:.3f}", *map(str, row["best"].values()),
+                f"{row['one_down']['mean_lost']:.4f}", f"{row['one_down']['lose_half']:.4f}"] for row in rows])
+        final = max(rows[0]["means"]["recall"])
+        head = [*(f"{v} visited" for v in rows[0]["means"]["recall"][final]), *(f"for {t}" for t in TARGETS),
+                *(f"for {t}, pruned: mean, p99" for t in TARGETS), "busiest shard / mean, by chance", "inexact shards"]
+        table([f"{count} shards: epsilon, most copies", "routing by", *head],
+              [[spill(row), rule, *(signed(r["recall"][final][v], r["model"][v]) for v in r["model"]),
+                *map(str, r["fan_out"].values()), *(f"{p['mean']:.1f}, {p['p99']:.0f}" for p in r["pruned"].values()),
+                f"{r['load']['max_by_mean']:.2f}, {r['load']['by_chance']:.2f}",
+                signed(r["inexact"]["measured"], r["inexact"]["model"])]
+               for row in rows for rule, r in ((rule, row[rule]) for rule in RULES)])
 
 
 def main():
@@ -301,7 +316,7 @@ def main():
     ap.add_argument("--load-queries", type=int, default=20_000, help="queries whose load on the shards is counted")
     ap.add_argument("--k", type=int, default=10)
     ap.add_argument("--slack", type=float, default=0.05, help="how much larger than the mean a shard may be")
-    ap.add_argument("--shard-recall", type=float, default=0.95, help="recall of a shard, for the merge of inexact answers")
+    ap.add_argument("--shard-recall", type=float, default=0.95, help="for the merge of inexact answers")
     ap.add_argument("--tile", type=int, default=65_536, help="vectors made and placed at a time")
     ap.add_argument("--device", default="cpu", help="cpu: numpy; cuda:0 and others: torch")
     ap.add_argument("--json")
