@@ -303,6 +303,19 @@ def report(result):
                 f"{r['load']['max_by_mean']:.2f}, {r['load']['by_chance']:.2f}",
                 signed(r["inexact"]["measured"], r["inexact"]["model"])]
                for row in rows for rule, r in ((rule, row[rule]) for rule in RULES)])
+    few, many = (pick(result["arguments"]["shards"]) for pick in (min, max))
+    if few < many:
+        of = {(row["shards"], spill(row)): row["clusters"] for row in result["clustered"]}
+        table([f"exponent of the fan-out from {few} to {many} shards: epsilon, most copies",
+               *(f"for {t}" for t in TARGETS), *(f"for {t}, pruned" for t in TARGETS)],
+              [[spill(row), *(f"{growth(of, spill(row), few, many, pick, t):.2f}"
+                              for pick in (lambda r, t: r["fan_out"][t], lambda r, t: r["pruned"][t]["mean"])
+                              for t in TARGETS)] for row in result["clustered"] if row["shards"] == few])
+
+
+def growth(of, kind, few, many, pick, target):
+    """The model of the fan-out by the number of shards, at equal recall, is a power. Its exponent."""
+    return math.log(pick(of[many, kind], target) / pick(of[few, kind], target)) / math.log(many / few)
 
 
 def main():
