@@ -5,7 +5,7 @@
     python3 simulate_shards.py --vectors 200000 --shards 20                                      # numpy
     python3 simulate_shards.py --vectors 100000000 --shards 25 100 --device cuda:0 --json s.json  # torch
 
-Rows are those of make_sets.py, and are made a tile at a time and not stored, so that memory grows by 8 bytes per vector
+Rows are those of make_sets.py, and are made a tile at a time and not stored, so that memory grows by 16 bytes per vector
 and number of shards only. Shards answer exactly: what is measured is the recall that the placement of the vectors and
 the choice of shards allow. The tables are Markdown, the JSON has all figures.
 
