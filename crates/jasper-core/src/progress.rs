@@ -16,8 +16,9 @@ pub enum Stage {
     Consolidating,
     /// Finding unreachable vertices and giving them edges.
     Reconnecting,
-    /// The commit point of an insert or a consolidation, which is reported last: everything is computed, and nothing is
-    /// visible. The call can be cancelled for the last time here, and waits here for other devices and for the journal.
+    /// The commit point of an insert or a consolidation, which is reported last: everything is computed, and edges are
+    /// published, but no search returns the new vectors yet. The call can be cancelled for the last time here, and waits
+    /// here for other devices and for the journal.
     Committing,
     /// Moving vectors into free slots.
     Compacting,

@@ -172,9 +172,9 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
     }
 }
 
-/// Reports [`Stage::Committing`], once everything is computed and before anything is visible. `total` vertices are
-/// about to change. In this call a change can be cancelled for the last time, and waits for other devices and for the
-/// journal.
+/// Reports [`Stage::Committing`], once everything is computed. Edges are already published: new vertices are traversed
+/// as tombstones, and no search returns them yet. `total` vertices are about to change. In this call a change can be
+/// cancelled for the last time, and waits for other devices and for the journal.
 ///
 /// # Errors
 /// Returns [`Cancelled`]; the transaction is then to be undone.
