@@ -24,7 +24,6 @@ use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
 use crate::error::TuneError;
 use crate::{Device, DeviceError, Index, Spread};
-use shards::PER_DEVICE;
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +125,7 @@ pub struct IndexBuilder<'a> {
     threads: Option<usize>,
     device: Device,
     shards: Option<usize>,
+    spread: Spread,
     keys: Option<&'a [Key]>,
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
@@ -141,6 +141,7 @@ impl<'a> IndexBuilder<'a> {
             threads: None,
             device: Device::Auto,
             shards: None,
+            spread: Spread::default(),
             keys: None,
             checkpoints: None,
             quantize: None,
@@ -240,9 +241,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256; 1 by default. The index has one graph per shard, with the vectors of some keys,
-    /// which [several devices](Device::CudaSet) build at the same time and [hold together](crate::Spread::Sharded). The
-    /// number stays as it is, and devices may be fewer: they get the shards in turn.
+    /// Number of shards, at most 256. The default is 1, or one per device with [`Spread::Sharded`]. The index has one
+    /// graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the same time
+    /// and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
@@ -259,14 +260,10 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which the
-    /// first of them builds it. With [`Spread::Sharded`], one [shard](Self::shards) per device of the set.
-    ///
-    /// [`Spread::Sharded`]: crate::Spread::Sharded
+    /// first of them builds one graph. With [`Spread::Sharded`], each of them builds one shard. A number of
+    /// [shards](Self::shards), if given, is used with either.
     pub fn spread(mut self, spread: Spread) -> Self {
-        self.shards = match spread {
-            Spread::Replicated => None,
-            Spread::Sharded => Some(PER_DEVICE),
-        };
+        self.spread = spread;
         self
     }
 

@@ -8,10 +8,7 @@ use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, SharedRows, Subset, Vote, deal};
-use crate::{Device, DeviceError, Index};
-
-/// Stands for one shard per device in [`IndexBuilder::shards`].
-pub(super) const PER_DEVICE: usize = usize::MAX;
+use crate::{Device, DeviceError, Index, Spread};
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
@@ -19,9 +16,10 @@ type Built<T> = (Graph<T>, BuildReport);
 impl IndexBuilder<'_> {
     /// Number of shards.
     pub(super) fn shard_count(&self) -> Result<usize, BuildError> {
-        let shards = match self.shards {
-            Some(PER_DEVICE) => self.build_devices()?.len(),
-            shards => shards.unwrap_or(1),
+        let shards = match (self.shards, self.spread) {
+            (Some(shards), _) => shards,
+            (None, Spread::Replicated) => 1,
+            (None, Spread::Sharded) => self.build_devices()?.len(),
         };
         let unsuitable = [
             (self.checkpoints.is_some(), "checkpoint"),
@@ -80,7 +78,7 @@ impl IndexBuilder<'_> {
     }
 
     fn unsharded(self) -> Self {
-        Self { shards: None, ..self }
+        Self { shards: Some(1), ..self }
     }
 
     /// Builds all shards: each device builds one after another, and all devices at the same time.

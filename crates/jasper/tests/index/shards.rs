@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use jasper::bench::synthetic::Clusters;
 use jasper::{
     AnyIndex, BuildError, Device, Element, Index, IndexBuilder, KeyFilter, Metric, OpenOptions, Progress,
-    Quantization, SearchParams, Stage, UpdateError,
+    Quantization, SearchParams, Spread, Stage, UpdateError,
 };
 
 use crate::common::{assert_exact, everything, for_each_element, keys, small, view};
@@ -173,10 +173,22 @@ fn errors_name_the_row_of_the_caller() {
 }
 
 #[test]
+fn a_given_number_of_shards_is_kept_with_every_spread() {
+    let rows = vectors::<u8>(100, 6);
+    let shards = |builder: IndexBuilder<'_>| builder.build(&view(&rows, DIMENSION)).unwrap().shards();
+    for spread in [Spread::Replicated, Spread::Sharded] {
+        assert_eq!(shards(builder(Metric::L2, 3).spread(spread)), 3);
+        assert_eq!(shards(small(Metric::L2).device(Device::Cpu).spread(spread).shards(3)), 3);
+        // There is one device.
+        assert_eq!(shards(small(Metric::L2).device(Device::Cpu).spread(spread)), 1);
+    }
+}
+
+#[test]
 fn builds_are_refused_and_cancelled() {
     let rows = vectors::<u8>(500, 5);
     let view = view(&rows, DIMENSION);
-    for shards in [0, 257, usize::MAX - 1] {
+    for shards in [0, 257, usize::MAX] {
         let error = builder(Metric::L2, shards).build(&view).unwrap_err();
         assert_eq!(error.to_string(), format!("shards ({shards}) must be between 1 and 256"));
     }
