@@ -27,8 +27,8 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     for (query, hits) in queries.rows().zip(all.iter()) {
         graph.vectors().prepare(0, query, &mut prepared).unwrap();
         let expected = walk(graph, &graph.vectors().scorer(&prepared), beam_width);
-        hops += expected.visited.len() as u64;
-        distances += expected.met as u64;
+        hops += expected.expanded.len() as u64;
+        distances += expected.visited as u64;
         let nearest: Vec<Hit> = expected
             .found
             .iter()
@@ -40,7 +40,11 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
         let mut alone = Matches::new(1, k).unwrap();
         let one = executor.search_batch(graph, &[query], params, alone.as_mut()).unwrap().cost;
         assert_eq!(alone.hits(0).collect::<Vec<_>>(), nearest, "{name}, alone");
-        assert_eq!((one.hops, one.distances), (expected.visited.len() as u64, expected.met as u64), "{name}");
+        assert_eq!(
+            (one.hops, one.distances),
+            (expected.expanded.len() as u64, expected.visited as u64),
+            "{name}"
+        );
     }
     assert_eq!((cost.hops, cost.distances), (hops, distances), "{} {}", T::KIND, graph.metric());
 }

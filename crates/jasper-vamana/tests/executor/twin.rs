@@ -40,26 +40,27 @@ pub struct Walk {
     /// The nearest vertices visited, ascending.
     pub found: Vec<Near>,
     /// The expanded vertices, in order.
-    pub visited: Vec<Near>,
+    pub expanded: Vec<Near>,
     /// Number of vertices whose distance was computed.
-    pub met: usize,
+    pub visited: usize,
 }
 
 /// Keeps the nearest `beam_width` of all visited vertices, and expands the nearest unexpanded one of these until all
 /// are expanded.
 pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Walk {
-    let mut met: BTreeSet<u32> = graph.adjacency().start_points().iter().map(|start| start.get()).collect();
-    let mut found = sorted(scored(scorer, met.iter().copied()));
+    let mut visited: BTreeSet<u32> =
+        graph.adjacency().start_points().iter().map(|start| start.get()).collect();
+    let mut found = sorted(scored(scorer, visited.iter().copied()));
     found.truncate(beam_width);
-    let mut visited: Vec<Near> = Vec::new();
-    while let Some(&next) = found.iter().find(|near| !visited.contains(near)) {
-        visited.push(next);
-        let new: Vec<u32> = row(graph, next.id).into_iter().filter(|&id| met.insert(id)).collect();
+    let mut expanded: Vec<Near> = Vec::new();
+    while let Some(&next) = found.iter().find(|near| !expanded.contains(near)) {
+        expanded.push(next);
+        let new: Vec<u32> = row(graph, next.id).into_iter().filter(|&id| visited.insert(id)).collect();
         found.extend(scored(scorer, new));
         found = sorted(found);
         found.truncate(beam_width);
     }
-    Walk { found, visited, met: met.len() }
+    Walk { found, expanded, visited: visited.len() }
 }
 
 /// Candidates in the order of a prune.
@@ -142,22 +143,22 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
     let mut identical = BTreeMap::new();
     for &vertex in batch {
         let scorer = graph.vectors().slot_scorer(slot(vertex));
-        let visited = walk(graph, &scorer, params.build_beam_width()).visited;
-        let visited = sorted(visited.into_iter().filter(|near| near.id != vertex).collect());
-        match visited
+        let expanded = walk(graph, &scorer, params.build_beam_width()).expanded;
+        let expanded = sorted(expanded.into_iter().filter(|near| near.id != vertex).collect());
+        match expanded
             .iter()
             .find(|near| graph.vectors().get(slot(near.id)) == graph.vectors().get(slot(vertex)))
         {
             Some(same) => drop(identical.insert(vertex, same.id)),
-            None => drop(candidates.insert(vertex, visited)),
+            None => drop(candidates.insert(vertex, expanded)),
         }
     }
     let in_order: Vec<u32> = batch.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let mut rows = BTreeMap::new();
     let mut back_edges: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
-    for (&vertex, visited) in &candidates {
+    for (&vertex, expanded) in &candidates {
         let scorer = graph.vectors().slot_scorer(slot(vertex));
-        let bound = visited.get(params.max_degree() - 1);
+        let bound = expanded.get(params.max_degree() - 1);
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
         let mut all = Vec::new();
@@ -173,7 +174,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
         }
         let mut all = sorted(all);
         all.truncate(params.max_degree());
-        all.extend(visited);
+        all.extend(expanded);
         let kept = robust_prune(graph, ordered(all), params.max_degree(), &[], &[]).concat();
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
