@@ -176,11 +176,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a query with `filled` hits may have more, which a scan would find.
     pub fn wants_more(&self, filled: usize) -> bool {
-        filled < self.least_hits()
+        filled < self.hits_without_scan()
     }
 
-    /// Hits of a query that need no scan: where tombstones or a filter exclude some, all that there may be.
-    pub fn least_hits(&self) -> usize {
+    /// A query with fewer hits is searched again by a scan: `min(k, keys)` where tombstones or a filter exclude vertices,
+    /// else 0.
+    pub fn hits_without_scan(&self) -> usize {
         if self.allows_all() { 0 } else { self.max_hits }
     }
 

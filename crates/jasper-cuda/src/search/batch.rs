@@ -161,7 +161,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
             chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
         self.graph.mark_async_reader();
         self.submit_chunk(&launch, context, &slot_array, &chunk, Some(UNWRITTEN))?;
-        Ok(StartedQueries::new(queries.len(), launch.k(), plan.least_hits()))
+        Ok(StartedQueries::new(queries.len(), launch.k(), plan.hits_without_scan()))
     }
 
     /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.

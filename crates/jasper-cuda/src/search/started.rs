@@ -39,15 +39,15 @@ pub(super) struct StartedQueries {
     /// Results per query.
     k: usize,
     /// A query with fewer hits is not answered, because a scan might find more.
-    least_hits: usize,
+    hits_without_scan: usize,
     /// Polls since the last answer.
     polls: u32,
     results: Vec<DeviceHit>,
 }
 
 impl StartedQueries {
-    pub(super) fn new(queries: usize, k: usize, least_hits: usize) -> Self {
-        Self { waiting: (0..queries).collect(), k, least_hits, polls: 0, results: Vec::new() }
+    pub(super) fn new(queries: usize, k: usize, hits_without_scan: usize) -> Self {
+        Self { waiting: (0..queries).collect(), k, hits_without_scan, polls: 0, results: Vec::new() }
     }
 
     /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch in the
@@ -57,7 +57,7 @@ impl StartedQueries {
         context: &C,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
-        let Self { waiting, k, least_hits, polls, results } = self;
+        let Self { waiting, k, hits_without_scan, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
         let is_complete = asks && context.is_complete().map_err(SearchError::device)?;
@@ -68,7 +68,7 @@ impl StartedQueries {
                 *polls = 0;
                 let hits = results.iter().map(|hit| hit_from_device(*hit));
                 let hits: Vec<Hit> = hits.take_while(|hit| hit.key != NO_KEY).collect();
-                if hits.len() >= *least_hits {
+                if hits.len() >= *hits_without_scan {
                     answer(query, hits);
                 }
             }
