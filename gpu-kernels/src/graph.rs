@@ -19,7 +19,8 @@ pub struct GraphArgs {
     pub edges: DevicePtr<u32>,
     /// `[slots]`: squared lengths of the vectors. Null unless the epilogue needs them.
     pub squared_norms: DevicePtr<f32>,
-    /// `[slots]`: the first key of each live slot.
+    /// `[slots]`: the first key of each live vertex; identical vectors share a vertex, so it may have more, which the
+    /// host looks up.
     pub keys: DevicePtr<u64>,
     /// `[start_points_len]`: start points of searches, distinct.
     pub start_points: DevicePtr<u32>,

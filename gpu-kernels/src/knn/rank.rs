@@ -27,8 +27,8 @@ impl QueryRanking {
         self.args.rows.add(entry as u32 as usize * self.args.row_bytes as usize)
     }
 
-    /// Computes the distance of each candidate, with eight lanes per candidate. Whole block, with a barrier before and
-    /// after.
+    /// Computes the distance of each candidate, with eight lanes per candidate. Called by the whole block, with a
+    /// barrier before and after.
     ///
     /// # Safety
     /// The arguments are as [`RankArgs`] says.
@@ -53,8 +53,8 @@ impl QueryRanking {
         });
     }
 
-    /// Writes the best k: the place of each candidate is the number of candidates before it. Whole block, after a
-    /// barrier.
+    /// Writes the best k: the place of each candidate is the number of candidates before it. Called by the whole
+    /// block, after a barrier.
     ///
     /// # Safety
     /// The arguments are as [`RankArgs`] says.

@@ -71,7 +71,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         Self { block, entries, live, count, kept, limit, states, lists, heads }
     }
 
-    /// Fills the row. Whole block; ends with a barrier.
+    /// Fills the row. Called by the whole block; ends with a barrier.
     ///
     /// # Safety
     /// The entries name distinct vertices, and those behind the live ones ascend; a barrier has passed since they were
@@ -99,7 +99,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     /// when it would take fewer steps to compare each candidate that is left with the neighbors that are.
     ///
     /// # Safety
-    /// Whole warp; a barrier has passed since the kept entries were written, and another follows.
+    /// Called by the whole warp; a barrier has passed since the kept entries were written, and another follows.
     #[inline(always)]
     unsafe fn compare_live(&self, scored: &mut u32) {
         let (distances, rule, candidates) =
@@ -148,7 +148,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     }
 
     /// Keeps the candidates of both rounds, after the `kept` vertices before; returns how many are kept after the
-    /// first. Whole block; ends with a barrier.
+    /// first. Called by the whole block; ends with a barrier.
     ///
     /// # Safety
     /// As for [`Self::fill`]; a barrier has passed since states were written.
@@ -229,8 +229,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         [first_undecided, NONE]
     }
 
-    /// Compares a candidate with the kept vertices from `compared` on, until one occludes it; returns its state. Whole
-    /// warp.
+    /// Compares a candidate with the kept vertices from `compared` on, until one occludes it; returns its state. Called
+    /// by the whole warp.
     ///
     /// # Safety
     /// A barrier has passed since the `kept` entries were written.

@@ -114,7 +114,7 @@ struct Split {
     deleted: u32,
 }
 
-/// Loads the row of `vertex` into shared memory, split. Whole block; a barrier.
+/// Loads the row of `vertex` into shared memory, split. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// As for [`repair`].
@@ -150,8 +150,8 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
     Split { live, deleted }
 }
 
-/// Stores the nearest distinct replacement candidates behind the live ones, sorted; returns how many count. Whole
-/// block; a barrier, if there is a deleted neighbor.
+/// Stores the nearest distinct replacement candidates behind the live ones, sorted; returns how many count. Called
+/// by the whole block, with a barrier if there is a deleted neighbor.
 ///
 /// # Safety
 /// As for [`repair`]; the row is split.
@@ -194,7 +194,7 @@ unsafe fn nearest_replacements<S: PairDistances>(
 }
 
 /// Calls `emit` with the live neighbors of some `deleted` neighbors, each with a number of its own from `memory.count`;
-/// in no order, and possibly with duplicates. One warp per deleted neighbor. Whole block.
+/// in no order, and possibly with duplicates. One warp per deleted neighbor. Called by the whole block.
 ///
 /// # Safety
 /// As for [`repair`]; the row is split.

@@ -62,7 +62,7 @@ pub const MAX_BEAM_WIDTH: u32 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct DeviceHit {
-    /// The first key of the vertex.
+    /// The first key of the vertex; identical vectors share a vertex, so it may have more, which the host looks up.
     pub key: u64,
     /// The distance from the query.
     pub distance: f32,
