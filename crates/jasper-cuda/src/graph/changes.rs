@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
 use gpu_kernels::{DevicePtr, Stream};
 use jasper_core::{Element, Slot, padded_len};
-use jasper_graph::{Changes, Graph};
+use jasper_graph::{ChangedSlots, Graph};
 
 use super::edges::EdgeRows;
 use super::{DeviceCodes, DeviceGraph, all_live, start_points, write_rows};
@@ -26,7 +26,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// # Errors
     /// Returns the device's error. The copy is then inconsistent until another call with the same changes, and later
     /// ones, succeeds.
-    pub(crate) fn apply_changes(&mut self, host: &Graph<T>, changes: &Changes) -> Result<(), S::Error> {
+    pub(crate) fn apply_changes(&mut self, host: &Graph<T>, changes: &ChangedSlots) -> Result<(), S::Error> {
         self.wait_for_readers()?;
         if !changes.vectors.is_empty() {
             self.sq8 = None;
@@ -114,7 +114,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Copies the parents of `rows`, which are new, and those that changed; all of them if there is another tree.
-    fn apply_parents(&mut self, host: &Graph<T>, rows: &[Slot], changes: &Changes) -> Result<(), S::Error> {
+    fn apply_parents(
+        &mut self,
+        host: &Graph<T>,
+        rows: &[Slot],
+        changes: &ChangedSlots,
+    ) -> Result<(), S::Error> {
         let stream = &self.stream;
         let Some(tree) = host.adjacency().spanning_tree() else {
             self.parents = None;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jasper_core::{Element, Slot};
 use jasper_data::ThreadPool;
-use jasper_graph::{Changes, Graph};
+use jasper_graph::{ChangedSlots, Graph};
 use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, moves};
 
 use super::DeviceGraph;
@@ -22,7 +22,7 @@ pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     copy: DeviceGraph<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
-    pending: Changes,
+    pending: ChangedSlots,
     /// Whether the edges changed on the device since they were last downloaded.
     host_edges_stale: bool,
     /// The last trial of SQ8 linking.
@@ -40,7 +40,14 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     pub fn new(mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
-        Self { host, copy, pending: Changes::default(), host_edges_stale: false, trial: None, failure: None }
+        Self {
+            host,
+            copy,
+            pending: ChangedSlots::default(),
+            host_edges_stale: false,
+            trial: None,
+            failure: None,
+        }
     }
 
     /// The copy on the device.
@@ -159,15 +166,15 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
             let slot_moves = self.copy.upload_moves(&moves, kept)?;
             let moved = self.copy.compact(&slot_moves);
             self.or_fail(moved)?;
-            // The ids in the host's edges have not been renamed.
+            // The host's edges still name the old slots.
             self.host_edges_stale = true;
             self.host.adjacency_mut().clear();
             self.host.compact(&moves, kept).expect("a table shrinks without allocating memory");
-            self.pending.append(Changes {
+            self.pending.append(ChangedSlots {
                 vectors: Vec::new(),
                 keys: (0..kept).map(Slot::from_index).collect(),
                 start_points: true,
-                ..Changes::default()
+                ..ChangedSlots::default()
             });
             let applied = self.apply_pending();
             self.or_fail(applied)?;
@@ -179,7 +186,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         self.pending.append(self.host.take_changes());
         if !self.pending.is_empty() || !self.on_device().has_tables_of(&self.host) {
             self.copy.apply_changes(&self.host, &self.pending)?;
-            self.pending = Changes::default();
+            self.pending = ChangedSlots::default();
         }
         Ok(())
     }

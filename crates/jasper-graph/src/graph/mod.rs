@@ -11,7 +11,7 @@ mod compact;
 mod transaction;
 
 pub use add::VectorBlock;
-pub use transaction::Changes;
+pub use transaction::ChangedSlots;
 
 use std::io;
 

@@ -10,7 +10,7 @@ use crate::SpanningTree;
 ///
 /// Edges are not logged, because a device has edges of its own.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
+pub struct ChangedSlots {
     /// Slots that got a vector, and have no edges yet.
     pub vectors: Vec<Slot>,
     /// Slots that may have become live or a tombstone, or whose first key may have changed.
@@ -23,7 +23,7 @@ pub struct Changes {
     pub parents: Vec<Slot>,
 }
 
-impl Changes {
+impl ChangedSlots {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         let Self { vectors, keys, start_points, spanning_tree, parents } = self;
@@ -90,7 +90,7 @@ impl<T: Element> Graph<T> {
     }
 
     /// Changes the log, if there is one.
-    fn log(&mut self, change: impl FnOnce(&mut Changes)) {
+    fn log(&mut self, change: impl FnOnce(&mut ChangedSlots)) {
         self.keys.changes.as_mut().map(change);
     }
 
@@ -98,11 +98,11 @@ impl<T: Element> Graph<T> {
     /// which is not logged: the owner of a copy moves its rows in the same way, and copies all keys and start points
     /// again.
     #[doc(hidden)]
-    pub fn take_changes(&mut self) -> Changes {
+    pub fn take_changes(&mut self) -> ChangedSlots {
         let start_points = std::mem::take(&mut self.adjacency.start_points_changed);
-        match self.keys.changes.replace(Changes::default()) {
-            Some(changes) => Changes { start_points, ..changes },
-            None => Changes::default(),
+        match self.keys.changes.replace(ChangedSlots::default()) {
+            Some(changes) => ChangedSlots { start_points, ..changes },
+            None => ChangedSlots::default(),
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 use jasper_core::{BitSet, Key, NO_KEY, Slot};
 
-use crate::{Changes, Segments};
+use crate::{ChangedSlots, Segments};
 use change::Undo;
 pub use filter::{AllowedSlots, KeyFilter};
 use filter::{FilterCache, KeyHistory};
@@ -44,7 +44,7 @@ pub struct KeyMap {
     pub(crate) locations: OnceLock<KeyLocations>,
     pub(crate) undo: Option<Undo>,
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
-    pub(crate) changes: Option<Changes>,
+    pub(crate) changes: Option<ChangedSlots>,
     pub(crate) filters: FilterCache,
     pub(crate) history: KeyHistory,
 }
