@@ -17,10 +17,10 @@ pub struct CostModel {
     pub beam_distance: DistanceCost,
     /// A distance of a scan of each query by itself.
     pub scan_distance: DistanceCost,
-    /// [`Self::scan_distance`] in batches of at most [`Self::few_queries`], where all processors scan for each query.
-    pub few_scan_distance: DistanceCost,
+    /// [`Self::scan_distance`] in batches of at most [`Self::small_batch_max`], where all processors scan for each query.
+    pub small_batch_scan_distance: DistanceCost,
     /// The largest batch in which all processors scan for each query together.
-    pub few_queries: usize,
+    pub small_batch_max: usize,
     /// Time of a scan that does not depend on its length.
     pub scan_ns: f64,
     /// A call of a predicate, which a scan makes for every key and query.
@@ -91,8 +91,8 @@ impl CostModel {
         hop_ns: 0.0,
         beam_distance: DistanceCost { ns: 28.0, ns_per_byte: 0.11 },
         scan_distance: DistanceCost { ns: 14.0, ns_per_byte: 0.055 },
-        few_scan_distance: DistanceCost { ns: 14.0, ns_per_byte: 0.055 },
-        few_queries: 0,
+        small_batch_scan_distance: DistanceCost { ns: 14.0, ns_per_byte: 0.055 },
+        small_batch_max: 0,
         scan_ns: 0.0,
         filter_call_ns: 3.5,
         product: None,
@@ -118,8 +118,8 @@ impl CostModel {
 
     /// The time of a scan of each query by itself.
     fn scan_alone(&self, work: &Workload, vertices: usize) -> f64 {
-        let is_few = work.queries <= self.few_queries;
-        let distance = if is_few { self.few_scan_distance } else { self.scan_distance };
+        let is_small = work.queries <= self.small_batch_max;
+        let distance = if is_small { self.small_batch_scan_distance } else { self.scan_distance };
         self.scan_ns + work.queries as f64 * vertices as f64 * distance.of_row(work.row_bytes)
     }
 
@@ -161,8 +161,8 @@ mod tests {
         hop_ns: 100.0,
         beam_distance: DistanceCost { ns: 0.5, ns_per_byte: 0.01 },
         scan_distance: DistanceCost { ns: 1.0, ns_per_byte: 0.01 },
-        few_scan_distance: DistanceCost { ns: 0.5, ns_per_byte: 0.01 },
-        few_queries: 2,
+        small_batch_scan_distance: DistanceCost { ns: 0.5, ns_per_byte: 0.01 },
+        small_batch_max: 2,
         scan_ns: 20.0,
         product: Some(PRODUCT),
         ..CostModel::CPU

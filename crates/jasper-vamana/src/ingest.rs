@@ -70,7 +70,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     while slots.len() < total {
         Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
         staging.read(executor, vectors, slots.len())?;
-        graph.change(|host| executor.install(|| staging.store(host, &table, &mut slots)))??;
+        graph.change_host(|host| executor.install(|| staging.store(host, &table, &mut slots)))??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
@@ -108,17 +108,17 @@ struct IngestBuffer<'a, T> {
     /// The vectors as stored, `[capacity][width]`; empty if they are in memory.
     prepared: Vec<T>,
     /// `[capacity]`
-    digests: Vec<Digest>,
+    digests: Vec<NormAndHash>,
 }
 
 /// The squared norm of a vector before preparation, and a hash of it after.
 #[derive(Clone, Copy, Default)]
-struct Digest {
+struct NormAndHash {
     squared_norm: f32,
     hash: u64,
 }
 
-impl Digest {
+impl NormAndHash {
     fn new<T: Element>(squared_norm: f32, prepared: &[T]) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(bytes_of(prepared));
@@ -129,7 +129,7 @@ impl Digest {
 /// The part of the buffer that one thread fills, from vector `first` on.
 struct IngestTask<'a, T> {
     first: usize,
-    digests: &'a mut [Digest],
+    digests: &'a mut [NormAndHash],
     raw: &'a mut [T],
     prepared: &'a mut [T],
 }
@@ -157,7 +157,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             range: 0..0,
             raw: vec![T::default(); if is_padded { capacity * dimension } else { 0 }],
             prepared: vec![T::default(); if in_memory.is_some() { 0 } else { capacity * width }],
-            digests: vec![Digest::default(); capacity],
+            digests: vec![NormAndHash::default(); capacity],
         }
     }
 
@@ -187,10 +187,10 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     fn check_in_memory(&mut self, vectors: MatrixView<'_, T>) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
         let digests = self.digests[..range.len()].par_iter_mut().zip(range);
-        let refusal = |(digest, number): (&mut Digest, usize)| {
+        let refusal = |(digest, number): (&mut NormAndHash, usize)| {
             let vector = vectors.row(number);
             let checked = check_vector(metric, number, vector);
-            checked.map(|squared_norm| *digest = Digest::new(squared_norm, vector)).err()
+            checked.map(|squared_norm| *digest = NormAndHash::new(squared_norm, vector)).err()
         };
         digests.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
     }
@@ -222,7 +222,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
                     Some(raw) => prepare_vector(metric, number, raw, prepared)?,
                     None => prepare_in_place(metric, number, prepared)?,
                 };
-                *digest = Digest::new(squared_norm, prepared);
+                *digest = NormAndHash::new(squared_norm, prepared);
             }
             Ok(())
         };

@@ -180,15 +180,15 @@ impl ScalarQuantizer {
         let sample = evenly(&slots, TRIAL_VECTORS);
         let (mut found, mut wanted) = (0, 0);
         for (&query, sq8) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
-            let ids: Vec<Slot> = sq8.iter().map(|near| near.slot()).collect();
-            let mut distances = vec![0.0; ids.len()];
-            graph.vectors().slot_scorer(query).score(&ids, &mut distances);
+            let nearest: Vec<Slot> = sq8.iter().map(|near| near.slot()).collect();
+            let mut distances = vec![0.0; nearest.len()];
+            graph.vectors().slot_scorer(query).score(&nearest, &mut distances);
             let mut exact: Vec<_> =
-                distances.iter().zip(&ids).map(|(&d, &id)| Neighbor::new(d, id)).collect();
+                distances.iter().zip(&nearest).map(|(&d, &slot)| Neighbor::new(d, slot)).collect();
             exact.sort_unstable();
             exact.truncate(TRIAL_NEIGHBORS);
             wanted += exact.len();
-            found += exact.iter().filter(|near| ids[..exact.len()].contains(&near.slot())).count();
+            found += exact.iter().filter(|near| nearest[..exact.len()].contains(&near.slot())).count();
         }
         if wanted == 0 { 1.0 } else { f64::from(found as u32) / wanted as f64 }
     }

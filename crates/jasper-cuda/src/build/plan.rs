@@ -69,8 +69,9 @@ pub(crate) fn batch_bytes(batch: usize, spec: &BuildSpec) -> u64 {
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);
     let new_rows = edges.min(MERGE_CHUNK.into()).min(spec.rows as u64) * (row * 4 + 4);
-    let walk = ReachableSet::<Stream>::bytes(spec.rows as u32);
+    let reachability = ReachableSet::<Stream>::bytes(spec.rows as u32);
     let repair = candidates + spec.rows as u64 / 8;
-    let steps = [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, walk, repair];
+    let steps =
+        [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, reachability, repair];
     steps.into_iter().max().unwrap_or(0)
 }

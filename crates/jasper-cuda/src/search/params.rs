@@ -21,7 +21,7 @@ const LONG_TEAM_MAILBOXES: u32 = 2;
 /// Rows of at least this many bytes are long.
 const LONG_ROW: u32 = 1 << 10;
 /// Buckets of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
-/// would forget too many ids (docs/src/search-ablations.md).
+/// would forget too many slots (docs/src/search-ablations.md).
 const VISITED_CAPACITY: u32 = 1024;
 /// Buckets of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and
 /// a repeated distance costs more.
@@ -63,8 +63,8 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
         // memory is included.
         beam_distance: DistanceCost { ns: 0.075, ns_per_byte: 1.0 / 3600.0 },
         scan_distance: DistanceCost { ns: 0.02, ns_per_byte: scan_ns_per_byte },
-        few_scan_distance: DistanceCost { ns: 0.3, ns_per_byte },
-        few_queries: (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize,
+        small_batch_scan_distance: DistanceCost { ns: 0.3, ns_per_byte },
+        small_batch_max: (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize,
         scan_ns: 10_000.0,
         // The host calls a predicate for every key once, whatever the strategy.
         filter_call_ns: 0.0,
