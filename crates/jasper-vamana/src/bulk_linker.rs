@@ -96,7 +96,7 @@ impl<'a> BulkLinker<'a> {
             self.linked += batch;
             self.cost += linked.cost;
         }
-        graph.change(|host| start::add_start_points(host, self.order))?;
+        GraphAccess::change_host(&mut graph, |host| start::add_start_points(host, self.order))?;
         let reconnected =
             reconnect(executor, &mut graph, |graph, slot| graph.keys().is_live(slot), progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;

@@ -70,13 +70,13 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             };
             commit_point(0, progress)?;
             // Deleted keys whose vertices other keys share are forgotten, as all others are below.
-            graph.change(Graph::release_tombstones)?;
+            graph.change_host(Graph::release_tombstones)?;
             Ok(ConsolidateReport { reconnected, ..ConsolidateReport::default() })
         });
     }
     graph.read(|graph| graph.host().require_vectors())?;
     transaction(graph, |graph| {
-        graph.change(|host| host.set_spanning_tree(None))?;
+        graph.change_host(|host| host.set_spanning_tree(None))?;
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
@@ -91,10 +91,10 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
-        graph.change(|host| host.adjacency_mut().set_start_points(start_points))?;
+        graph.change_host(|host| host.adjacency_mut().set_start_points(start_points))?;
         let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
         commit_point(freed, progress)?;
-        graph.change(Graph::release_tombstones)?;
+        graph.change_host(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })
 }

@@ -101,7 +101,7 @@ pub fn insert<T: Element, E: Executor<T>>(
                 host.keys_mut().assign_unused(key, slot);
             }
         };
-        graph.change(assign)?;
+        graph.change_host(assign)?;
         Ok(report)
     })
 }
@@ -134,7 +134,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     if has_tree {
         ensure_tree(executor, graph)?;
     } else {
-        graph.change(|host| host.set_spanning_tree(None))?;
+        graph.change_host(|host| host.set_spanning_tree(None))?;
     }
     let mut slots = add_vectors(executor, graph, vectors, progress)?;
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
@@ -145,7 +145,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let has_no_start = graph.read(|graph| graph.host().adjacency().start_points().is_empty());
     let order = match order.split_first() {
         Some((&first, others)) if has_no_start => {
-            graph.change(|host| host.adjacency_mut().set_start_points(vec![first]))?;
+            graph.change_host(|host| host.adjacency_mut().set_start_points(vec![first]))?;
             others
         }
         _ => &order,
@@ -171,7 +171,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         duplicates.keys().for_each(|&slot| host.release(slot));
         start::add_start_points(host, &linked);
     };
-    graph.change(finish_linking)?;
+    graph.change_host(finish_linking)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
 
     let identical = vectors.len() - (new_vertices - duplicates.len());

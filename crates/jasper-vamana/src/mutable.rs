@@ -95,7 +95,7 @@ pub trait GraphAccess<G: MutableGraph> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
         self.write(|graph| graph.change_host(change)).map_err(Into::into)
     }
 }
@@ -165,7 +165,7 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
     }
 
     /// Rolls the transaction back on an error, before searches can see host and device differ.
-    fn change<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
         let result = self.graph.write(|graph| graph.change_host(change).inspect_err(|_| graph.rollback()));
         self.is_open &= result.is_ok();
         result.map_err(Into::into)

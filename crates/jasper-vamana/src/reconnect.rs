@@ -38,7 +38,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     wanted: impl Fn(&Graph<T>, Slot) -> bool,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
-    graph.change(|host| host.set_spanning_tree(None))?;
+    graph.change_host(|host| host.set_spanning_tree(None))?;
     let find = |graph: &E::Graph, _: &[(Slot, Slot)]| find_unreachable(executor, graph, &wanted);
     Ok(add_incoming_edges(executor, graph, find, progress)?.total)
 }

@@ -45,7 +45,7 @@ pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
         return Ok(());
     }
     let tree = SpanningTree::new(&parents).map_err(VectorError::Memory)?;
-    Ok(graph.change(|host| host.set_spanning_tree(Some(tree)))?)
+    Ok(graph.change_host(|host| host.set_spanning_tree(Some(tree)))?)
 }
 
 /// Gives each of the `pending` vertices a parent in the spanning tree; returns those that are left, which are all if
@@ -64,7 +64,7 @@ pub(crate) fn attach_to_tree<T: Element, E: Executor<T>>(
     let parents =
         graph.read(|graph| find_parents(executor, graph, &pending, added)).map_err(UpdateError::device)?;
     let parents: Vec<_> = pending.into_iter().zip(parents).collect();
-    graph.change(|host| host.set_parents(&parents))?;
+    graph.change_host(|host| host.set_parents(&parents))?;
     Ok(parents.into_iter().filter(|(_, parent)| parent.is_none()).map(|(slot, _)| slot).collect())
 }
 

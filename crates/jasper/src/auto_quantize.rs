@@ -158,7 +158,7 @@ impl<T: Element> Index<T> {
         let mut recall = 0.0;
         for half in held_out.halves() {
             recall += half.recall(K, width, |queries, params, matches| {
-                let report = self.backend.search_batch(queries, params.distances(distances), matches)?;
+                let report = self.backend.search_matrix(queries, params.distances(distances), matches)?;
                 sum += report;
                 Ok(report)
             })? / 2.0;

@@ -74,7 +74,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// `[slots]`: squared norms, if the metric needs them.
     squared_norms: Option<S::Buffer<f32>>,
     pub(crate) codes: Option<DeviceCodes<S>>,
-    /// `[slots]`
+    /// `[slots]`: the first key of each live vertex.
     keys: S::Buffer<Key>,
     start_points: S::Buffer<u32>,
     /// `[slots]`: parents in the spanning tree, if the host keeps one.

@@ -210,7 +210,7 @@ impl<T: Element> Twins<T> {
     fn change_keys(&mut self, keys: &[Key], change: impl Fn(&mut Graph<T>, Key)) {
         keys.iter().for_each(|&key| change(&mut self.host, key));
         let changed = transaction(&mut self.resident, |graph| {
-            graph.change(|host| keys.iter().for_each(|&key| change(host, key)))
+            graph.change_host(|host| keys.iter().for_each(|&key| change(host, key)))
         });
         changed.unwrap();
         self.compare();

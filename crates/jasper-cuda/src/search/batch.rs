@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! for each chunk of the queries:
-//!     context = the next of up to MAX_CHUNKS_IN_FLIGHT contexts, in turn
-//!     if a chunk is in flight in the context: wait for its stream, take in its results
-//!     check the queries, write them to the context's pinned memory, quantize them
-//!     launch the search in the context's stream
+//!     buffers = the next of up to MAX_CHUNKS_IN_FLIGHT sets of buffers, in turn
+//!     if a chunk is in flight in them: wait for its stream, take in its results
+//!     check the queries, write them to pinned memory, quantize them
+//!     launch the search in the stream of the buffers
 //! wait for the chunks in flight, take in their results
 //! queries left with fewer than k results by a filter or tombstones: the same again as a scan
 //! ```
@@ -24,7 +24,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{MatchesMut, SearchError, SearchPlan, SearchReport, Strategy};
 use rayon::prelude::*;
 
-use super::context::{QueryBuffers, Results, SearchContext};
+use super::buffers::{QueryBuffers, Results, SearchBuffers};
 use super::device_batch::hit_from_device;
 use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
 use super::started::{StartedQueries, UNWRITTEN};
@@ -71,33 +71,34 @@ impl<'a, T: Element> PendingQuery<'a, T> {
 }
 
 /// A search plan, and where it is executed.
-pub(crate) struct BatchSearch<'a, 'r, T: Element, C: SearchContext<T>> {
+pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
     pub(crate) plan: &'a SearchPlan<'r, T>,
     /// The device copy of the plan's graph.
-    pub(crate) graph: &'a DeviceGraph<T, C::Stream>,
+    pub(crate) graph: &'a DeviceGraph<T, B::Stream>,
     /// Threads of the host, for large chunks.
     pub(crate) pool: &'a ThreadPool,
 }
 
-impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
-    /// Searches for every query. `contexts` holds at least one context; `add` creates another.
+impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
+    /// Searches for every query. `sets` holds at least one set of buffers; `add` creates another.
     ///
-    /// After an error some contexts may have chunks in flight: synchronize them before using them again.
+    /// After an error some may have chunks in flight: synchronize their streams before using them again.
     pub(crate) fn search(
         &self,
         mut queries: Vec<PendingQuery<'_, T>>,
-        contexts: &mut Vec<C>,
-        add: impl Fn() -> Result<C, SearchError>,
+        sets: &mut Vec<B>,
+        add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<SearchReport, SearchError> {
         let mut report = SearchReport::default();
-        let multiprocessors = contexts[0].stream().multiprocessors();
-        let (whole, known) = (self.plan, OnceCell::new());
-        let allowed =
-            || whole.key_filter_set().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
+        let multiprocessors = sets[0].stream().multiprocessors();
+        let (whole, allowed_once) = (self.plan, OnceCell::new());
+        let allowed = || {
+            whole.key_filter_set().unwrap_or_else(|| allowed_once.get_or_init(|| allowed(whole, self.pool)))
+        };
         let mut plan = whole.clone();
         loop {
             let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, queries.len())?;
-            self.run(&launch, &mut queries, contexts, &add, &mut report)?;
+            self.run(&launch, &mut queries, sets, &add, &mut report)?;
             if plan.strategy == Strategy::Scan {
                 // If no slot is allowed, nothing was scanned: the launch only checked the queries.
                 report.scanned = if plan.wants_more(0) { queries.len() } else { 0 };
@@ -111,36 +112,36 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         }
     }
 
-    /// Runs one launch per chunk of the queries, using the contexts in turn.
+    /// Runs one launch per chunk of the queries, using the sets of buffers in turn.
     fn run(
         &self,
-        launch: &SearchLaunch<'_, T, C::Stream>,
+        launch: &SearchLaunch<'_, T, B::Stream>,
         queries: &mut [PendingQuery<'_, T>],
-        contexts: &mut Vec<C>,
-        add: impl Fn() -> Result<C, SearchError>,
+        sets: &mut Vec<B>,
+        add: impl Fn() -> Result<B, SearchError>,
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let chunk_len = chunk_len(queries.len(), launch, contexts[0].stream().multiprocessors());
+        let chunk_len = chunk_len(queries.len(), launch, sets[0].stream().multiprocessors());
         let chunks = queries.len().div_ceil(chunk_len);
-        while contexts.len() < chunks.min(MAX_CHUNKS_IN_FLIGHT) {
-            contexts.push(add()?);
+        while sets.len() < chunks.min(MAX_CHUNKS_IN_FLIGHT) {
+            sets.push(add()?);
         }
-        let contexts = &mut contexts[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
+        let sets = &mut sets[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
         let slot_arrays: Result<Vec<_>, _> =
-            contexts.iter().map(|context| launch.slots(context.stream(), self.plan)).collect();
+            sets.iter().map(|buffers| launch.slots(buffers.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
         let mut in_flight: [Option<&mut [PendingQuery<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
         for (number, chunk) in queries.chunks_mut(chunk_len).enumerate() {
-            let at = number % contexts.len();
+            let at = number % sets.len();
             if let Some(complete) = in_flight[at].take() {
-                self.collect_chunk(launch, &mut contexts[at], complete, report)?;
+                self.collect_chunk(launch, &mut sets[at], complete, report)?;
             }
-            self.submit_chunk(launch, &mut contexts[at], &slot_arrays[at], chunk, None)?;
+            self.submit_chunk(launch, &mut sets[at], &slot_arrays[at], chunk, None)?;
             in_flight[at] = Some(chunk);
         }
-        for (context, complete) in contexts.iter_mut().zip(in_flight) {
+        for (buffers, complete) in sets.iter_mut().zip(in_flight) {
             if let Some(complete) = complete {
-                self.collect_chunk(launch, context, complete, report)?;
+                self.collect_chunk(launch, buffers, complete, report)?;
             }
         }
         Ok(())
@@ -150,47 +151,47 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     ///
     /// # Panics
     /// Panics unless the plan [`can_start`](super::started::can_start).
-    pub(crate) fn start(&self, queries: &[&[T]], context: &mut C) -> Result<StartedQueries, SearchError> {
+    pub(crate) fn start(&self, queries: &[&[T]], buffers: &mut B) -> Result<StartedQueries, SearchError> {
         let plan = self.plan;
-        let multiprocessors = context.stream().multiprocessors();
+        let multiprocessors = buffers.stream().multiprocessors();
         let no_slots = || unreachable!("neither a filter nor a scan");
         let launch = SearchLaunch::new(plan, self.graph, no_slots, multiprocessors, queries.len())?;
-        let slot_array = launch.slots(context.stream(), plan).map_err(SearchError::device)?;
+        let slot_array = launch.slots(buffers.stream(), plan).map_err(SearchError::device)?;
         let chunk = queries.iter().enumerate();
         let chunk: Vec<_> =
             chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
         self.graph.mark_async_reader();
-        self.submit_chunk(&launch, context, &slot_array, &chunk, Some(UNWRITTEN))?;
+        self.submit_chunk(&launch, buffers, &slot_array, &chunk, Some(UNWRITTEN))?;
         Ok(StartedQueries::new(queries.len(), launch.k(), plan.hits_without_scan()))
     }
 
     /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.
     fn submit_chunk(
         &self,
-        launch: &SearchLaunch<'_, T, C::Stream>,
-        context: &mut C,
-        slot_array: &SlotArray<C::Stream>,
+        launch: &SearchLaunch<'_, T, B::Stream>,
+        buffers: &mut B,
+        slot_array: &SlotArray<B::Stream>,
         chunk: &[PendingQuery<'_, T>],
         unwritten: Option<DeviceHit>,
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
-        let buffers = context.query_buffers(&sizes).map_err(SearchError::device)?;
-        prepare(self.plan.graph, chunk, buffers.queries, row_len, self.pool)?;
+        let query_buffers = buffers.query_buffers(&sizes).map_err(SearchError::device)?;
+        prepare(self.plan.graph, chunk, query_buffers.queries, row_len, self.pool)?;
         let query_quantizer = launch.query_quantizer(chunk.len());
         if let Some(QueryQuantizer::Host(quantizer)) = query_quantizer {
-            quantize(quantizer, buffers, row_len);
+            quantize(quantizer, query_buffers, row_len);
         }
-        let mut pointers = context.pointers(&sizes).map_err(SearchError::device)?;
+        let mut pointers = buffers.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
-            let codes = context.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
+            let codes = buffers.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
             (pointers.levels, pointers.terms) = codes;
         }
         if let Some(unwritten) = unwritten {
-            context.fill_results(unwritten).map_err(SearchError::device)?;
+            buffers.fill_results(unwritten).map_err(SearchError::device)?;
         }
-        let streams = context.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
-        // SAFETY: the pointers are to the context's buffers, which have these sizes, live as long as it, and are not
-        // used until the launch is complete, but for loads of results. The graph is borrowed until then, or marked as
+        let streams = buffers.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
+        // SAFETY: the pointers are to `buffers`, which have these sizes, live as long as the value, and are not used
+        // until the launch is complete, but for loads of results. The graph is borrowed until then, or marked as
         // having asynchronous readers: changing or dropping it then synchronizes the device.
         unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
     }
@@ -198,12 +199,12 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     /// Waits for the search of a chunk and takes in its results.
     fn collect_chunk(
         &self,
-        launch: &SearchLaunch<'_, T, C::Stream>,
-        context: &mut C,
+        launch: &SearchLaunch<'_, T, B::Stream>,
+        buffers: &mut B,
         chunk: &mut [PendingQuery<'_, T>],
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let Results { results, costs } = context.wait_results().map_err(SearchError::device)?;
+        let Results { results, costs } = buffers.wait_results().map_err(SearchError::device)?;
         for (i, cost) in costs.chunks_exact(2).enumerate() {
             report.cost.hops += u64::from(cost[0]);
             report.cost.distances += u64::from(cost[1]);
@@ -227,8 +228,9 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
     }
 }
 
-/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. The more
-/// queries a product has, the longer are its segments of rows, and the fewer entries its lists take in.
+/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. In a product,
+/// more queries mean longer segments of rows per block (`gpu_kernels::knn`), and so fewer insertions into the top-k
+/// lists.
 fn chunk_len<T: Element>(
     queries: usize,
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,

@@ -1,4 +1,4 @@
-//! Search contexts: the streams and buffers that one chunk of a batch uses at a time.
+//! The streams and buffers that one chunk of a batch uses at a time.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use crate::{Buffer, Bytes, Context, Pinned, Result, Stream};
 /// The streams and buffers of a chunk in flight. This is a trait, so that tests run the same code in the emulator.
 ///
 /// # Safety
-/// Buffers and pointers have the asked sizes, and stay valid until the context is dropped, which waits for its streams.
+/// Buffers and pointers have the asked sizes, and stay valid until the value is dropped, which waits for its streams.
 /// The stream allocated the scratch memory.
-pub(crate) unsafe trait SearchContext<T> {
+pub(crate) unsafe trait SearchBuffers<T> {
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
@@ -71,16 +71,16 @@ pub(crate) struct Results<'a> {
     pub(crate) costs: &'a [u32],
 }
 
-/// The error of a context's stream.
-pub(crate) type ErrorOf<T, C> = <<C as SearchContext<T>>::Stream as gpu_kernels::Stream>::Error;
+/// The error of the stream.
+pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels::Stream>::Error;
 
-/// A search context over pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
+/// Search buffers in pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
 /// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
 /// copies would. The synchronization spins, which is the driver's default while a process has fewer contexts than the
 /// machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
-pub(crate) struct PinnedSearchContext<T: Pod> {
+pub(crate) struct PinnedSearchBuffers<T: Pod> {
     stream: Stream,
     /// The stream of reranks, created by the first chunk that uses it.
     rerank_stream: Option<Stream>,
@@ -97,7 +97,7 @@ pub(crate) struct PinnedSearchContext<T: Pod> {
     written: (usize, usize),
 }
 
-impl<T: Pod> PinnedSearchContext<T> {
+impl<T: Pod> PinnedSearchBuffers<T> {
     pub(crate) fn new(context: &Context) -> Result<Self> {
         let stream = Stream::new(context)?;
         Ok(Self {
@@ -158,7 +158,7 @@ fn grow_buffer<'a, T: Pod>(
 
 // SAFETY: each buffer is grown to its size before it is handed out, and is freed after the drop has synchronized the
 // stream, which waits for the rerank stream.
-unsafe impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
+unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
     type Stream = Stream;
 
     fn stream(&self) -> &Stream {
@@ -238,7 +238,7 @@ unsafe impl<T: Element> SearchContext<T> for PinnedSearchContext<T> {
     }
 }
 
-impl<T: Pod> Drop for PinnedSearchContext<T> {
+impl<T: Pod> Drop for PinnedSearchBuffers<T> {
     fn drop(&mut self) {
         // The device may still use the pinned memory. After a failure it no longer does.
         let _ = self.stream.synchronize();

@@ -1,30 +1,30 @@
-//! The search contexts of finished calls, which later calls take.
+//! The search buffers of finished calls, which later calls take.
 
 use std::sync::Mutex;
 
 use crate::Bytes;
 use crate::context::lock;
 
-/// Most memory of idle contexts, which memory plans count: that of several large batches, or of single queries from
+/// Most memory of idle buffers, which memory plans count: that of several large batches, or of single queries from
 /// hundreds of threads.
 pub(crate) const MAX_IDLE: Bytes = Bytes { device: 256 << 20, host: 256 << 20 };
 
-/// Sets of contexts that no call uses, with the memory of each.
-pub(super) struct IdleContexts<C>(Mutex<Vec<(Bytes, Vec<C>)>>);
+/// Buffers that no call uses: those of each finished call, with their memory.
+pub(super) struct IdleBuffers<B>(Mutex<Vec<(Bytes, Vec<B>)>>);
 
-impl<C> IdleContexts<C> {
-    /// The contexts that were put back last, or none.
-    pub(super) fn take(&self) -> Vec<C> {
-        lock(&self.0).pop().map(|(_, contexts)| contexts).unwrap_or_default()
+impl<B> IdleBuffers<B> {
+    /// The buffers that were put back last, or none.
+    pub(super) fn take(&self) -> Vec<B> {
+        lock(&self.0).pop().map(|(_, buffers)| buffers).unwrap_or_default()
     }
 
-    /// Keeps the contexts of a call, which take `bytes`. While all together take more than [`MAX_IDLE`], those that
+    /// Keeps the buffers of a call, which take `bytes`. While all together take more than [`MAX_IDLE`], those that
     /// take the most are dropped, unless they are the only ones.
-    pub(super) fn put(&self, contexts: Vec<C>, bytes: Bytes) {
+    pub(super) fn put(&self, buffers: Vec<B>, bytes: Bytes) {
         let mut dropped = Vec::new();
         let mut idle = lock(&self.0);
-        idle.push((bytes, contexts));
-        let exceeds = |idle: &[(Bytes, Vec<C>)]| {
+        idle.push((bytes, buffers));
+        let exceeds = |idle: &[(Bytes, Vec<B>)]| {
             let total = |of: fn(&Bytes) -> u64| idle.iter().map(|(bytes, _)| of(bytes)).sum::<u64>();
             total(|bytes| bytes.device) > MAX_IDLE.device || total(|bytes| bytes.host) > MAX_IDLE.host
         };
@@ -39,7 +39,7 @@ impl<C> IdleContexts<C> {
     }
 }
 
-impl<C> Default for IdleContexts<C> {
+impl<B> Default for IdleBuffers<B> {
     fn default() -> Self {
         Self(Mutex::default())
     }
@@ -53,8 +53,8 @@ mod tests {
     const LARGE: Bytes = Bytes { device: 10 << 20, host: 100 << 20 };
 
     #[test]
-    fn idle_contexts_are_bounded() {
-        let idle = IdleContexts::default();
+    fn idle_buffers_are_bounded() {
+        let idle = IdleBuffers::default();
         for call in 0..64 {
             idle.put(vec![call], LARGE);
             idle.put(vec![100 + call], SMALL);
@@ -66,8 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn the_contexts_of_one_call_stay_whatever_they_take() {
-        let idle = IdleContexts::default();
+    fn the_buffers_of_one_call_stay_whatever_they_take() {
+        let idle = IdleBuffers::default();
         let huge = Bytes { device: 0, host: 2 * MAX_IDLE.host };
         for call in 0..3 {
             assert_eq!(idle.take(), if call == 0 { vec![] } else { vec![call - 1] });

@@ -64,7 +64,7 @@ enum LaunchStrategy<'a> {
     Product { slots: &'a BitSet },
 }
 
-/// The slots of a [`SearchLaunch`] on the device; `None` if these are the live ones.
+/// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant.
 pub(crate) struct SlotArray<S: Stream> {
     slots: Option<Arc<S::Buffer<u32>>>,
     /// What the slots are listed from, which another stream may have allocated.

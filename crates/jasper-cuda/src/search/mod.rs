@@ -3,15 +3,15 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `batch` | queries in host memory, searched in overlapping chunks |
-//! | `context` | the streams and buffers of a chunk in flight |
+//! | `buffers` | the streams and buffers of a chunk in flight |
 //! | `device_batch` | queries in device memory, launched without synchronizing |
-//! | `idle` | the contexts of finished calls |
+//! | `idle` | the buffers of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
 //! | `params` | launch parameters, and what searches cost |
 //! | `started` | searches whose callers do not wait for one another |
 
 mod batch;
-mod context;
+mod buffers;
 mod device_batch;
 mod idle;
 pub(crate) mod launch;
@@ -35,10 +35,10 @@ use crate::graph::DeviceCodes;
 use crate::preload::query_kernels;
 use crate::{Bytes, Context, DeviceGraph, Result, Stream};
 use batch::{BatchSearch, PendingQuery};
-use context::{PinnedSearchContext, SearchContext as _};
+use buffers::{PinnedSearchBuffers, SearchBuffers as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};
-use idle::IdleContexts;
+use idle::IdleBuffers;
 pub(crate) use idle::MAX_IDLE;
 use launch::check_shared_memory;
 use params::cost_model;
@@ -66,7 +66,7 @@ pub struct DeviceSearcher<T: Element> {
     context: Context,
     /// Prepares the queries.
     cpu: Arc<CpuExecutor>,
-    idle: Arc<IdleContexts<PinnedSearchContext<T>>>,
+    idle: Arc<IdleBuffers<PinnedSearchBuffers<T>>>,
 }
 
 /// A graph on the host and its complete copy in device memory, as a search reads them.
@@ -122,7 +122,7 @@ impl<T: Element> DeviceSearcher<T> {
     ///
     /// # Errors
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
-    pub fn search(
+    pub fn search_batch(
         &self,
         graph: GraphView<'_, T>,
         queries: &[&[T]],
@@ -136,8 +136,8 @@ impl<T: Element> DeviceSearcher<T> {
         self.run(&plan, graph.copy, tasks)
     }
 
-    /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search`] has to do
-    /// it: with a filter, where vertices have several keys, for scans, and for more than 4 MiB of queries or results.
+    /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has to
+    /// do it: with a filter, where vertices have several keys, for scans, and for more than 4 MiB of queries or results.
     ///
     /// The results are as of the call. Changing the graph waits for the search.
     ///
@@ -154,14 +154,14 @@ impl<T: Element> DeviceSearcher<T> {
         if !can_start(&plan) || queries.len() * bytes > MAX_STARTED_BYTES {
             return Ok(None);
         }
-        let mut contexts = self.idle.take();
-        let context = contexts.pop();
-        put_back(&self.idle, contexts);
-        let context = match context {
-            Some(context) => context,
-            None => PinnedSearchContext::new(&self.context)?,
+        let mut idle = self.idle.take();
+        let buffers = idle.pop();
+        put_back(&self.idle, idle);
+        let buffers = match buffers {
+            Some(buffers) => buffers,
+            None => PinnedSearchBuffers::new(&self.context)?,
         };
-        let mut used = UsedContext { context: Some(context), idle: Arc::clone(&self.idle) };
+        let mut used = UsedBuffers { buffers: Some(buffers), idle: Arc::clone(&self.idle) };
         let search = BatchSearch { plan: &plan, graph: graph.copy, pool: self.cpu.pool() };
         let queries = search.start(queries, used.get_mut())?;
         Ok(Some(StartedSearch { queries, used }))
@@ -186,15 +186,15 @@ impl<T: Element> DeviceSearcher<T> {
     /// Queues a search for queries in device memory and returns without synchronizing. The results are available in the
     /// order of `stream`, which allocated the arrays. Changing the graph waits for the search.
     ///
-    /// Distances are those of [`Self::search`]: with codes, the device quantizes the queries, traverses the graph by
-    /// estimated distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter, is
-    /// allocated per call from the device's memory pool and freed in stream order, so that searches in different
+    /// Distances are those of [`Self::search_batch`]: with codes, the device quantizes the queries, traverses the graph
+    /// by estimated distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter,
+    /// is allocated per call from the device's memory pool and freed in stream order, so that searches in different
     /// streams run concurrently. For repeated launches, hold a [`PoolRetention`](crate::PoolRetention): the pool then
     /// keeps the memory.
     ///
-    /// Unlike [`Self::search`], results that a filter or tombstones leave short are not completed by a scan, because
-    /// that depends on the results. A vertex with several keys is one result, with its first key, even if a filter only
-    /// admits another of them.
+    /// Unlike [`Self::search_batch`], results that a filter or tombstones leave short are not completed by a scan,
+    /// because that depends on the results. A vertex with several keys is one result, with its first key, even if a
+    /// filter only admits another of them.
     ///
     /// # Errors
     /// Returns [`SearchError`] if parameters are invalid, the arrays do not have the shapes of [`DeviceBatch`], or the
@@ -226,42 +226,42 @@ impl<T: Element> DeviceSearcher<T> {
         graph: &DeviceGraph<T>,
         tasks: Vec<PendingQuery<'_, T>>,
     ) -> Result<SearchReport, SearchError> {
-        let add = || PinnedSearchContext::new(&self.context).map_err(SearchError::device);
-        let mut contexts = self.idle.take();
-        if contexts.is_empty() {
-            contexts.push(add()?);
+        let add = || PinnedSearchBuffers::new(&self.context).map_err(SearchError::device);
+        let mut sets = self.idle.take();
+        if sets.is_empty() {
+            sets.push(add()?);
         }
-        let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(tasks, &mut contexts, add);
-        // After an error chunks may be in flight: their contexts can be reused once these are complete.
-        if contexts.iter().all(|context| report.is_ok() || context.stream().synchronize().is_ok()) {
-            put_back(&self.idle, contexts);
+        let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(tasks, &mut sets, add);
+        // After an error chunks may be in flight: their buffers can be reused once these are complete.
+        if sets.iter().all(|buffers| report.is_ok() || buffers.stream().synchronize().is_ok()) {
+            put_back(&self.idle, sets);
         }
         report
     }
 }
 
-/// Keeps contexts without work in flight for later calls.
-fn put_back<T: Element>(idle: &IdleContexts<PinnedSearchContext<T>>, contexts: Vec<PinnedSearchContext<T>>) {
-    let bytes = contexts.iter().map(PinnedSearchContext::bytes);
+/// Keeps buffers without work in flight for later calls.
+fn put_back<T: Element>(idle: &IdleBuffers<PinnedSearchBuffers<T>>, sets: Vec<PinnedSearchBuffers<T>>) {
+    let bytes = sets.iter().map(PinnedSearchBuffers::bytes);
     let bytes = bytes.fold(Bytes::default(), |sum, bytes| Bytes {
         device: sum.device + bytes.device,
         host: sum.host + bytes.host,
     });
-    if !contexts.is_empty() {
-        idle.put(contexts, bytes);
+    if !sets.is_empty() {
+        idle.put(sets, bytes);
     }
 }
 
 /// A search that was [started](DeviceSearcher::start). Dropping it waits for the launch.
 pub struct StartedSearch<T: Element> {
     queries: StartedQueries,
-    used: UsedContext<T>,
+    used: UsedBuffers<T>,
 }
 
 impl<T: Element> StartedSearch<T> {
     /// Calls `answer` with the number and the hits of each query whose results are there since the last call. Returns
     /// whether the launch is complete; queries that are not answered then have to be searched for with
-    /// [`DeviceSearcher::search`], because tombstones left them with fewer than `k` hits.
+    /// [`DeviceSearcher::search_batch`], because tombstones left them with fewer than `k` hits.
     ///
     /// # Errors
     /// Returns the error of the device.
@@ -270,23 +270,23 @@ impl<T: Element> StartedSearch<T> {
     }
 }
 
-/// A context in use, which is put back when it is dropped.
-struct UsedContext<T: Element> {
-    context: Option<PinnedSearchContext<T>>,
-    idle: Arc<IdleContexts<PinnedSearchContext<T>>>,
+/// Buffers in use, which are put back when this is dropped.
+struct UsedBuffers<T: Element> {
+    buffers: Option<PinnedSearchBuffers<T>>,
+    idle: Arc<IdleBuffers<PinnedSearchBuffers<T>>>,
 }
 
-impl<T: Element> UsedContext<T> {
-    fn get_mut(&mut self) -> &mut PinnedSearchContext<T> {
-        self.context.as_mut().expect("only the drop takes it")
+impl<T: Element> UsedBuffers<T> {
+    fn get_mut(&mut self) -> &mut PinnedSearchBuffers<T> {
+        self.buffers.as_mut().expect("only the drop takes it")
     }
 }
 
-impl<T: Element> Drop for UsedContext<T> {
+impl<T: Element> Drop for UsedBuffers<T> {
     fn drop(&mut self) {
-        // After a fault it is not used again.
-        let context = self.context.take().filter(|context| context.stream().synchronize().is_ok());
-        put_back(&self.idle, context.into_iter().collect());
+        // After a fault they are not used again.
+        let buffers = self.buffers.take().filter(|buffers| buffers.stream().synchronize().is_ok());
+        put_back(&self.idle, buffers.into_iter().collect());
     }
 }
 

@@ -13,7 +13,7 @@ use gpu_kernels::search::DeviceHit;
 use jasper_core::{Element, NO_KEY};
 use jasper_vamana::{Hit, SearchError, SearchPlan, Strategy};
 
-use super::context::SearchContext;
+use super::buffers::SearchBuffers;
 use super::device_batch::hit_from_device;
 
 /// What a result is before it is written. Were a word of a result the same, the query would be answered at the end of
@@ -50,19 +50,19 @@ impl StartedQueries {
         Self { waiting: (0..queries).collect(), k, hits_without_scan, polls: 0, results: Vec::new() }
     }
 
-    /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch in the
-    /// context is complete.
-    pub(super) fn poll<T: Element, C: SearchContext<T>>(
+    /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch is
+    /// complete.
+    pub(super) fn poll<T: Element, B: SearchBuffers<T>>(
         &mut self,
-        context: &C,
+        buffers: &B,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
         let Self { waiting, k, hits_without_scan, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
-        let is_complete = asks && context.is_complete().map_err(SearchError::device)?;
+        let is_complete = asks && buffers.is_complete().map_err(SearchError::device)?;
         waiting.retain(|&query| {
-            context.read_results(query * *k..(query + 1) * *k, results);
+            buffers.read_results(query * *k..(query + 1) * *k, results);
             let is_there = is_complete || results.iter().all(is_written);
             if is_there {
                 *polls = 0;

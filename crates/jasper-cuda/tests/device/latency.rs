@@ -32,19 +32,19 @@ fn a_call_takes_nothing_new() {
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, MemorySpace::Device)).unwrap();
     stream.synchronize().unwrap();
     copy.check_search(&context).unwrap();
-    let (graph, contexts) = (MirroredGraph::new(graph, copy), DeviceSearcher::new(&context, Arc::new(cpu)));
+    let (graph, searcher) = (MirroredGraph::new(graph, copy), DeviceSearcher::new(&context, Arc::new(cpu)));
     let view = graph.view().unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut matches = Matches::new(QUERIES, params.k).unwrap();
     let mut all = || {
         let queries = MatrixView::new(&queries, DIMENSION).unwrap();
         let begun = Instant::now();
-        contexts.search(view, &queries.rows().collect::<Vec<_>>(), params, matches.as_mut()).unwrap();
+        searcher.search_batch(view, &queries.rows().collect::<Vec<_>>(), params, matches.as_mut()).unwrap();
         begun.elapsed()
     };
     let one = |query: &[f32]| {
         let begun = Instant::now();
-        contexts.search_one(view, query, params).unwrap();
+        searcher.search_one(view, query, params).unwrap();
         begun.elapsed()
     };
     all();
@@ -61,7 +61,7 @@ fn a_call_takes_nothing_new() {
     let launches = (0..200).map(|_| {
         begin.record(&stream).unwrap();
         let arrays = DeviceBatch { queries: &query, results: &mut results, costs: &mut costs };
-        contexts.enqueue(view, &stream, params, arrays).unwrap();
+        searcher.enqueue(view, &stream, params, arrays).unwrap();
         end.record(&stream).unwrap();
         end.since(&begin).unwrap()
     });

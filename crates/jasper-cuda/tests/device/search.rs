@@ -23,7 +23,7 @@ use jasper_vamana::{
 struct Both<T: Element> {
     cpu: Arc<CpuExecutor>,
     graph: MirroredGraph<T>,
-    contexts: DeviceSearcher<T>,
+    searcher: DeviceSearcher<T>,
 }
 
 /// All entries of the results, [`Hit::NONE`] where a query has fewer.
@@ -55,7 +55,7 @@ impl<T: Element> Both<T> {
         copy.check_search(context).unwrap();
         assert_eq!(copy.vector_storage(), vectors);
         let graph = MirroredGraph::new(graph, copy);
-        Self { contexts: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
+        Self { searcher: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }
 
     /// The graph on the host, after `change`, and on the device again.
@@ -86,12 +86,12 @@ impl<T: Element> Both<T> {
         let queries = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
         let queries: Vec<&[T]> = queries.rows().collect();
-        self.contexts.search(self.view(), &queries, params, matches.as_mut()).unwrap();
+        self.searcher.search_batch(self.view(), &queries, params, matches.as_mut()).unwrap();
         entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        self.contexts.search_one(self.view(), query, params).unwrap()
+        self.searcher.search_one(self.view(), query, params).unwrap()
     }
 
     /// The device's results, compared with those of the CPU for the same plan: equal where sums are exact, else nearly
@@ -99,7 +99,7 @@ impl<T: Element> Both<T> {
     fn compare(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let view = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
-        let plan = self.contexts.plan(self.view(), params, view.len()).unwrap();
+        let plan = self.searcher.plan(self.view(), params, view.len()).unwrap();
         self.cpu.search_planned(&plan, &view.rows().collect::<Vec<_>>(), expected.as_mut()).unwrap();
         let expected = entries(&expected);
         let hits = self.search(queries, params);
@@ -151,7 +151,7 @@ impl<T: Element> There<T> {
 
     fn try_launch(&mut self, both: &Both<T>, params: SearchParams<'_>) -> Result<(), SearchError> {
         let Self { stream, queries, results, costs } = self;
-        both.contexts.enqueue(both.view(), stream, params, DeviceBatch { queries, results, costs })
+        both.searcher.enqueue(both.view(), stream, params, DeviceBatch { queries, results, costs })
     }
 
     fn launch(&mut self, both: &Both<T>, params: SearchParams<'_>) {

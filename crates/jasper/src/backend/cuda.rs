@@ -78,7 +78,7 @@ pub(crate) fn cuda_backend<T: Element>(
     let stream = graph.stream();
     let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
     Arc::new(CudaBackend {
-        searches: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
+        searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
         device_executor: device_executor.exact_linking(exact_linking),
         graph: SharedGraph::new(graph),
         executor,
@@ -116,7 +116,7 @@ impl Drop for SearchPreload {
 /// host.
 pub(crate) struct CudaBackend<T: Element> {
     graph: SharedGraph<MirroredGraph<T>>,
-    searches: DeviceSearcher<T>,
+    searcher: DeviceSearcher<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
 }
@@ -131,7 +131,7 @@ impl<T: Element> CudaBackend<T> {
 
     /// Keeps freed memory in the device's pool for the allocations of one change.
     fn retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
-        PoolRetention::new(self.searches.context())
+        PoolRetention::new(self.searcher.context())
     }
 }
 
@@ -143,11 +143,11 @@ impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
 
 impl<T: Element> Backend<T> for CudaBackend<T> {
     fn device(&self) -> Device {
-        Device::Cuda(self.searches.context().device().ordinal)
+        Device::Cuda(self.searcher.context().device().ordinal)
     }
 
     fn device_name(&self) -> String {
-        self.searches.context().device().name.clone()
+        self.searcher.context().device().name.clone()
     }
 
     fn device_bytes(&self) -> u64 {
@@ -168,7 +168,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut &self.graph, |graph| graph.change(change))
+        transaction(&mut &self.graph, |graph| graph.change_host(change))
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {
@@ -180,17 +180,17 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         vec![this.graph.into_inner().into_host()]
     }
 
-    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| self.searches.search_one(graph.view()?, query, params))
+    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.graph.read(|graph| self.searcher.search_one(graph.view()?, query, params))
     }
 
-    fn search_many(
+    fn search_batch(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.graph.read(|graph| self.searches.search(graph.view()?, queries, params, matches))
+        self.graph.read(|graph| self.searcher.search_batch(graph.view()?, queries, params, matches))
     }
 
     fn start_search(
@@ -198,7 +198,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
-        let started = self.graph.read(|graph| self.searches.start(graph.view()?, queries, params))?;
+        let started = self.graph.read(|graph| self.searcher.start(graph.view()?, queries, params))?;
         Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
     }
 
@@ -233,7 +233,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        self.graph.read(|graph| self.searches.enqueue(graph.view()?, stream, params, arrays))
+        self.graph.read(|graph| self.searcher.enqueue(graph.view()?, stream, params, arrays))
     }
 
     fn profile(
@@ -241,11 +241,11 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
-        self.graph.read(|graph| self.searches.profile(graph.view()?, queries, params)).map(Some)
+        self.graph.read(|graph| self.searcher.profile(graph.view()?, queries, params)).map(Some)
     }
 
-    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        let context = self.searches.context();
+    fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        let context = self.searcher.context();
         let bytes_per_second = jasper_cuda::copy_bandwidth(&Stream::new(context)?)?;
         let operations_per_second = context.device().peak_f32();
         Ok(Some(DevicePeaks { bytes_per_second, operations_per_second }))

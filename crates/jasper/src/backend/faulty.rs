@@ -122,19 +122,19 @@ impl Backend<u8> for Faulty {
         Arc::into_inner(self).unwrap().inner.into_graphs()
     }
 
-    fn search(&self, query: &[u8], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: &[u8], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.note(1)?;
-        self.inner.search(query, params)
+        self.inner.search_one(query, params)
     }
 
-    fn search_many(
+    fn search_batch(
         &self,
         queries: &[&[u8]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.note(queries.len())?;
-        self.inner.search_many(queries, params, matches)
+        self.inner.search_batch(queries, params, matches)
     }
 
     fn start_search(
@@ -143,7 +143,8 @@ impl Backend<u8> for Faulty {
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
         self.note(queries.len())?;
-        let answers: Result<_, _> = queries.iter().map(|query| self.inner.search(query, params)).collect();
+        let answers: Result<_, _> =
+            queries.iter().map(|query| self.inner.search_one(query, params)).collect();
         let controls = Arc::clone(&self.controls);
         Ok(Some(Box::new(StartedByOne { answers: answers?, number: self.number, controls })))
     }

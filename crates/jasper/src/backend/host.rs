@@ -56,11 +56,11 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         vec![this.graph.into_inner()]
     }
 
-    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.graph.read(|graph| self.executor.search_one(graph, query, params))
     }
 
-    fn search_many(
+    fn search_batch(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,

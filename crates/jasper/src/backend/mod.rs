@@ -35,7 +35,7 @@ pub(crate) use cuda::{
 };
 pub(crate) use host::HostBackend;
 pub(crate) use replicated::Replicated;
-pub(crate) use sharded::{MAX_SHARDS, Sharded, deal, shard_of};
+pub(crate) use sharded::{MAX_SHARDS, Sharded, rows_by_shard, shard_of};
 pub(crate) use sources::{SharedRows, Subset};
 pub(crate) use vote::Vote;
 
@@ -43,7 +43,7 @@ pub(crate) use vote::Vote;
 pub(crate) trait StartedSearch: Send {
     /// Calls `answer` with the number and the hits of each query that is answered since the last call. Returns whether
     /// the search has ended; queries that are not answered then have to be searched for again, with
-    /// [`Backend::search_many`].
+    /// [`Backend::search_batch`].
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError>;
 }
 
@@ -61,8 +61,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         0
     }
 
-    /// Number of devices that each have a copy of the graph.
-    fn copies(&self) -> usize {
+    /// Number of devices that each have the whole graph.
+    fn replicas(&self) -> usize {
         1
     }
 
@@ -70,7 +70,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     ///
     /// # Errors
     /// Returns [`CheckError`].
-    fn different_copies(&self, _progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
+    fn differing_replicas(&self, _progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
         Ok(Vec::new())
     }
 
@@ -94,8 +94,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::sync_host_edges`].
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
 
-    /// Calls `change` once for each [copy](Self::copies) of each shard, to change vectors, keys or codes on the host, and
-    /// updates the devices.
+    /// Calls `change` once for each [replica](Self::replicas) of each shard, to change vectors, keys or codes on the
+    /// host, and updates the devices.
     ///
     /// # Errors
     /// Returns [`DeviceError`]; the change is undone.
@@ -114,10 +114,10 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>>;
 
     /// Searches for one query.
-    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
     /// Searches for several queries.
-    fn search_many(
+    fn search_batch(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -125,7 +125,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     ) -> Result<SearchReport, SearchError>;
 
     /// Begins to search for several queries, and does not wait for it. `None` if they have to be searched for with
-    /// [`Self::search_many`].
+    /// [`Self::search_batch`].
     fn start_search(
         &self,
         _queries: &[&[T]],
@@ -184,8 +184,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         Ok(None)
     }
 
-    /// Measures the peaks of the device. `None` on the CPU.
-    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+    /// Measures the peak memory bandwidth and computes the peak f32 throughput of the device. `None` on the CPU.
+    fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         Ok(None)
     }
 }
@@ -217,14 +217,14 @@ impl<T: Element> dyn Backend<T> + '_ {
         if self.shards().is_empty() { Ok(()) } else { Err(DeviceError::Sharded(what)) }
     }
 
-    /// [`Self::search_many`] of a matrix.
-    pub(crate) fn search_batch(
+    /// [`Self::search_batch`] of a matrix.
+    pub(crate) fn search_matrix(
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.search_many(&queries.rows().collect::<Vec<_>>(), params, matches)
+        self.search_batch(&queries.rows().collect::<Vec<_>>(), params, matches)
     }
 
     /// [`Self::read_graph`] with a result.

@@ -36,7 +36,7 @@ pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
 }
 
 /// The rows of each shard, in ascending order.
-pub(crate) fn deal(keys: impl Iterator<Item = Key>, shards: usize) -> Vec<Vec<usize>> {
+pub(crate) fn rows_by_shard(keys: impl Iterator<Item = Key>, shards: usize) -> Vec<Vec<usize>> {
     let mut rows = vec![Vec::new(); shards];
     keys.enumerate().for_each(|(row, key)| rows[shard_of(key, shards)].push(row));
     rows
@@ -162,8 +162,8 @@ impl<T: Element> Backend<T> for Sharded<T> {
         this.shards.into_iter().flat_map(Backend::into_graphs).collect()
     }
 
-    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        let search = |shard: &dyn Backend<T>| shard.search(query, params);
+    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        let search = |shard: &dyn Backend<T>| shard.search_one(query, params);
         let found = match self.device() {
             // Starting threads takes as long as a search.
             Device::Cpu => self.shards.iter().map(|shard| search(&**shard)).collect(),
@@ -175,7 +175,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(hits)
     }
 
-    fn search_many(
+    fn search_batch(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -188,7 +188,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let blocks = queries.chunks(BLOCK).chain(queries.is_empty().then_some(queries));
         for block in blocks {
             let answers = self.search_all(|shard| {
-                Matches::filled(block.len(), params.k, |matches| shard.search_many(block, params, matches))
+                Matches::filled(block.len(), params.k, |matches| shard.search_batch(block, params, matches))
             })?;
             answers.iter().for_each(|answer| sum += *answer.report());
             let (rows, rest) = matches.split_at(block.len() * params.k);
@@ -210,7 +210,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         }
         let shared = SharedRows::new(vectors)?;
         let all = shared.view()?;
-        let rows = deal(keys.iter().copied(), self.shards.len());
+        let rows = rows_by_shard(keys.iter().copied(), self.shards.len());
         let reports = self.change_all(progress, |shard, backend, progress| {
             let rows = &rows[shard];
             let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn buckets_are_even() {
         for shards in [2, 3, 7, 256] {
-            let sizes: Vec<usize> = deal(0..100_000, shards).iter().map(Vec::len).collect();
+            let sizes: Vec<usize> = rows_by_shard(0..100_000, shards).iter().map(Vec::len).collect();
             let mean = 100_000 / shards;
             assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
         }

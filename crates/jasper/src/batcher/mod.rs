@@ -85,7 +85,7 @@ impl<T: Element> Run for Runner<T> {
     fn run(&self, batch: &[&Query<T>], answer: &mut dyn FnMut(usize, Answer)) {
         let params = batch[0].params();
         let together = (batch.len() > 1).then(|| {
-            let search = |matches: MatchesMut<'_>| self.0.search_many(&vectors(batch), params, matches);
+            let search = |matches: MatchesMut<'_>| self.0.search_batch(&vectors(batch), params, matches);
             Matches::filled(batch.len(), params.k, search)
         });
         if let Some(Ok(matches)) = together {
@@ -94,7 +94,7 @@ impl<T: Element> Run for Runner<T> {
         }
         // One by one, each caller gets its own error.
         for (number, query) in batch.iter().enumerate() {
-            answer(number, self.0.search(&query.vector, params));
+            answer(number, self.0.search_one(&query.vector, params));
         }
     }
 }
@@ -114,7 +114,7 @@ pub(crate) struct SearchBatcher<T: Element> {
 
 impl<T: Element> SearchBatcher<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
-        let queue = Arc::new(Queue::new(backend.copies()));
+        let queue = Arc::new(Queue::new(backend.replicas()));
         let runner = Arc::new(Runner(backend));
         Self { queue, runner, workers: Mutex::default(), has_workers: AtomicBool::new(false) }
     }
@@ -125,7 +125,7 @@ impl<T: Element> SearchBatcher<T> {
         match alone.is_none().then(|| self.submit(vector, params)) {
             Some(Ok(submitted)) => submitted.0.wait(),
             // A predicate cannot be queued, or there are no threads.
-            Some(Err(_)) | None => self.runner.0.search(vector, params),
+            Some(Err(_)) | None => self.runner.0.search_one(vector, params),
         }
     }
 

@@ -111,7 +111,7 @@ impl<T: Element> Measure for Index<T> {
     }
 
     fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        self.backend.peaks()
+        self.backend.peak_rates()
     }
 }
 
@@ -122,13 +122,13 @@ fn on_host<T: Element>(
     params: SearchParams<'_>,
 ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
     let mut matches = Matches::new(queries.len(), params.k)?;
-    index.backend.search_batch(queries, params, matches.as_mut())?;
+    index.backend.search_matrix(queries, params, matches.as_mut())?;
     let begun = Instant::now();
-    index.backend.search_batch(queries, params, matches.as_mut())?;
+    index.backend.search_matrix(queries, params, matches.as_mut())?;
     let time = begun.elapsed();
     // A query costs the same alone as in a batch.
     let costs = (0..queries.len()).zip(matches.as_mut().rows(params.k)).map(|(query, row)| {
-        Ok(index.backend.search_batch(queries.slice(query..query + 1), params, row)?.cost)
+        Ok(index.backend.search_matrix(queries.slice(query..query + 1), params, row)?.cost)
     });
     Ok((time, costs.collect::<Result<_, SearchError>>()?))
 }

@@ -7,7 +7,7 @@ use jasper_graph::Graph;
 use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
-use crate::backend::{MAX_SHARDS, SharedRows, Subset, Vote, deal};
+use crate::backend::{MAX_SHARDS, SharedRows, Subset, Vote, rows_by_shard};
 use crate::{Device, DeviceError, Index, Spread};
 
 /// The graph of a shard.
@@ -105,7 +105,7 @@ impl IndexBuilder<'_> {
             (None, None) => unreachable!("vectors are read if several threads cannot"),
         };
         let key = |row: usize| self.keys.map_or(row as Key, |keys| keys[row]);
-        let rows = deal((0..vectors.len()).map(key), shards);
+        let rows = rows_by_shard((0..vectors.len()).map(key), shards);
         let devices = self.build_devices()?;
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
             let rows = &rows[shard];

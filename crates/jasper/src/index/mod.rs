@@ -401,9 +401,9 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
                 reports.reduce(|sum, report| Ok(sum?.merge(report?))).expect("there is a shard")?
             }
         };
-        if index.backend.copies() > 1 {
+        if index.backend.replicas() > 1 {
             let _writer = index.lock_writer();
-            report.different = index.backend.different_copies(progress)?;
+            report.different = index.backend.differing_replicas(progress)?;
         }
         Ok(report)
     }

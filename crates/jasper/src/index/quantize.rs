@@ -40,7 +40,7 @@ impl<T: Element> Index<T> {
         };
         let all = shards.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
         for (shard, codes) in shards.iter().zip(all) {
-            let copies: io::Result<Vec<_>> = (1..shard.copies()).map(|_| codes.try_clone()).collect();
+            let copies: io::Result<Vec<_>> = (1..shard.replicas()).map(|_| codes.try_clone()).collect();
             let mut copies = copies.map_err(VectorError::Memory)?;
             copies.push(codes);
             shard.change(|graph| graph.set_codes(copies.pop().expect("one per copy")))?;
@@ -81,7 +81,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`] if the index has codes only, or is durable and the change cannot be written to its
     /// journal ([`UpdateError::Journal`]).
     pub fn drop_codes(&self) -> Result<(), UpdateError> {
-        self.change(&Record::DropCodes, &mut no_progress, |_| {
+        self.make_change(&Record::DropCodes, &mut no_progress, |_| {
             self.backend.read(|graph| graph.require_vectors())?;
             Ok(self.backend.change(|graph| graph.drop_codes())?)
         })
@@ -94,7 +94,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
     /// written to its journal; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
-        self.change(&Record::DropVectors, &mut no_progress, |_| {
+        self.make_change(&Record::DropVectors, &mut no_progress, |_| {
             if self.backend.read(|graph| graph.vectors().codes().is_none()) {
                 return Err(UpdateError::NoCodes);
             }

@@ -30,7 +30,7 @@ impl<T: Element> Index<T> {
     /// [`Self::search`], without its limits.
     fn search_unlimited(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match self.device() {
-            Device::Cpu => self.backend.search(query, params),
+            Device::Cpu => self.backend.search_one(query, params),
             Device::Auto | Device::Cuda(_) | Device::CudaSet(_) => self.batcher.search(query, params),
         }
     }
@@ -83,7 +83,7 @@ impl<T: Element> Index<T> {
         params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
         self.limits().check(&params, queries.len())?;
-        let search = |matches: MatchesMut<'_>| self.backend.search_batch(queries, params, matches);
+        let search = |matches: MatchesMut<'_>| self.backend.search_matrix(queries, params, matches);
         Matches::filled(queries.len(), params.k, search)
     }
 
@@ -102,7 +102,7 @@ impl<T: Element> Index<T> {
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
         self.limits().check(&params, queries.len())?;
-        self.backend.search_batch(queries, params, MatchesMut::new(keys, distances))
+        self.backend.search_matrix(queries, params, MatchesMut::new(keys, distances))
     }
 
     /// Returns the nearest keys to the vector of a key, without the key itself. Other keys of an identical vector are

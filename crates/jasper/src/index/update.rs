@@ -89,7 +89,7 @@ impl<T: Element> Index<T> {
         keys: &[Key],
         [change, undo]: [KeyChange; 2],
     ) -> Result<(), UpdateError> {
-        self.change(record, &mut no_progress, |_| {
+        self.make_change(record, &mut no_progress, |_| {
             self.check_change(record)?;
             let shards = self.backend.shards_or_self();
             let apply = |change: KeyChange, shard: usize| {
@@ -110,7 +110,7 @@ impl<T: Element> Index<T> {
 
     /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
     /// logs it; without a journal, only makes it. `make` gets the progress to report to, and checks the change again.
-    pub(crate) fn change<R>(
+    pub(crate) fn make_change<R>(
         &self,
         record: &Record<'_, T>,
         progress: &mut ProgressFn<'_>,
@@ -214,7 +214,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::insert_auto`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
         let Self { inner: index, progress } = self;
-        index.change(&Record::InsertAuto(vectors), progress, |progress| {
+        index.make_change(&Record::InsertAuto(vectors), progress, |progress| {
             let first = index.next_key();
             let keys = index.next_keys(vectors.len())?;
             Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
@@ -237,7 +237,9 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     ) -> Result<InsertReport, UpdateError> {
         let Self { inner: index, progress } = self;
         let record = Record::Insert(vectors, keys, on_conflict);
-        index.change(&record, progress, |progress| index.backend.insert(vectors, keys, on_conflict, progress))
+        index.make_change(&record, progress, |progress| {
+            index.backend.insert(vectors, keys, on_conflict, progress)
+        })
     }
 
     /// See [`Index::consolidate`].
@@ -246,7 +248,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::consolidate`], or [`UpdateError::Cancelled`]; the index is unchanged.
     pub fn consolidate(self) -> Result<ConsolidateReport, UpdateError> {
         let Self { inner: index, progress } = self;
-        index.change(&Record::Consolidate, progress, |progress| index.backend.consolidate(progress))
+        index.make_change(&Record::Consolidate, progress, |progress| index.backend.consolidate(progress))
     }
 
     /// See [`Index::compact`]. The callback can cancel it until vectors begin to move.
@@ -255,7 +257,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// As [`Index::compact`], or [`UpdateError::Cancelled`]; the index is then unchanged.
     pub fn compact(self) -> Result<CompactReport, UpdateError> {
         let Self { inner: index, progress } = self;
-        index.change(&Record::Compact, progress, |progress| {
+        index.make_change(&Record::Compact, progress, |progress| {
             let total = index.stats().free_slots;
             Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
             index.backend.compact()

@@ -94,7 +94,7 @@ impl<T: Element> Index<T> {
         let mut best: f64 = 0.0;
         let mut recall = |half: &Half<T>, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.backend.search_batch(queries, params.launch(launch), matches)
+                self.backend.search_matrix(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
             Ok::<_, TuneError>(found)
@@ -122,7 +122,7 @@ impl<T: Element> Index<T> {
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
-            self.backend.search_batch(queries.slice(first..first + batch), params, matches.as_mut())?;
+            self.backend.search_matrix(queries.slice(first..first + batch), params, matches.as_mut())?;
             Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
         };
         call(0)?;

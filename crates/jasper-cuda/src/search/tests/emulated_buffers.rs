@@ -1,9 +1,9 @@
-//! A search context on an emulated device.
+//! Search buffers on an emulated device.
 
 use super::*;
 
-/// A search context on an emulated device.
-pub(super) struct EmulatedContext<'a, T> {
+/// Search buffers on an emulated device.
+pub(super) struct EmulatedBuffers<'a, T> {
     stream: &'a EmulatedStream,
     host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
     /// The buffers of the chunk in flight.
@@ -12,7 +12,7 @@ pub(super) struct EmulatedContext<'a, T> {
     results: (Vec<DeviceHit>, Vec<u32>),
 }
 
-impl<'a, T> EmulatedContext<'a, T> {
+impl<'a, T> EmulatedBuffers<'a, T> {
     pub(super) fn new(stream: &'a EmulatedStream) -> Result<Self, SearchError> {
         Ok(Self {
             stream,
@@ -37,7 +37,7 @@ pub(super) struct DeviceChunk<T> {
 }
 
 // SAFETY: the emulator has run a launch before its call returns, and checks every access.
-unsafe impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
+unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
     type Stream = EmulatedStream;
 
     fn stream(&self) -> &EmulatedStream {
@@ -50,7 +50,7 @@ unsafe impl<T: Element> SearchContext<T> for EmulatedContext<'_, T> {
     }
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
-        assert!(self.device.is_none(), "a context has one chunk in flight at most");
+        assert!(self.device.is_none(), "one chunk is in flight at most");
         let (queries, levels, terms) = &mut self.host;
         queries.resize(sizes.queries, T::default());
         levels.resize(sizes.levels, 0);

@@ -1,6 +1,6 @@
 //! Compares batches in the emulator with the CPU executor.
 
-mod emulated_context;
+mod emulated_buffers;
 mod filters;
 mod started;
 
@@ -25,12 +25,12 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT, PendingQuery};
-use super::context::{QueryBuffers, Results, SearchContext};
+use super::buffers::{QueryBuffers, Results, SearchBuffers};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
 use crate::graph::SlotFormat;
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};
-use emulated_context::EmulatedContext;
+use emulated_buffers::EmulatedBuffers;
 
 /// All entries of the results, [`Hit::NONE`] where a query has fewer.
 fn entries(matches: &Matches) -> Vec<Hit> {
@@ -78,13 +78,13 @@ impl Both {
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
         let plan = SearchPlan::new(graph, params, queries.len(), self.cost_model)?;
-        let context = || EmulatedContext::new(&self.stream);
-        let (mut matches, mut contexts) = (Matches::new(queries.len(), params.k)?, vec![context()?]);
+        let buffers = || EmulatedBuffers::new(&self.stream);
+        let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
         let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
         let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
         let batch = BatchSearch { plan: &plan, graph: copy, pool: self.cpu.pool() };
-        let report = batch.search(tasks, &mut contexts, context)?;
-        assert!(contexts.len() <= MAX_CHUNKS_IN_FLIGHT);
+        let report = batch.search(tasks, &mut sets, buffers)?;
+        assert!(sets.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))
     }
 
@@ -253,7 +253,7 @@ fn nothing_is_found_in_an_empty_index() {
     both.agree(&graph, &[], SearchParams::new(2));
 }
 
-/// So many queries that every context is used twice.
+/// So many queries that every set of buffers is used twice.
 #[test]
 fn chunks_come_back_to_their_queries() {
     let both = Both::new(11);

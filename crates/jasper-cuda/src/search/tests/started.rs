@@ -6,12 +6,12 @@ use super::*;
 /// What a search that was started answers in some polls, in the order of the queries.
 fn poll<T: Element>(
     started: &mut StartedQueries,
-    context: &EmulatedContext<'_, T>,
+    buffers: &EmulatedBuffers<'_, T>,
     polls: u32,
 ) -> (Vec<(usize, Vec<Hit>)>, bool) {
     let (mut answers, mut is_complete) = (Vec::new(), false);
     for _ in 0..polls {
-        is_complete = started.poll(context, &mut |query, hits| answers.push((query, hits))).unwrap();
+        is_complete = started.poll(buffers, &mut |query, hits| answers.push((query, hits))).unwrap();
     }
     answers.sort_by_key(|(query, _)| *query);
     (answers, is_complete)
@@ -32,21 +32,21 @@ fn a_started_search_answers_each_query_when_its_results_are_written() {
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
     let search = BatchSearch { plan: &plan, graph: &copy, pool: both.cpu.pool() };
     assert!(can_start(&plan));
-    let mut context = EmulatedContext::new(&both.stream).unwrap();
-    let mut started = search.start(&rows, &mut context).unwrap();
+    let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
+    let mut started = search.start(&rows, &mut buffers).unwrap();
     // One word of two results does not arrive, until the launch is complete.
-    let results = &mut context.device.as_mut().unwrap().results.array;
+    let results = &mut buffers.device.as_mut().unwrap().results.array;
     let whole = results.read().unwrap();
     results.write_from(3 * 5 + 4, &[DeviceHit { slot: UNWRITTEN.slot, ..whole[3 * 5 + 4] }]);
     results.write_from(7 * 5, &[DeviceHit { key: UNWRITTEN.key >> 32 << 32, ..whole[7 * 5] }]);
-    let (answers, is_complete) = poll(&mut started, &context, 1);
+    let (answers, is_complete) = poll(&mut started, &buffers, 1);
     assert!(!is_complete);
     let is_whole = |(query, _): &&(usize, Vec<Hit>)| ![3, 7].contains(query);
     assert_eq!(answers, expected.iter().filter(is_whole).cloned().collect::<Vec<_>>());
-    context.device.as_mut().unwrap().results.array.write_from(7 * 5, &whole[7 * 5..][..1]);
-    assert_eq!(poll(&mut started, &context, 1), (vec![expected[7].clone()], false));
-    assert_eq!(poll(&mut started, &context, POLLS), (vec![expected[3].clone()], true));
-    assert_eq!(poll(&mut started, &context, 1), (vec![], true));
+    buffers.device.as_mut().unwrap().results.array.write_from(7 * 5, &whole[7 * 5..][..1]);
+    assert_eq!(poll(&mut started, &buffers, 1), (vec![expected[7].clone()], false));
+    assert_eq!(poll(&mut started, &buffers, POLLS), (vec![expected[3].clone()], true));
+    assert_eq!(poll(&mut started, &buffers, 1), (vec![], true));
 
     let all = |_| true;
     let plan = SearchPlan::new(&graph, params.filter(&all), rows.len(), AS_CPU).unwrap();
@@ -66,7 +66,7 @@ fn a_started_search_does_not_answer_what_tombstones_leave_short() {
     let plan = SearchPlan::new(&graph, SearchParams::new(20).beam_width(20), 1, narrow).unwrap();
     assert!(can_start(&plan));
     let search = BatchSearch { plan: &plan, graph: &copy, pool: both.cpu.pool() };
-    let mut context = EmulatedContext::new(&both.stream).unwrap();
-    let mut started = search.start(&[&queries[..6]], &mut context).unwrap();
-    assert_eq!(poll(&mut started, &context, 2), (vec![], true));
+    let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
+    let mut started = search.start(&[&queries[..6]], &mut buffers).unwrap();
+    assert_eq!(poll(&mut started, &buffers, 2), (vec![], true));
 }

@@ -173,7 +173,7 @@ impl<T: Element> Replicated<T> {
         while let Some(mut piece) = pieces.take() {
             let matches = piece.matches.reborrow();
             let searched = replica
-                .search(piece.queries.len(), |backend| backend.search_many(piece.queries, params, matches));
+                .search(piece.queries.len(), |backend| backend.search_batch(piece.queries, params, matches));
             match searched {
                 Ok(report) => sum += report,
                 Err(SearchError::Device(error)) if is_fault(&error) => {
@@ -249,7 +249,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         self.replicas.iter().filter_map(|replica| replica.fault.get().cloned()).collect()
     }
 
-    fn copies(&self) -> usize {
+    fn replicas(&self) -> usize {
         self.in_use().len()
     }
 
@@ -291,11 +291,11 @@ impl<T: Element> Backend<T> for Replicated<T> {
         first.expect("one is never left out").backend.into_graphs()
     }
 
-    fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.search_on_one(1, |backend| backend.search(query, params))
+    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        self.search_on_one(1, |backend| backend.search_one(query, params))
     }
 
-    fn search_many(
+    fn search_batch(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -311,7 +311,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         if queries.len() < 2 * smallest || in_use.len() == 1 || params.k == 0 {
             let count = queries.len();
             return self
-                .search_on_one(count, |backend| backend.search_many(queries, params, matches.reborrow()));
+                .search_on_one(count, |backend| backend.search_batch(queries, params, matches.reborrow()));
         }
         matches.check(queries.len(), params.k)?;
         let takers = PIECES_AT_A_TIME * in_use.len();
@@ -396,7 +396,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         nested(&self.in_use(), vertices, work)
     }
 
-    fn different_copies(&self, progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
+    fn differing_replicas(&self, progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
         let mut checksums = Vec::new();
         for replica in self.in_use() {
             match replica.backend.sync_host_edges() {
@@ -434,7 +434,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         self.first().backend.profile(queries, params)
     }
 
-    fn peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        self.first().backend.peaks()
+    fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {
+        self.first().backend.peak_rates()
     }
 }

@@ -237,7 +237,7 @@ fn replicas_that_differ_are_named() {
     let graphs = [same.try_clone().unwrap(), graph(&index), same].into_iter().enumerate();
     let backends = graphs.map(|(number, graph)| Faulty::backend(graph, &executor, number, &Arc::default()));
     let replicas = Replicated::new(backends);
-    assert_eq!(replicas.different_copies(&mut no_progress).unwrap(), [Device::Cuda(1)]);
+    assert_eq!(replicas.differing_replicas(&mut no_progress).unwrap(), [Device::Cuda(1)]);
 }
 
 /// Every report but the first is checked by every method that takes arrays of the caller.
