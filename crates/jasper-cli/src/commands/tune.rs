@@ -14,7 +14,7 @@ use crate::tuned::{Tuned, table};
 use crate::units;
 use crate::update::Target;
 
-/// Find the fastest search that reaches a recall, and store it in the index file
+/// Find the fastest search that reaches a recall, and store it in the index
 ///
 /// Half of the queries select the search, the other half validates it. Without --queries, a seeded sample of the
 /// indexed vectors is used: each is searched for as if it were not in the index, with true neighbors found by brute
@@ -26,7 +26,7 @@ use crate::update::Target;
     after_help = "Example:\n  jasper tune vectors.jasper --recall 0.95 -k 10 --queries query.fbin --truth gt.ibin"
 )]
 pub struct Args {
-    /// The index file
+    /// The index file, or the folder of a durable index
     index: PathBuf,
     /// Mean recall@k to reach
     #[arg(long, value_name = "R", default_value_t = 0.95)]
@@ -94,11 +94,11 @@ impl Args {
             "output": output.to_string(),
         });
         let text = format!(
-            "tuned    {}\nwith     {} {kind}, half for selection and half for validation; took {}\nsaved    {output}, {}",
+            "tuned    {}\nwith     {} {kind}, half for selection and half for validation; took {}\n{}",
             table(&tuned, 9)?,
             units::count(queries),
             units::seconds(seconds),
-            units::saved(saved),
+            units::saved(output, saved),
         );
         terminal.report(&merge(json, saved), text)
     }

@@ -73,6 +73,22 @@ fn rows_of_the_index_tune_it_where_no_queries_are_given() {
 }
 
 #[test]
+fn a_durable_index_is_tuned_where_it_is() {
+    let sandbox = Sandbox::with_index();
+    sandbox.ok(&["build", "--base", "base.fbin", "--metric", "l2", "--durable", "--output", "folder"]);
+    let tune = |options: &[&'static str]| {
+        [&["tune", "folder", "--device", "cpu", "--recall", "0.8", "--sample", "8"], options].concat()
+    };
+    let error = sandbox.fails(1, &tune(&["--output", "tuned.jasper"]));
+    assert!(error.contains("folder: is a durable index, which is changed in place"), "{error}");
+    let report = sandbox.one(&tune(&[]));
+    assert!(report["output"] == "folder" && report.get("written").is_none(), "{report}");
+    let text = String::from_utf8(sandbox.jasper(&tune(&[])).stdout).unwrap();
+    assert!(text.contains("logged   in the journal of folder"), "{text}");
+    sandbox.ok(&["search", "folder", "--queries", "query.fbin", "--recall", "0.8", "--device", "cpu"]);
+}
+
+#[test]
 fn a_profile_tells_what_queries_take() {
     let sandbox = Sandbox::with_index();
     let eval = ["eval", "vectors.jasper", "--device", "cpu", "--beam-widths", "10,80", "--profile"];
