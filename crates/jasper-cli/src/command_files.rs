@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use jasper::file::{is_durable, is_sharded};
 use jasper_data::{AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, read_keys};
 
 use crate::format::Format;
@@ -87,13 +88,8 @@ impl Files {
             if content.is_none() && path.is_dir() {
                 continue;
             }
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            ensure!(folder.is_none_or(Path::is_dir), "{name}: the directory does not exist; create it first");
-            // Found before the work and not after it. Nothing is left of a file that is not committed.
-            AtomicFile::create(path).map_err(|error| {
-                let reason = anyhow!(error);
-                reason.context(format!("{name}: cannot be written; what was there before is untouched"))
-            })?;
+            check_writable(path)?;
+            refuse_index_part(path)?;
             if let Some(content) = content {
                 ensure!(
                     content.may_replace(path).with_context(|| name.to_string())?,
@@ -103,6 +99,32 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Checks that a file or folder can be made at `path`, before the work and not after it.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let name = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    ensure!(folder.is_none_or(Path::is_dir), "{name}: the directory does not exist; create it first");
+    // Nothing is left of a file that is not committed.
+    AtomicFile::create(path).map(drop).map_err(|error| {
+        let reason = anyhow!(error);
+        reason.context(format!("{name}: cannot be written; what was there before is untouched"))
+    })
+}
+
+/// Refuses a file among those of a durable or sharded index.
+fn refuse_index_part(path: &Path) -> Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| location(path));
+    let folder = target.parent().unwrap_or(Path::new("."));
+    ensure!(
+        !is_durable(folder) && !is_sharded(folder),
+        "{}: is in the folder of an index, {}, whose files belong together; name the folder to change the index, or \
+         write to another place",
+        path.display(),
+        folder.display()
+    );
+    Ok(())
 }
 
 impl Content {

@@ -129,6 +129,86 @@ fn an_output_that_cannot_be_written_is_found_before_the_work() {
     }
 }
 
+#[test]
+fn files_of_a_folder_are_changed_through_the_folder() {
+    let sandbox = Sandbox::with_index();
+    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--device", "cpu", "--output"];
+    sandbox.ok(&[&build[..], &["durable", "--durable"]].concat());
+    sandbox.ok(&[&build[..], &["sharded", "--shards", "2"]].concat());
+    let refused: &[&str] = &["is in the folder of an index", "name the folder to change the index"];
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("tune durable --sample 4 --output durable/index-0.jasper", refused),
+            ("insert durable/index-0.jasper --base query.fbin", refused),
+            ("compact vectors.jasper --output durable/index-0.jasper", refused),
+            ("build --base query.fbin --metric l2 --output durable/index-0.jasper", refused),
+            ("convert vectors.jasper durable/journal.redb --to hnswlib", refused),
+            ("tune sharded/shard-0-0.jasper --sample 4", refused),
+            ("runbook replace --rows 100 --output sharded/manifest.txt", refused),
+        ],
+    );
+    for folder in ["durable", "sharded"] {
+        assert_eq!(sandbox.one(&["check", folder])["sound"], true);
+        std::os::unix::fs::symlink(folder, sandbox.path("link")).unwrap();
+        let error = sandbox.fails(1, &["compact", "vectors.jasper", "--output", "link/index-0.jasper"]);
+        assert!(error.contains(refused[0]), "{error}");
+        fs::remove_file(sandbox.path("link")).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_before_the_build() {
+    let sandbox = Sandbox::with_index();
+    fs::create_dir(sandbox.path("full")).unwrap();
+    sandbox.write("full/notes", "mine");
+    // The base is refused as well, once it is read.
+    sandbox.write("base.fbin", "damaged");
+    for (output, reason) in [
+        ("full", "full: is not empty; name a new folder"),
+        ("full/notes", "is not empty; name a new folder"),
+        ("missing/index", "missing/index: the directory does not exist; create it first"),
+        ("full/notes/index", "full/notes/index: the directory does not exist; create it first"),
+    ] {
+        for kind in [&["--durable"][..], &["--shards", "2"]] {
+            let build = ["build", "--base", "base.fbin", "--metric", "l2", "--output", output];
+            let error = sandbox.fails(1, &[&build[..], kind].concat());
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+    let usage: &[&str] = &["an index of several shards cannot be durable"];
+    all_fail(
+        &sandbox,
+        2,
+        &[
+            ("build --base base.fbin --metric l2 --output new --durable --shards 2", usage),
+            ("build --base base.fbin --metric l2 --output new --durable --spread sharded", usage),
+        ],
+    );
+}
+
+#[test]
+fn a_durable_build_that_was_killed_is_repeated() {
+    let sandbox = Sandbox::with_index();
+    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--durable", "--output", "folder"];
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    for name in ["journal.redb", "index-0.jasper", ".journal.redb.lock", ".jasper-killed.tmp"] {
+        sandbox.write(&format!("folder/{name}"), "");
+        sandbox.ok(&build);
+        assert_eq!(sandbox.one(&["check", "folder"])["sound"], true);
+        let error = sandbox.fails(1, &build);
+        assert!(error.contains("folder: has a durable index already"), "{error}");
+        sandbox.write("folder/journal.redb", "");
+    }
+    // Not unfinished without the empty journal, and not ours alone with other files.
+    sandbox.write("folder/notes", "mine");
+    assert!(sandbox.fails(1, &build).contains("folder: is not empty"));
+    fs::remove_file(sandbox.path("folder/notes")).unwrap();
+    fs::remove_file(sandbox.path("folder/journal.redb")).unwrap();
+    assert!(sandbox.fails(1, &build).contains("folder: is not empty"));
+}
+
 #[cfg(unix)]
 mod unix {
     use std::ffi::OsStr;
