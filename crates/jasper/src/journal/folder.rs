@@ -69,6 +69,18 @@ fn create_in(
 /// Checks that a durable index can be made in `folder`, as far as what is there decides it: the folder need not exist,
 /// and may be empty, or have what a process left that was killed while it made one. Hidden files do not count.
 ///
+/// ```
+/// use jasper::error::JournalFault;
+/// use jasper::file::check_new_durable;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// check_new_durable(folder)?;
+/// std::fs::write(folder.join("notes"), "")?;
+/// assert!(matches!(check_new_durable(folder).unwrap_err().cause(), JournalFault::NotEmpty));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Returns [`JournalError`].
 pub fn check_new_durable(folder: impl AsRef<Path>) -> Result<(), JournalError> {
