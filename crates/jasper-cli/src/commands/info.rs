@@ -40,8 +40,8 @@ impl Args {
         };
         files.iter().try_for_each(|file| {
             let info = IndexInfo::read(file)?;
-            let tuned =
-                TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(file, fault))?;
+            let tuned = TunedSearch::decode(&info.encoded_tuned_searches)
+                .map_err(|fault| FileError::new(file, fault))?;
             let tuned = Tuned::list(tuned, info.fingerprint);
             // Changes in the journal of a durable index, which are not in its snapshot.
             let json = merge(json(&info, &tuned), changes.map(|changes| json!({ "changes": changes })));
