@@ -183,7 +183,11 @@ impl OpenJournal {
             Ok((lock, store)) => (Ok(lock), store, None),
             Err(JournalFault::Journal(reason)) if is_unwritable(&reason) => {
                 let copy = Store::open_copy(Memory::read(&store_path(folder))?)?;
-                (Err(copy_error(&reason)), Store::closed(reason), Some(copy))
+                let refusal = io::Error::new(
+                    reason.kind(),
+                    format!("the folder could not be written when it was opened; open it again ({reason})"),
+                );
+                (Err(copy_error(&refusal)), Store::closed(refusal), Some(copy))
             }
             Err(fault) => return Err(fault),
         };
