@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 
-/// A device cannot be used, or failed.
+/// A device cannot be used, or failed, or the index is not where the call needs it: on a device, or in one graph.
 ///
 /// With the feature `cuda` of the crate `jasper`, the source of [`Self::Unavailable`] and [`Self::Failed`] is a
 /// `jasper::cuda::Error`.

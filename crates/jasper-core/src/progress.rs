@@ -16,9 +16,9 @@ pub enum Stage {
     Consolidating,
     /// Finding unreachable vertices and giving them edges.
     Reconnecting,
-    /// Making the vectors of an insert, or the room of deleted ones, available. It is the last report: the change can be
-    /// cancelled for the last time.
-    Publishing,
+    /// The commit point of an insert or a consolidation, which is reported last: everything is computed, and nothing is
+    /// visible. The call can be cancelled for the last time here, and waits here for other devices and for the journal.
+    Committing,
     /// Moving vectors into free slots.
     Compacting,
     /// Writing the index file.

@@ -5,7 +5,7 @@ use jasper_core::DeviceError;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 use jasper_vamana::{PlanError, SearchError, UpdateError};
 
-use crate::ptx::Requirement;
+use crate::ptx::PtxRequirement;
 
 /// An operation on a device failed.
 ///
@@ -98,7 +98,7 @@ pub enum ErrorKind {
         /// The driver's error code.
         code: i32,
         /// What the kernels require and what this machine has.
-        requirement: Requirement,
+        requirement: PtxRequirement,
         /// The output of the driver's compiler; may be empty.
         log: String,
     },
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_log_of_the_compiler_is_shown() {
         let message = |log: &str| {
-            let requirement = Requirement::new(".version 7.4\n.target sm_80\n", (13, 0), (9, 0));
+            let requirement = PtxRequirement::new(".version 7.4\n.target sm_80\n", (13, 0), (9, 0));
             ErrorKind::Ptx { name: "X".into(), code: 218, requirement, log: log.into() }.to_string()
         };
         assert!(message("line 3: what?").ends_with("; its compiler says: line 3: what?"));

@@ -75,7 +75,7 @@ pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
 pub use graph::{DeviceGraph, MirroredGraph};
-pub use jasper_driver::{Attempt, LoadError};
+pub use jasper_driver::{LibraryAttempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError};
 pub use knn::{DeviceKnnError, exact_knn_on_device};
 pub use measure::{copy_bandwidth, median_time};
@@ -84,7 +84,7 @@ pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use preload::KernelPreload;
-pub use ptx::Requirement;
+pub use ptx::PtxRequirement;
 pub use search::{DeviceBatch, DeviceSearcher, GraphView, StartedSearch, hit_from_device};
 pub use stream::Stream;
 

@@ -13,7 +13,7 @@ use gpu_kernels::{LaunchConfig, MAX_SHARED_BYTES};
 use crate::Context;
 use crate::context::lock;
 use crate::error::{ErrorKind, LaunchLimit, Result, failure_of};
-use crate::ptx::Requirement;
+use crate::ptx::PtxRequirement;
 
 /// A PTX module of the caller, for kernels that are not part of `gpu_kernels`.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl LoadedModule {
             context.fail(ErrorKind::Ptx {
                 name: jasper_driver::error_name(failure.code).unwrap_or("an error without a name").to_owned(),
                 code: failure.code,
-                requirement: Requirement::new(ptx, context.driver(), context.device().compute_capability),
+                requirement: PtxRequirement::new(ptx, context.driver(), context.device().compute_capability),
                 log: log_of(ptx),
             })
         })?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpu_kernels::Stream as _;
 use jasper_core::{Element, MatrixView};
-use jasper_vamana::{SearchCost, SearchError, SearchParams};
+use jasper_vamana::{OperationCounts, SearchError, SearchParams};
 
 use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
 
@@ -23,7 +23,7 @@ impl<T: Element> DeviceSearcher<T> {
         graph: GraphView<'_, T>,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<(Duration, Vec<SearchCost>), SearchError> {
+    ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
         // Refuses invalid parameters before allocating.
         self.plan(graph, params, queries.len())?;
         let prepared = graph.host().vectors().prepare_all(queries)?;
@@ -39,10 +39,10 @@ impl<T: Element> DeviceSearcher<T> {
         };
         let time = median_time(&stream, TIMES, || Ok(()), launch)?;
         let costs = stream.download(&costs)?;
-        let costs = costs.chunks_exact(2).map(|cost| SearchCost {
+        let costs = costs.chunks_exact(2).map(|cost| OperationCounts {
             hops: cost[0].into(),
             distances: cost[1].into(),
-            ..SearchCost::default()
+            ..OperationCounts::default()
         });
         Ok((time, costs.collect()))
     }

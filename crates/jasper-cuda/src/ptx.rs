@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The requirements of a PTX module, together with the driver and device in use. `Display` says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct PtxRequirement {
     /// PTX version, if the module states one.
     pub ptx: Option<(u32, u32)>,
     /// Lowest compute capability, if the module names a target.
@@ -15,7 +15,7 @@ pub struct Requirement {
     pub device: (u32, u32),
 }
 
-impl Requirement {
+impl PtxRequirement {
     /// Reads the directives of `ptx`.
     pub(crate) fn new(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> Self {
         let after = |directive: &str| {
@@ -45,7 +45,7 @@ fn first_cuda(ptx: (u32, u32)) -> Option<(u32, u32)> {
     }
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for PtxRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (driver, device) = (dotted(self.driver), dotted(self.device));
         if let Some(cuda) = self.ptx.and_then(first_cuda).filter(|&cuda| cuda > self.driver) {
@@ -88,16 +88,16 @@ mod tests {
     use super::*;
 
     fn message(ptx: &str, driver: (u32, u32), device: (u32, u32)) -> String {
-        Requirement::new(ptx, driver, device).to_string()
+        PtxRequirement::new(ptx, driver, device).to_string()
     }
 
     #[test]
     fn directives_are_read() {
-        let read = Requirement::new("// a comment\n.version 8.0\n.target sm_80\n", (12, 0), (9, 0));
+        let read = PtxRequirement::new("// a comment\n.version 8.0\n.target sm_80\n", (12, 0), (9, 0));
         assert_eq!((read.ptx, read.target), (Some((8, 0)), Some((8, 0))));
-        let read = Requirement::new(".version 8.7 \r\n.target sm_100a, debug\n", (12, 0), (9, 0));
+        let read = PtxRequirement::new(".version 8.7 \r\n.target sm_100a, debug\n", (12, 0), (9, 0));
         assert_eq!(read.ptx, Some((8, 7)));
-        assert_eq!(Requirement::new("what", (12, 0), (9, 0)).ptx, None);
+        assert_eq!(PtxRequirement::new("what", (12, 0), (9, 0)).ptx, None);
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn the_embedded_kernels_have_requirements() {
         let archive = jasper_ptx::Archive::read(gpu_kernels::PTX).unwrap();
-        let kernels = Requirement::new(archive.head(), (13, 0), (9, 0));
+        let kernels = PtxRequirement::new(archive.head(), (13, 0), (9, 0));
         assert!(kernels.ptx.and_then(first_cuda).is_some(), "{kernels:?}");
         assert!(kernels.target.is_some_and(|target| target >= (8, 0)), "{kernels:?}");
     }

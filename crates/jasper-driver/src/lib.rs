@@ -29,7 +29,7 @@ mod library;
 mod table;
 
 pub use forward::{Failure, error_name, take_failure};
-pub use library::{Attempt, LoadError, load};
+pub use library::{LibraryAttempt, LoadError, load};
 
 #[cfg(test)]
 mod tests {

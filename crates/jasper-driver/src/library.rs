@@ -15,21 +15,21 @@ const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcud
 #[error("no CUDA driver: tried {}", list(.attempts))]
 pub struct LoadError {
     /// What was tried, in order.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<LibraryAttempt>,
 }
 
-/// A library that could not be opened.
+/// A library of the driver that could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct LibraryAttempt {
     /// Its file name.
     pub name: String,
     /// What the loader said.
     pub reason: String,
 }
 
-fn list(attempts: &[Attempt]) -> String {
+fn list(attempts: &[LibraryAttempt]) -> String {
     let attempts: Vec<_> =
-        attempts.iter().map(|Attempt { name, reason }| format!("{name} ({reason})")).collect();
+        attempts.iter().map(|LibraryAttempt { name, reason }| format!("{name} ({reason})")).collect();
     attempts.join("; ")
 }
 
@@ -53,7 +53,9 @@ fn open() -> Result<Library, LoadError> {
         // opened so.
         match unsafe { Library::new(name) } {
             Ok(library) => return Ok(library),
-            Err(error) => attempts.push(Attempt { name: name.to_owned(), reason: reason(name, &error) }),
+            Err(error) => {
+                attempts.push(LibraryAttempt { name: name.to_owned(), reason: reason(name, &error) })
+            }
         }
     }
     Err(LoadError { attempts })

@@ -16,8 +16,8 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, ScalarQuantizer,
-    SearchCost, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, OperationCounts,
+    ScalarQuantizer, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -37,15 +37,14 @@ pub struct Linked<T: 'static> {
     /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
     /// Operations performed.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 impl<T: Element> Linked<T> {
     /// The finished graph, with a report.
     pub fn finish(self) -> (Graph<T>, InsertReport) {
         let Self { graph, reconnected, cost } = self;
-        // `shared` counts live keys that share the vertex of an earlier one: vectors identical to an earlier vector.
-        let (keys, duplicates) = (graph.keys().len(), graph.keys().shared());
+        let (keys, duplicates) = (graph.keys().len(), graph.keys().duplicate_keys());
         (graph, InsertReport { keys, duplicates, reconnected, cost })
     }
 }

@@ -7,8 +7,8 @@ use crate::checkpoint::CheckpointWriter;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    CheckpointError, Checkpoints, Executor, GraphAccess, Linked, MutableGraph, ScalarQuantizer, SearchCost,
-    UpdateError, start,
+    CheckpointError, Checkpoints, Executor, GraphAccess, Linked, MutableGraph, OperationCounts,
+    ScalarQuantizer, UpdateError, start,
 };
 
 /// Links the vertices of a bulk build: those left of its order, into the graph of those linked before.
@@ -16,7 +16,7 @@ use crate::{
 pub struct BulkLinker<'a> {
     order: &'a [Slot],
     linked: usize,
-    cost: SearchCost,
+    cost: OperationCounts,
     writer: Option<CheckpointWriter<'a>>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> BulkLinker<'a> {
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {
-            return Ok(Self { order, linked: 0, cost: SearchCost::default(), writer: None });
+            return Ok(Self { order, linked: 0, cost: OperationCounts::default(), writer: None });
         };
         let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, quantizer, order.len())?;
         Ok(Self { order, linked, cost, writer: Some(writer) })

@@ -7,7 +7,7 @@ use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 use rayon::prelude::*;
 
-use crate::{ScalarQuantizer, SearchCost};
+use crate::{OperationCounts, ScalarQuantizer};
 
 /// Where a bulk build saves checkpoints, and how often.
 ///
@@ -146,10 +146,10 @@ impl<'a> CheckpointWriter<'a> {
         graph: &mut Graph<T>,
         quantizer: Option<&ScalarQuantizer>,
         total: usize,
-    ) -> Result<(Self, usize, SearchCost), CheckpointError> {
+    ) -> Result<(Self, usize, OperationCounts), CheckpointError> {
         let rows_checksum = rows_checksum(graph, quantizer);
         let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())?;
-        let (mut linked, mut cost) = (0, SearchCost::default());
+        let (mut linked, mut cost) = (0, OperationCounts::default());
         if let Some(file) = file {
             let checkpoint = *file.checkpoint();
             let is_same = checkpoint.rows_checksum == rows_checksum
@@ -176,7 +176,7 @@ impl<'a> CheckpointWriter<'a> {
         &mut self,
         graph: &Graph<T>,
         linked: usize,
-        cost: SearchCost,
+        cost: OperationCounts,
     ) -> Result<(), CheckpointError> {
         let checkpoint = Checkpoint {
             rows_checksum: self.rows_checksum,

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! transaction:
-//!     begin_linking                                a device may quantize all vectors to bytes until the end
+//!     prepare_distances                            a device may quantize all vectors to bytes until the end
 //!     for each live vertex v with a tombstone (a deleted vertex) among its neighbors, in chunks:
 //!         replacements = live neighbors of those tombstones
 //!         row(v) = live neighbors of v + replacements that no vertex of the row occludes (as in robust pruning),
 //!                  until it is as long as before, or half of max_degree if that is longer
 //!     replace start points that are tombstones by live vertices near them
 //!     reconnect live vertices that became unreachable
+//!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones
 //! ```
 //!
@@ -23,11 +24,12 @@
 use jasper_core::{Element, Progress, ProgressFn, Stage};
 use jasper_graph::Graph;
 
+use crate::mutable::commit_point;
 use crate::pipeline::update;
 use crate::reconnect::reconnect;
 use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
-use crate::{Executor, GraphAccess, MutableGraph, SearchCost, UpdateError, transaction};
+use crate::{Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, transaction};
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +42,7 @@ pub struct ConsolidateReport {
     pub reconnected: usize,
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.
@@ -66,7 +68,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             } else {
                 reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?
             };
-            Progress { stage: Stage::Publishing, done: 0, total: 0 }.report(progress)?;
+            commit_point(0, progress)?;
             // Deleted keys whose vertices other keys share are forgotten, as all others are below.
             graph.change(Graph::release_tombstones)?;
             Ok(ConsolidateReport { reconnected, ..ConsolidateReport::default() })
@@ -78,11 +80,11 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
-        executor.begin_linking(graph, &[], distances).map_err(UpdateError::device)?;
+        executor.prepare_distances(graph, &[], distances).map_err(UpdateError::device)?;
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
-        let (mut cost, mut done) = (SearchCost::default(), 0);
+        let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(progress)?;
             cost += update(executor, graph, |graph| executor.repair_rows(graph, chunk))
@@ -91,7 +93,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         }
         graph.change(|host| host.adjacency_mut().set_start_points(start_points))?;
         let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
-        Progress { stage: Stage::Publishing, done: 0, total: freed }.report(progress)?;
+        commit_point(freed, progress)?;
         graph.change(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[repr(C)]
-pub struct SearchCost {
+pub struct OperationCounts {
     /// Vertices expanded by searches.
     pub hops: u64,
     /// Distances computed by searches.
@@ -18,7 +18,7 @@ pub struct SearchCost {
     pub prune_distances: u64,
 }
 
-impl AddAssign for SearchCost {
+impl AddAssign for OperationCounts {
     fn add_assign(&mut self, other: Self) {
         self.hops += other.hops;
         self.distances += other.distances;

@@ -5,7 +5,7 @@ use jasper_core::{DeviceError, Element, Neighbor, Slot};
 
 use crate::connectivity::Reached;
 use crate::pipeline::Duplicates;
-use crate::{GraphAccess, MutableGraph, SearchCost};
+use crate::{GraphAccess, MutableGraph, OperationCounts};
 
 /// The steps of builds, inserts and consolidations, on the CPU or on a device.
 ///
@@ -42,13 +42,15 @@ pub trait Executor<T: Element> {
     /// Runs `work` with the executor's host threads for its parallel parts.
     fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
-    /// Called in a [transaction](crate::transaction) before the steps below, which will compute about `distances`
-    /// distances. The vectors of its `new` vertices are stored. Where many distances follow, a device quantizes all
-    /// vectors to a byte per coordinate here (SQ8), and computes distances from these until the transaction ends.
+    /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
+    /// does nothing on the CPU. The steps below then compute distances from the bytes.
+    ///
+    /// Called in a [transaction](crate::transaction), before the steps below, which will compute about `distances`
+    /// distances. The vectors of its `new` vertices are stored.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn begin_linking(
+    fn prepare_distances(
         &self,
         _graph: &mut impl GraphAccess<Self::Graph>,
         _new: &[Slot],
@@ -206,14 +208,14 @@ pub struct ChunkEdges<E> {
     /// Vertices without edges, because another has the same vector.
     pub duplicates: Duplicates,
     /// The cost of searching for the vertices and pruning their candidates.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// The result of [`Executor::publish_updates`].
 #[derive(Debug, Default)]
 pub struct Published {
     /// The cost of computing the rows.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
     /// Vertices to which [merged](Executor::merge) rows have no edge any more from their parent in the graph's
     /// [spanning tree](jasper_graph::SpanningTree), in any order. Empty if there is no tree.
     pub detached: Vec<Slot>,

@@ -4,11 +4,12 @@
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
-//!     begin_linking                                            a device may quantize all vectors to bytes until the end
+//!     prepare_distances                                        a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points
 //!     give an edge to each vertex that no path leads to        see the module `reconnect`
+//!     commit point                                             the last place where it can be cancelled
 //!     assign the keys                                          now searches return the vectors, all at once
 //! ```
 //!
@@ -24,10 +25,13 @@ use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, 
 use jasper_graph::{Graph, VectorError};
 
 use crate::ingest::{add_vectors, check_keys};
+use crate::mutable::commit_point;
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
-use crate::{Executor, GraphAccess, MutableGraph, PeerSampling, SearchCost, UpdateError, start, transaction};
+use crate::{
+    Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, start, transaction,
+};
 
 /// Statistics of a bulk build or an insert.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +47,7 @@ pub struct InsertReport {
     pub reconnected: usize,
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// What an insert does with a key that is already in the index.
@@ -87,7 +91,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
         let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
-        Progress { stage: Stage::Publishing, done: 0, total: keys.len() }.report(progress)?;
+        commit_point(keys.len(), progress)?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if on_conflict == OnConflict::Replace {
@@ -147,11 +151,11 @@ fn store_and_link<T: Element, E: Executor<T>>(
         _ => &order,
     };
     let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
-    executor.begin_linking(graph, order, distances).map_err(UpdateError::device)?;
+    executor.prepare_distances(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut detached, mut cost, mut done) =
-        (HashMap::new(), Vec::new(), SearchCost::default(), 0);
+        (HashMap::new(), Vec::new(), OperationCounts::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let mode = LinkMode::Insert(PEERS);
@@ -206,8 +210,8 @@ fn keep_reachable<T: Element, E: Executor<T>>(
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it. This is for [`Executor::begin_linking`]; the cost model of searches counts
-/// the neighbors that searches for queries were measured to visit.
+/// fourth of their neighbors are new to it. This is for [`Executor::prepare_distances`]; the cost model of searches
+/// counts the neighbors that searches for queries were measured to visit.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }

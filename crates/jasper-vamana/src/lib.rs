@@ -78,7 +78,7 @@ pub use codes::{CodeReport, code_report, encode, quantize, training_bytes};
 pub use compact::{CompactReport, compact, moves};
 pub use connectivity::{Reached, unreachable};
 pub use consolidate::{ConsolidateReport, consolidate};
-pub use cost::SearchCost;
+pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;

@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, Slot};
 
-use crate::{ChunkEdges, Executor, GraphAccess, PeerSampling, Published, SearchCost};
+use crate::{ChunkEdges, Executor, GraphAccess, OperationCounts, PeerSampling, Published};
 
 /// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct LinkedBatch {
     /// Vertices that lost the edge from their parent in the spanning tree, in any order.
     pub detached: Vec<Slot>,
     /// Operations performed.
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// Computes updates while searches read the graph, and publishes them; returns their cost.
@@ -33,7 +33,7 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
     compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
-) -> Result<SearchCost, E::Error> {
+) -> Result<OperationCounts, E::Error> {
     let updates = graph.read(compute)?;
     Ok(graph.write(|graph| executor.publish_updates(graph, updates))?.cost)
 }

@@ -21,8 +21,8 @@ pub struct SearchPlan<'a, T: Element> {
     /// For a quantized search, how many of the nearest candidates get exact distances; `None` if the search uses exact
     /// distances throughout.
     pub rerank: Option<usize>,
-    /// The slots that a filter by keys allows.
-    pub allowed: Option<Arc<AllowedSlots>>,
+    /// The slots that a filter by keys allows; `None` if the filter is a predicate, or there is none.
+    pub key_filter_slots: Option<Arc<AllowedSlots>>,
     cost_model: CostModel,
     work: Workload,
     /// Most hits that a query can have.
@@ -95,7 +95,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             (Distances::Quantized { rerank }, Some(_)) => Some(rerank),
             (Distances::Quantized { .. }, None) => return Err(SearchError::NoCodes),
         };
-        let allowed = match params.filter {
+        let key_filter_slots = match params.filter {
             Some(Filter::Keys(keys)) => Some(graph.keys().allowed_slots(keys)),
             Some(Filter::Predicate(_)) | None => None,
         };
@@ -115,9 +115,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        let strategy = choose(graph, params, allowed.as_deref(), &cost_model, &work);
+        let strategy = choose(graph, params, key_filter_slots.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
-        Ok(Self { graph, params, strategy, rerank, allowed, cost_model, work, max_hits })
+        Ok(Self { graph, params, strategy, rerank, key_filter_slots, cost_model, work, max_hits })
     }
 
     /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
@@ -138,20 +138,20 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a vertex may be returned: it is live, and the filter allows one of its keys.
     pub fn allows(&self, slot: Slot) -> bool {
-        match self.allowed_set() {
+        match self.key_filter_set() {
             Some(slots) => slots.contains(slot.index()),
             None => self.graph.keys().keys_of(slot).any(|key| self.allows_key(key)),
         }
     }
 
-    /// The vertices that may be returned, if the filter is a set of keys.
-    pub fn allowed_set(&self) -> Option<&BitSet> {
-        self.allowed.as_deref().map(AllowedSlots::slots)
+    /// The vertices that may be returned, if the filter is a set of keys; `None` for a predicate or no filter.
+    pub fn key_filter_set(&self) -> Option<&BitSet> {
+        self.key_filter_slots.as_deref().map(AllowedSlots::slots)
     }
 
-    /// All vertices that may be returned, ascending: those that a scan computes distances to.
-    pub fn allowed_slots(&self) -> Vec<Slot> {
-        match self.allowed_set() {
+    /// Lists all vertices that may be returned, ascending: those that a scan computes distances to.
+    pub fn list_allowed(&self) -> Vec<Slot> {
+        match self.key_filter_set() {
             Some(slots) => slots.iter().map(Slot::from_index).collect(),
             None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),
         }
@@ -194,13 +194,13 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
-    allowed: Option<&AllowedSlots>,
+    key_filter_slots: Option<&AllowedSlots>,
     cost_model: &CostModel,
     work: &Workload,
 ) -> Strategy {
     let live = graph.keys().live() as f64;
-    let (share_of_live, filter_calls) = match (allowed, params.filter) {
-        (Some(allowed), _) if live > 0.0 => (allowed.slots().len() as f64 / live, 0.0),
+    let (share_of_live, filter_calls) = match (key_filter_slots, params.filter) {
+        (Some(slots), _) if live > 0.0 => (slots.slots().len() as f64 / live, 0.0),
         (None, Some(filter)) => (share_allowed(graph, filter), live * work.queries as f64),
         _ => (1.0, 0.0),
     };
@@ -318,7 +318,7 @@ mod tests {
         let params = SearchParams::new(2).filter(&keys);
         let plan = SearchPlan::new(&graph, params, 1, CostModel::CPU).unwrap();
         assert_eq!(plan.strategy, Strategy::Scan);
-        assert_eq!(plan.allowed_slots(), [7, 500].map(Slot::from_index));
+        assert_eq!(plan.list_allowed(), [7, 500].map(Slot::from_index));
         assert!(plan.wants_more(1) && !plan.wants_more(2));
         let mut matches = Matches::new(1, 2).unwrap();
         let found = [(Slot::new(501), 1.0), (Slot::new(3), 2.0), (Slot::new(500), 3.0)];

@@ -3,7 +3,7 @@
 use jasper_core::{Cancelled, DeviceError};
 use jasper_graph::{KeyError, VectorError};
 
-use crate::{Filter, LaunchParams, SearchCost};
+use crate::{Filter, LaunchParams, OperationCounts};
 
 /// Parameters of a search.
 ///
@@ -132,7 +132,7 @@ pub enum SearchError {
     /// `k` is 0.
     #[error("k (0) must be at least 1")]
     ZeroK,
-    /// The frontier cannot hold `k` hits.
+    /// The beam width is below `k`.
     #[error("beam_width ({beam_width}) must be at least k ({k}); raise beam_width or lower k")]
     BeamWidth {
         /// The beam width requested.
@@ -226,7 +226,7 @@ pub enum SearchError {
 pub struct SearchReport {
     /// Operations performed, for all queries together.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
     /// Queries that were executed as an exact scan, because the filter allows few keys, or because tombstones or the
     /// filter left fewer than `k` hits.
     pub scanned: usize,

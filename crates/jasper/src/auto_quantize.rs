@@ -1,4 +1,4 @@
-//! Chooses a quantization by trial.
+//! The quantization trial: chooses a quantization by measuring several.
 //!
 //! Sampled vectors are held out, as in [`crate::tune`], and searched for with each quantization in turn, at the
 //! narrowest beam that reaches the recall of the default exact search. The quantization whose searches read the fewest
@@ -58,11 +58,12 @@ pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Rabitq { bits: 2 },
     Quantization::Rabitq { bits: 4 },
 ];
-/// Memory that a trial takes besides training and codes: its queries and their searches, measured as the difference
-/// between the peaks of builds with and without one, ...
-pub(crate) const TRIAL_BYTES: u64 = 10 << 20;
+/// Memory that a quantization trial takes besides training and codes: its queries and their searches, measured as the
+/// difference between the peaks of builds with and without one, ...
+pub(crate) const QUANTIZATION_TRIAL_BYTES: u64 = 10 << 20;
 /// ... and for each vector, what samples them.
-pub(crate) const TRIAL_ROW_BYTES: u64 = (2 * size_of::<Slot>() + size_of::<(Slot, Key)>()) as u64;
+pub(crate) const QUANTIZATION_TRIAL_ROW_BYTES: u64 =
+    (2 * size_of::<Slot>() + size_of::<(Slot, Key)>()) as u64;
 /// Hits per query.
 pub(crate) const K: usize = 10;
 /// Sampled queries.
@@ -97,7 +98,8 @@ impl<T: Element> Index<T> {
     /// being tried.
     ///
     /// # Errors
-    /// Returns [`TuneError`]; the index is as it was, but without codes if some were tried.
+    /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
+    /// were tried.
     pub fn auto_quantize(&self) -> Result<QuantizeReport, TuneError> {
         self.with_progress(&mut no_progress).auto_quantize()
     }

@@ -67,7 +67,7 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
-//! | [`Device`], [`DeviceOptions`], [`CudaSet`], [`Spread`] | where an index is built, searched and changed |
+//! | [`Device`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
 //! | [`AnyIndex`] | an index whose element type is known at run time |
 //! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
@@ -145,8 +145,8 @@ pub use jasper_vamana::{
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use jasper_cuda::{
-        Attempt, Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind,
-        LaunchLimit, LoadError, MAX_BEAM_WIDTH, NO_HIT, Requirement, Result, Stream, device_of,
+        Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind, LaunchLimit,
+        LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream, device_of,
         driver_version, encode_on_device, exact_knn_on_device, hit_from_device, prelude,
         with_current_context_kept,
     };
@@ -226,7 +226,7 @@ pub mod report {
     pub use crate::builder::BuildReport;
     pub use crate::check::CheckReport;
     pub use jasper_vamana::{
-        CodeReport, CompactReport, ConsolidateReport, InsertReport, SearchCost, SearchReport,
+        CodeReport, CompactReport, ConsolidateReport, InsertReport, OperationCounts, SearchReport,
     };
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{ListSlots, ListSlotsArgs, SLOTS_PER_WORD};
-use crate::prefix_sum::{TileStates, select_tiles};
+use crate::prefix_sum::{LookBackStates, select_tiles};
 use crate::{Buffer, DevicePtr, Stream};
 
 /// The listed slots of a set, and the scratch memory to list them.
@@ -11,7 +11,7 @@ pub struct SlotList<S: Stream> {
     /// `[capacity]`: the slots, ascending.
     pub slots: S::Buffer<u32>,
     count: S::Buffer<u32>,
-    tiles: TileStates<S>,
+    tiles: LookBackStates<S>,
 }
 
 impl<S: Stream> SlotList<S> {
@@ -23,7 +23,7 @@ impl<S: Stream> SlotList<S> {
         Ok(Self {
             slots: stream.allocate(capacity as usize)?,
             count: stream.allocate(1)?,
-            tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
+            tiles: LookBackStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
         })
     }
 
@@ -90,7 +90,7 @@ impl<S: Stream> SlotList<S> {
         count: usize,
     ) -> Result<S::Buffer<u32>, S::Error> {
         let slots = bits.len() as u32 * SLOTS_PER_WORD;
-        let tiles = TileStates::allocate(stream, select_tiles(slots) as usize, 1)?;
+        let tiles = LookBackStates::allocate(stream, select_tiles(slots) as usize, 1)?;
         let mut list = Self { slots: stream.allocate(count)?, count: stream.allocate(1)?, tiles };
         // SAFETY: the range is the whole set, and the caller promises that the list has room.
         unsafe { list.launch(stream, bits.input(), 0..slots)? };

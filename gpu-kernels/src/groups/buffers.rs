@@ -1,7 +1,7 @@
 //! Groups of keys in device memory, and the launch that finds them.
 
 use super::{FindGroups, FindGroupsArgs};
-use crate::prefix_sum::{TileStates, select_tiles};
+use crate::prefix_sum::{LookBackStates, select_tiles};
 use crate::{Buffer, Stream};
 
 /// Runs of equal keys among sorted ones, and the scratch memory to find them.
@@ -10,7 +10,7 @@ pub struct Groups<S: Stream> {
     pub offsets: S::Buffer<u32>,
     /// `[1]`: the number of groups.
     pub count: S::Buffer<u32>,
-    tiles: TileStates<S>,
+    tiles: LookBackStates<S>,
 }
 
 impl<S: Stream> Groups<S> {
@@ -22,14 +22,14 @@ impl<S: Stream> Groups<S> {
         Ok(Self {
             offsets: stream.allocate(capacity as usize + 1)?,
             count: stream.allocate(1)?,
-            tiles: TileStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
+            tiles: LookBackStates::allocate(stream, select_tiles(capacity) as usize, 1)?,
         })
     }
 
     /// Bytes of device memory of the groups of up to `capacity` keys: 4 per key.
     pub const fn bytes(capacity: u32) -> u64 {
         (capacity as u64 + 2) * size_of::<u32>() as u64
-            + TileStates::<S>::bytes(select_tiles(capacity) as usize, 1)
+            + LookBackStates::<S>::bytes(select_tiles(capacity) as usize, 1)
     }
 
     /// Finds the groups of the first `len` of `keys`, which ascend if the low `shift` bits are ignored. One

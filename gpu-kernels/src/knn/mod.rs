@@ -27,27 +27,27 @@
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod candidates;
-    mod entries;
     mod exact;
+    mod kernels;
     mod list;
+    mod matrix_tile;
     mod product;
     mod rank;
     mod scan;
     mod score;
     mod tensor_core_product;
     mod thread_product;
-    mod tile;
     mod top_lists;
 } }
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    mod launches;
     mod nearest_slots;
-    mod plan;
     mod results;
     mod sequence;
 
+    pub use launches::{ListCandidates, Rank, Scan};
     pub use nearest_slots::{ProductScratch, nearest_slots};
-    pub use plan::{ListCandidates, Rank, Scan};
     pub use results::KnnResults;
     pub use sequence::{MAX_K, exact_knn, scratch_bytes};
 } }

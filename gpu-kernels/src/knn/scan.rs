@@ -13,9 +13,9 @@
 
 use cuda_std::prelude::*;
 
+use super::matrix_tile::{Vectors, add_squares, chunks, put};
 use super::product::Product as _;
 use super::score::{Score, Sum};
-use super::tile::{Vectors, add_squares, chunks, put};
 use super::top_lists::TopLists;
 use super::{MAX_PENDING, ScanArgs, TILE, TILE_WORDS, list_len};
 

@@ -9,7 +9,7 @@
 //! | `look_back` | the sum of all tiles before a tile |
 //! | `block` | sums over a warp and a block, and the numbering of tiles |
 //! | `select` | stream compaction: lists the numbers that satisfy a predicate |
-//! | `tile_states` | [`TileStates`]: the status words, from one launch to the next |
+//! | `look_back_states` | [`LookBackStates`]: the status words, from one launch to the next |
 
 use crate::DevicePtrMut;
 
@@ -20,10 +20,10 @@ cfg_if! { if #[cfg(feature = "kernels")] {
 } }
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
-    mod tile_states;
+    mod look_back_states;
 
     use crate::{LaunchConfig, WARP_SIZE};
-    pub use tile_states::TileStates;
+    pub use look_back_states::LookBackStates;
 } }
 
 /// Threads per block of a selection.

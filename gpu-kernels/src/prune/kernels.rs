@@ -9,7 +9,7 @@ use crate::row_kind::row_kinds;
 #[cfg(not(target_arch = "nvptx64"))]
 use {crate::graph::DistanceOpKind, crate::row_kind::RowKind, jasper_core::ElementKind};
 
-macro_rules! entry {
+macro_rules! kernel_fn {
     ($rows:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
         $(#[$doc])*
         ///
@@ -23,7 +23,7 @@ macro_rules! entry {
     };
 }
 
-/// The functions of the entries of a family, for the emulator.
+/// The functions of the kernels of a family, for the emulator.
 macro_rules! body {
     ($family:ident($Args:ident): $($element:ident $op:ident $rows:ident;)*) => {
         #[cfg(not(target_arch = "nvptx64"))]
@@ -35,22 +35,22 @@ macro_rules! body {
     };
 }
 
-macro_rules! entries {
+macro_rules! kernels_of_rows {
     ($($element:ident $op:ident $rows:ident;)*) => {
         $(mod $rows {
             use super::*;
 
             type Distances = Rows<$element, $op>;
-            entry!($rows link(LinkArgs)
+            kernel_fn!($rows link(LinkArgs)
                 /// Prunes the candidates of new vertices.
             );
-            entry!($rows merge(MergeArgs)
+            kernel_fn!($rows merge(MergeArgs)
                 /// Merges back edges into rows.
             );
-            entry!($rows find_peers(FindPeersArgs)
+            kernel_fn!($rows find_peers(FindPeersArgs)
                 /// Compares new vertices with each other.
             );
-            entry!($rows repair(RepairArgs)
+            kernel_fn!($rows repair(RepairArgs)
                 /// Repairs rows around deleted neighbors.
             );
         })*
@@ -60,4 +60,4 @@ macro_rules! entries {
         body!(repair(RepairArgs): $($element $op $rows;)*);
     };
 }
-row_kinds!(entries);
+row_kinds!(kernels_of_rows);

@@ -45,10 +45,10 @@
 //! | `merge` | adds reversed edges to the rows of their targets |
 //! | `repair` | replaces deleted neighbors in a row |
 //! | `fill` | both rounds of a prune around neighbors that stay |
-//! | `rows` | reverses edges; writes rows into the graph |
+//! | `reverse_and_publish` | reverses edges; writes rows into the graph |
 //! | `update` | the arguments of the kernels that only updates use |
 //! | `kernels` | the kernels |
-//! | `plan` | selects a kernel and its grid |
+//! | `launches` | selects a kernel and its grid |
 
 mod layout;
 mod update;
@@ -66,16 +66,16 @@ cfg_if! { if #[cfg(feature = "kernels")] {
     mod pair_distances;
     mod remaining;
     mod repair;
+    mod reverse_and_publish;
     mod robust_prune;
-    mod rows;
     mod sort;
 } }
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
-    mod plan;
+    mod launches;
 
-    pub(crate) use plan::specializations;
-    pub use plan::{FindPeers, Link, Merge, Repair};
+    pub(crate) use launches::specializations;
+    pub use launches::{FindPeers, Link, Merge, Repair};
     use crate::LaunchConfig;
     use crate::launch::{MAX_THREADS, kernels};
 } }
@@ -223,11 +223,11 @@ kernels! {
     /// that agree.
     FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Reverses edges.
-    ReverseEdges(ReverseEdgesArgs) = rows::reverse_edges, |args| {
+    ReverseEdges(ReverseEdgesArgs) = reverse_and_publish::reverse_edges, |args| {
         LaunchConfig::thread_per_item(u64::from(args.vertices_len) * u64::from(args.edges_stride))
     };
     /// Writes rows into the graph.
-    PublishRows(PublishRowsArgs) = rows::publish_rows, |args| {
+    PublishRows(PublishRowsArgs) = reverse_and_publish::publish_rows, |args| {
         LaunchConfig::thread_per_item(u64::from(args.rows) * u64::from(args.edges_stride / EDGES_PER_THREAD))
     };
 }

@@ -52,7 +52,7 @@ pub(super) struct SharedMemory {
     pub(super) new_indices: Shared<u16>,
     /// `[warps][max_degree]`: indices of the remaining already pruned candidates.
     pub(super) already_pruned_indices: Shared<u16>,
-    /// A candidate of each warp, in this step and the one before.
+    /// `[2][warps]`: index of each warp's first remaining candidate, in this step and the one before.
     pub(super) heads: Shared<u32>,
     pub(super) capacity: u32,
 }

@@ -8,17 +8,17 @@
 //! | --- | --- |
 //! | `kernel` | residuals of vectors of any element |
 //! | `hadamard` | the fast rotation, in place |
-//! | `plan` | [`Residuals`] and [`Rotate`]: their grids |
+//! | `launches` | [`Residuals`] and [`Rotate`]: their grids |
 
 #[cfg(feature = "kernels")]
 mod hadamard;
 #[cfg(feature = "kernels")]
 mod kernel;
 #[cfg(not(target_arch = "nvptx64"))]
-mod plan;
+mod launches;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use plan::{Residuals, Rotate};
+pub use launches::{Residuals, Rotate};
 
 use crate::{DevicePtr, DevicePtrMut};
 

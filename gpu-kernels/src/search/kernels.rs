@@ -14,17 +14,17 @@ use crate::row_kind::row_kinds;
 use crate::row_shape::MAX_LOADS;
 
 /// A kernel: a search by one warp or by a team, with a frontier and a scorer.
-macro_rules! entry {
+macro_rules! kernel_fn {
     (
-        $rows:ident $entry:ident($Args:ty): $searcher:ident $(<$frontier:ty>)?, $scorer:ty,
+        $rows:ident $kernel:ident($Args:ty): $searcher:ident $(<$frontier:ty>)?, $scorer:ty,
         $threads:tt threads, $blocks:tt blocks
     ) => {
         /// A beam search; its name gives the rows or codes, and the frontier or team.
         ///
         /// # Safety
         /// The arguments are as the docs of their fields say, and the launch is the one planned for them.
-        #[kernel(name = search_ $rows _ $entry, max_threads = $threads, min_blocks = $blocks)]
-        pub unsafe fn $entry(args: $Args) {
+        #[kernel(name = search_ $rows _ $kernel, max_threads = $threads, min_blocks = $blocks)]
+        pub unsafe fn $kernel(args: $Args) {
             // SAFETY: the caller's promise.
             unsafe { $searcher::search::<$($frontier,)? $scorer>(args) }
         }
@@ -34,16 +34,16 @@ macro_rules! entry {
 /// The kernels of one row kind: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for beams of up
 /// to 32, 64 and 128; `wide` has it in shared memory; `team` searches with several warps. `$b1` to `$wide` are the
 /// launch bounds, in resident blocks per multiprocessor.
-macro_rules! entries_of_rows {
+macro_rules! kernels_of_rows {
     ($rows:ident($Args:ty): $b1:tt $b2:tt $b4:tt $wide:tt, team $threads:tt, $scorer:ty, $team_scorer:ty) => {
         mod $rows {
             use super::*;
 
-            entry!($rows r1($Args): one_warp<RegisterList<1>>, $scorer, 32 threads, $b1 blocks);
-            entry!($rows r2($Args): one_warp<RegisterList<2>>, $scorer, 32 threads, $b2 blocks);
-            entry!($rows r4($Args): one_warp<RegisterList<4>>, $scorer, 32 threads, $b4 blocks);
-            entry!($rows wide($Args): one_warp<BufferedList>, $scorer, 32 threads, $wide blocks);
-            entry!($rows team($Args): team, $team_scorer, $threads threads, 1 blocks);
+            kernel_fn!($rows r1($Args): one_warp<RegisterList<1>>, $scorer, 32 threads, $b1 blocks);
+            kernel_fn!($rows r2($Args): one_warp<RegisterList<2>>, $scorer, 32 threads, $b2 blocks);
+            kernel_fn!($rows r4($Args): one_warp<RegisterList<4>>, $scorer, 32 threads, $b4 blocks);
+            kernel_fn!($rows wide($Args): one_warp<BufferedList>, $scorer, 32 threads, $wide blocks);
+            kernel_fn!($rows team($Args): team, $team_scorer, $threads threads, 1 blocks);
 
             #[cfg(not(target_arch = "nvptx64"))]
             pub fn body(variant: Variant) -> unsafe fn($Args) {
@@ -76,23 +76,23 @@ macro_rules! body {
 /// may use.
 const TEAM_LOADS: usize = 8;
 
-macro_rules! exact_entries {
+macro_rules! exact_kernels {
     ($($element:ident $op:ident $rows:ident;)*) => {
-        $(entries_of_rows!(
+        $(kernels_of_rows!(
             $rows(SearchArgs): 16 16 16 16, team 512,
             Exact<$element, $op, { MAX_LOADS as usize }>, Exact<$element, $op, TEAM_LOADS>
         );)*
         body!(exact_body(SearchArgs): $($rows)*);
     };
 }
-row_kinds!(exact_entries);
+row_kinds!(exact_kernels);
 
-macro_rules! quantized_entries {
+macro_rules! quantized_kernels {
     ($($scorer:ident $size:literal $rows:ident ($b1:tt $b2:tt $b4:tt $wide:tt);)*) => {
-        $(entries_of_rows!(
+        $(kernels_of_rows!(
             $rows(QuantizedSearchArgs): $b1 $b2 $b4 $wide, team 256, $scorer<$size>, $scorer<$size>
         );)*
         body!(quantized_body(QuantizedSearchArgs): $($rows)*);
     };
 }
-quantized_searches!(quantized_entries);
+quantized_searches!(quantized_kernels);

@@ -7,7 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `kernels` | the kernels |
-//! | `plan`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
+//! | `launches`, `variant` | [`Search`] and [`QuantizedSearch`]: which kernel, and its launch |
 //! | `sequence` | [`quantized_search`] and [`scan_in_parts`]: a search, and another of its candidates |
 //! | `one_warp` | the search by one warp: the algorithm, step for step that of the CPU |
 //! | `team` | the search by a team of warps, for few queries |
@@ -18,8 +18,8 @@
 //! | `results` | the output |
 //!
 //! A quantized search reads codes, a fraction of the bytes of vectors. The entries nearest by estimated distance, the
-//! *candidates*, are reranked by exact distances in a second launch: a search whose start points are the
-//! candidates, and that expands no vertex.
+//! *rerank candidates*, get exact distances in a second launch: a search whose start points are these candidates, and
+//! that expands no vertex.
 
 mod quantized;
 mod shared_layout;
@@ -40,11 +40,11 @@ cfg_if! { if #[cfg(feature = "kernels")] {
 } }
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
-    mod plan;
+    mod launches;
     mod sequence;
     mod variant;
 
-    pub use plan::{QuantizedSearch, Search};
+    pub use launches::{QuantizedSearch, Search};
     pub use sequence::{Rerank, RerankStream, quantized_search, scan_in_parts};
     pub use variant::MIN_TEAM_WARPS;
 } }
@@ -86,7 +86,7 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 /// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `epilogue` |
 /// | --- | --- |
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
-/// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded`, `max_hops`, `expansions`, `visited_capacity` |
+/// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_capacity` |
 /// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
 /// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
 /// | scan of some slots, which are the start points | `costs` |
@@ -110,21 +110,22 @@ pub struct SearchArgs {
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
     pub padding_hits: DevicePtr<DeviceHit>,
-    /// `[queries][rerank_len]`: the candidates, which are the vertices of the first entries of the frontier, then
+    /// The rerank candidates, `[queries][rerank_len]`: the vertices of the first entries of the frontier, then
     /// [`NO_SLOT`]. A second launch reranks them, and they are not among the results of this search.
     pub rerank_slots: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
     /// `[queries][max_hops]`: entries of the expanded vertices, in order, as many as the hops in `costs`: the candidate
     /// neighbors of a new vertex. Null if not needed.
-    pub expanded: DevicePtrMut<u64>,
+    pub expanded_entries: DevicePtrMut<u64>,
     /// Number of queries.
     pub queries_len: u32,
-    /// Results per query, at most `frontier_len`; 0 if only candidates are wanted.
+    /// Results per query, at most `frontier_len`; 0 if only rerank candidates are wanted.
     pub k: u32,
     /// The nearest entries of the frontier, which are expanded: 1 to `frontier_len`.
     pub beam_width: u32,
-    /// Entries of the frontier, up to [`MAX_BEAM_WIDTH`]. Those beyond the beam may be results or candidates.
+    /// Entries of the frontier, up to [`MAX_BEAM_WIDTH`]. Those beyond the beam may be results or rerank
+    /// candidates.
     pub frontier_len: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
@@ -139,7 +140,7 @@ pub struct SearchArgs {
     /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
     /// part of each query is a search of its own and counts in `queries_len`.
     pub start_point_parts: u32,
-    /// Candidates per query, at most `frontier_len`.
+    /// Rerank candidates per query, at most `frontier_len`.
     pub rerank_len: u32,
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
     pub distances_before: u32,

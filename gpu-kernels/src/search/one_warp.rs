@@ -50,17 +50,17 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
     let query_bytes = S::query_bytes(&kernel_args);
     let params = LayoutParams { query_bytes, has_list: F::IN_SHARED_MEMORY, is_team: false };
     let layout = Layout::new(args, params);
-    let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
     // SAFETY: the launch configuration gave the block the memory of its layout; the warp is converged at every
     // collective.
     unsafe {
         let lane = warp::lane_id();
-        let scorer = S::new(&kernel_args, query, part(layout.query), lane, WARP_SIZE);
-        let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, lane, WARP_SIZE);
-        let mut frontier = F::new(args.frontier_len, args.beam_width, part(layout.list).cast());
+        let scorer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
+        let visited =
+            VisitedCache::new(Layout::memory_at(layout.visited), args.visited_capacity, lane, WARP_SIZE);
+        let mut frontier = F::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list));
         warp::sync_warp();
 
-        let mut unvisited = UnvisitedBuffer { slots: part(layout.slots).cast(), count: 0, visited };
+        let mut unvisited = UnvisitedBuffer { slots: Layout::memory_at(layout.slots), count: 0, visited };
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut started = 0;
         loop {

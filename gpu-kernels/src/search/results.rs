@@ -1,4 +1,4 @@
-//! The output of a search: results, candidates to rerank, and cost.
+//! The output of a search: results, rerank candidates, and cost.
 
 use cuda_std::prelude::*;
 
@@ -23,15 +23,15 @@ pub(super) struct SearchCost {
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
 pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
-    if !args.expanded.is_null() && warp::lane_id() == 0 {
+    if !args.expanded_entries.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
         // SAFETY: the place is one of this query.
-        unsafe { global::store(args.expanded.at(at), entry) };
+        unsafe { global::store(args.expanded_entries.at(at), entry) };
     }
 }
 
-/// Writes the candidates, then the first `k` entries after them that pass the filter, then those of `padding_hits`, and
-/// the costs. Called by the whole warp.
+/// Writes the rerank candidates, then the first `k` entries after them that pass the filter, then those of
+/// `padding_hits`, and the costs. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
@@ -40,8 +40,8 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
     let rerank_slots = args.rerank_slots.add(query as usize * args.rerank_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
-    // are below the number of slots.
+    // SAFETY: indices of rerank candidates are below their number, indices of results below k; entries name vertices,
+    // which are below the number of slots.
     unsafe {
         while first < args.frontier_len && (found < args.k || first < args.rerank_len) {
             let entry = frontier.entry(first + lane);

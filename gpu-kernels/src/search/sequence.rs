@@ -67,7 +67,7 @@ pub unsafe fn quantized_search<S: Stream>(
     let second = SearchArgs {
         padding_hits: rerank.padding_hits.cast_const(),
         costs: rerank.costs,
-        expanded: DevicePtrMut::null(),
+        expanded_entries: DevicePtrMut::null(),
         ..search.scan_candidates(rerank.slots.cast_const(), rerank.len)
     };
     let SearchArgs { epilogue, frontier_len, .. } = second;

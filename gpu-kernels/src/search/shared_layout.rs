@@ -1,5 +1,8 @@
 //! The layout of the shared memory of a search.
 
+#[cfg(feature = "kernels")]
+use cuda_std::prelude::*;
+
 use super::SearchArgs;
 
 /// Bytes of an entry of the frontier.
@@ -69,5 +72,12 @@ impl Layout {
         let visited = scored + if params.is_team { MAX_WARPS * SLOT } else { 0 };
         let end = (visited + args.visited_capacity * SLOT).next_multiple_of(16);
         Self { query, list, entries, near, requests, wanted, slots, done, scored, visited, end }
+    }
+
+    /// The shared memory of this block from `offset`, one of a layout, on.
+    #[cfg(feature = "kernels")]
+    #[inline(always)]
+    pub(super) fn memory_at<T>(offset: u32) -> Shared<T> {
+        shared::dynamic_shared_mem::<u8>().byte_add(offset).cast()
     }
 }

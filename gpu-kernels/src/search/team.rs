@@ -60,13 +60,13 @@ pub(super) unsafe fn search<S: Scorer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
     let query_bytes = S::query_bytes(&kernel_args);
     let layout = Layout::new(args, LayoutParams { query_bytes, has_list: true, is_team: true });
-    let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     // SAFETY: the launch configuration gave the block the memory of its layout; each warp takes one of the branches as
     // a whole.
     unsafe {
-        let scorer = S::new(&kernel_args, query, part(layout.query), thread, threads);
-        let visited = VisitedCache::new(part(layout.visited).cast(), args.visited_capacity, thread, threads);
+        let scorer = S::new(&kernel_args, query, Layout::memory_at(layout.query), thread, threads);
+        let visited =
+            VisitedCache::new(Layout::memory_at(layout.visited), args.visited_capacity, thread, threads);
         let mailboxes = Mailboxes::new(args, &layout, threads / WARP_SIZE - 1);
         mailboxes.clear(thread);
         thread::sync_threads();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::bits::{Bits, DIGIT_BITS};
 use super::{Begins, BeginsArgs, Count, CountArgs, Pass, PassArgs, RADIX, TILE};
-use crate::prefix_sum::TileStates;
+use crate::prefix_sum::LookBackStates;
 use crate::{Buffer, Stream};
 
 /// Passes over all bits of a key.
@@ -41,7 +41,7 @@ pub struct SortScratch<S: Stream> {
     other: Pairs<S>,
     /// `[MAX_PASSES][RADIX]`.
     counts: S::Buffer<u32>,
-    tiles: TileStates<S>,
+    tiles: LookBackStates<S>,
 }
 
 impl<S: Stream> SortScratch<S> {
@@ -53,7 +53,7 @@ impl<S: Stream> SortScratch<S> {
         Ok(Self {
             other: Pairs::allocate(stream, capacity)?,
             counts: stream.allocate((MAX_PASSES * RADIX) as usize)?,
-            tiles: TileStates::allocate(stream, capacity.div_ceil(TILE) as usize, RADIX as usize)?,
+            tiles: LookBackStates::allocate(stream, capacity.div_ceil(TILE) as usize, RADIX as usize)?,
         })
     }
 
@@ -61,7 +61,7 @@ impl<S: Stream> SortScratch<S> {
     pub const fn bytes(capacity: u32) -> u64 {
         capacity as u64 * (size_of::<u64>() + size_of::<u32>()) as u64
             + (MAX_PASSES * RADIX) as u64 * size_of::<u32>() as u64
-            + TileStates::<S>::bytes(capacity.div_ceil(TILE) as usize, RADIX as usize)
+            + LookBackStates::<S>::bytes(capacity.div_ceil(TILE) as usize, RADIX as usize)
     }
 }
 

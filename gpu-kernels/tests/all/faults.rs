@@ -33,7 +33,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         padding_hits: DevicePtr::null(),
         rerank_slots: DevicePtrMut::null(),
         costs: work.output(),
-        expanded: DevicePtrMut::null(),
+        expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
         beam_width: 1,

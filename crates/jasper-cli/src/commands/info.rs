@@ -33,8 +33,8 @@ impl Args {
         let files = if is_sharded(&self.index) { shard_files(&self.index)? } else { vec![self.index] };
         files.iter().try_for_each(|file| {
             let info = IndexInfo::read(file)?;
-            let tuned =
-                TunedSearch::decode(&info.tuned_section).map_err(|fault| FileError::new(file, fault))?;
+            let tuned = TunedSearch::decode(&info.encoded_tuned_searches)
+                .map_err(|fault| FileError::new(file, fault))?;
             let tuned = Tuned::list(tuned, info.fingerprint);
             terminal.report(&merge(json(&info, &tuned), info.params), text(&info, &tuned)?)
         })

@@ -21,7 +21,8 @@ use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, PeerSampling, Published, Reached, SearchCost,
+    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, OperationCounts, PeerSampling, Published,
+    Reached,
 };
 
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
@@ -140,8 +141,8 @@ impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
     }
 }
 
-fn cost_of(counters: &[u64]) -> SearchCost {
-    SearchCost {
+fn cost_of(counters: &[u64]) -> OperationCounts {
+    OperationCounts {
         hops: counters[HOPS],
         distances: counters[DISTANCES],
         prune_distances: counters[PRUNE_DISTANCES],
@@ -202,7 +203,7 @@ pub struct Updates<S: Stream> {
     /// The graph of the rows.
     graph: GraphId,
     /// The cost of computing the rows.
-    cost: SearchCost,
+    cost: OperationCounts,
     /// Vertices that they cut off from their parents in the spanning tree.
     detached: Vec<Slot>,
 }
@@ -221,7 +222,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.cpu.pool().install(work)
     }
 
-    fn begin_linking(
+    fn prepare_distances(
         &self,
         graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
         new: &[Slot],
@@ -252,7 +253,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             queries: input.args.rows,
             query_rows: stream.input(&new_vertices),
             costs: stream.output(&mut costs),
-            expanded: stream.output(&mut expanded),
+            expanded_entries: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             k: 0,
             max_hops: candidates_stride,
@@ -559,7 +560,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         rows: &[Vec<Slot>],
     ) -> Result<Updates<S>, S::Error> {
         let rows = graph.on_device().upload_rows(vertices, rows)?;
-        let (graph, cost) = (graph.on_device().id, SearchCost::default());
+        let (graph, cost) = (graph.on_device().id, OperationCounts::default());
         Ok(Updates { rows, graph, cost, detached: Vec::new() })
     }
 

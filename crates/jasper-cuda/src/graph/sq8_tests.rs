@@ -136,7 +136,7 @@ fn sq8_vectors_are_the_nearest_bytes() {
     let rows = vectors::<f16>(Metric::L2, BUILT);
     let mut subject = Subject::new(Metric::L2, &rows, false);
     subject.graph.begin().unwrap();
-    subject.executor.begin_linking(&mut subject.graph, &[], u64::MAX).unwrap();
+    subject.executor.prepare_distances(&mut subject.graph, &[], u64::MAX).unwrap();
     let quantizer = subject.graph.trial.as_ref().unwrap().quantizer.clone().unwrap();
     let sq8 = subject.graph.on_device().sq8.as_ref().unwrap();
     let words = subject.stream.download(&sq8.words).unwrap();

@@ -38,9 +38,9 @@ const CHUNK_BYTES: usize = 32 << 20;
 /// Chunks in flight: two are searched, one is reranked, and the host works on one.
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 4;
 /// Bytes per task of the thread pool.
-const PART_BYTES: usize = 32 << 10;
-/// Up to this many parts, the calling thread alone is faster than waking up the pool.
-const PARTS_ALONE: usize = 8;
+const TASK_BYTES: usize = 32 << 10;
+/// Up to this many tasks, the calling thread alone is faster than waking up the pool.
+const MAX_TASKS_ALONE: usize = 8;
 
 /// A query, and where its results go.
 pub(crate) struct PendingQuery<'a, T> {
@@ -80,12 +80,12 @@ pub(crate) struct BatchSearch<'a, 'r, T: Element, C: SearchContext<T>> {
 }
 
 impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
-    /// Searches for every task. `contexts` holds at least one context; `add` creates another.
+    /// Searches for every query. `contexts` holds at least one context; `add` creates another.
     ///
     /// After an error some contexts may have chunks in flight: synchronize them before using them again.
     pub(crate) fn search(
         &self,
-        mut tasks: Vec<PendingQuery<'_, T>>,
+        mut queries: Vec<PendingQuery<'_, T>>,
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
     ) -> Result<SearchReport, SearchError> {
@@ -93,35 +93,35 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
         let multiprocessors = contexts[0].stream().multiprocessors();
         let (whole, known) = (self.plan, OnceCell::new());
         let allowed =
-            || whole.allowed_set().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
+            || whole.key_filter_set().unwrap_or_else(|| known.get_or_init(|| allowed(whole, self.pool)));
         let mut plan = whole.clone();
         loop {
-            let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, tasks.len())?;
-            self.run(&launch, &mut tasks, contexts, &add, &mut report)?;
+            let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, queries.len())?;
+            self.run(&launch, &mut queries, contexts, &add, &mut report)?;
             if plan.strategy == Strategy::Scan {
                 // If no slot is allowed, nothing was scanned: the launch only checked the queries.
-                report.scanned = if plan.wants_more(0) { tasks.len() } else { 0 };
+                report.scanned = if plan.wants_more(0) { queries.len() } else { 0 };
                 return Ok(report);
             }
-            tasks.retain(|task| plan.wants_more(task.filled));
-            if tasks.is_empty() {
+            queries.retain(|query| plan.wants_more(query.filled));
+            if queries.is_empty() {
                 return Ok(report);
             }
             plan = plan.as_scan();
         }
     }
 
-    /// Runs one launch per chunk of the tasks, using the contexts in turn.
+    /// Runs one launch per chunk of the queries, using the contexts in turn.
     fn run(
         &self,
         launch: &SearchLaunch<'_, T, C::Stream>,
-        tasks: &mut [PendingQuery<'_, T>],
+        queries: &mut [PendingQuery<'_, T>],
         contexts: &mut Vec<C>,
         add: impl Fn() -> Result<C, SearchError>,
         report: &mut SearchReport,
     ) -> Result<(), SearchError> {
-        let chunk_len = chunk_len(tasks.len(), launch, contexts[0].stream().multiprocessors());
-        let chunks = tasks.len().div_ceil(chunk_len);
+        let chunk_len = chunk_len(queries.len(), launch, contexts[0].stream().multiprocessors());
+        let chunks = queries.len().div_ceil(chunk_len);
         while contexts.len() < chunks.min(MAX_CHUNKS_IN_FLIGHT) {
             contexts.push(add()?);
         }
@@ -130,7 +130,7 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
             contexts.iter().map(|context| launch.slots(context.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
         let mut in_flight: [Option<&mut [PendingQuery<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
-        for (number, chunk) in tasks.chunks_mut(chunk_len).enumerate() {
+        for (number, chunk) in queries.chunks_mut(chunk_len).enumerate() {
             let at = number % contexts.len();
             if let Some(complete) = in_flight[at].take() {
                 self.collect_chunk(launch, &mut contexts[at], complete, report)?;
@@ -210,18 +210,18 @@ impl<T: Element, C: SearchContext<T>> BatchSearch<'_, '_, T, C> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
-        let shared_keys = plan.graph.keys().shared() > 0;
+        let shared_keys = plan.graph.keys().duplicate_keys() > 0;
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
-            for (task, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
-                task.take(plan, shared_keys, results);
+            for (query, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
+                query.take(plan, shared_keys, results);
             }
         };
-        let part_len = (PART_BYTES / (k * size_of::<DeviceHit>())).max(1);
-        if chunk.len() <= PARTS_ALONE * part_len {
+        let task_len = (TASK_BYTES / (k * size_of::<DeviceHit>())).max(1);
+        if chunk.len() <= MAX_TASKS_ALONE * task_len {
             take((chunk, results));
         } else {
-            let parts = (chunk.par_chunks_mut(part_len), results.par_chunks(part_len * k));
-            self.pool.install(|| parts.into_par_iter().for_each(take));
+            let tasks = (chunk.par_chunks_mut(task_len), results.par_chunks(task_len * k));
+            self.pool.install(|| tasks.into_par_iter().for_each(take));
         }
         Ok(())
     }
@@ -254,18 +254,18 @@ fn prepare<T: Element>(
 ) -> Result<(), VectorError> {
     let prepare = |(chunk, out): (&[PendingQuery<'_, T>], &mut [T])| {
         let mut prepared = Vec::new();
-        chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(task, out)| {
-            graph.vectors().prepare(task.row, task.vector, &mut prepared)?;
+        chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(query, out)| {
+            graph.vectors().prepare(query.row, query.vector, &mut prepared)?;
             out.copy_from_slice(&prepared);
             Ok(())
         })
     };
-    let part_len = (PART_BYTES / (row_len * size_of::<T>())).max(1);
-    if chunk.len() <= PARTS_ALONE * part_len {
+    let task_len = (TASK_BYTES / (row_len * size_of::<T>())).max(1);
+    if chunk.len() <= MAX_TASKS_ALONE * task_len {
         return prepare((chunk, out));
     }
-    let parts = (chunk.par_chunks(part_len), out.par_chunks_mut(part_len * row_len));
-    let results: Vec<_> = pool.install(|| parts.into_par_iter().map(prepare).collect());
+    let tasks = (chunk.par_chunks(task_len), out.par_chunks_mut(task_len * row_len));
+    let results: Vec<_> = pool.install(|| tasks.into_par_iter().map(prepare).collect());
     results.into_iter().collect()
 }
 

@@ -81,7 +81,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let (row_len, k) = (graph.row_len(), plan.params.k);
     let count = arrays.count(row_len, k)?;
     let known = OnceCell::new();
-    let allowed = || plan.allowed_set().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
+    let allowed = || plan.key_filter_set().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
     let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;
     graph.mark_async_reader();
     let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;

@@ -263,7 +263,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let format = if slots.len() > bitmap_len { SlotFormat::Bitmap } else { wanted };
         let len = if format == SlotFormat::Bitmap { bitmap_len } else { slots.len() };
         let words = || self.slot_words(format, slots);
-        let array = match &plan.allowed {
+        let array = match &plan.key_filter_slots {
             Some(allowed) => {
                 let readers = &self.graph.has_async_readers;
                 self.graph.filters.get(stream, readers, allowed, format, len, words)?
@@ -372,7 +372,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         padding_hits: DevicePtr::null(),
         rerank_slots: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        expanded: DevicePtrMut::null(),
+        expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
         k: 1,
         beam_width: beam.width as u32,
@@ -398,6 +398,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     frontier_len: usize,
     available: u32,
 ) -> Result<(), ErrorKind> {
+    // The rows of a build by SQ8 distances, which has no others; otherwise the vectors.
     let input = graph.linking_input();
     let shared = |launch: LaunchParams| {
         let search = search_args(&input, BeamSize::new(frontier_len), launch);

@@ -29,7 +29,7 @@ pub(super) const POLLS: u32 = 256;
 /// Whether a search can be taken in query by query: results of a scan are written more than once, and the host looks up
 /// keys where vertices have several.
 pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
-    plan.strategy != Strategy::Scan && plan.params.filter.is_none() && plan.graph.keys().shared() == 0
+    plan.strategy != Strategy::Scan && plan.params.filter.is_none() && plan.graph.keys().duplicate_keys() == 0
 }
 
 /// The queries of a launched search whose results are not taken in yet.

@@ -45,8 +45,8 @@ pub struct IndexInfo {
     pub file_bytes: u64,
     /// Bytes of the file that are unused: sections that others replaced, and what an interrupted save left.
     pub unused_bytes: u64,
-    /// [`Graph::tuned_section`].
-    pub tuned_section: Vec<u8>,
+    /// [`Graph::encoded_tuned_searches`].
+    pub encoded_tuned_searches: Vec<u8>,
     /// Which code vectors have beside them, if any.
     pub quantization: Option<Quantization>,
     /// Whether the vectors are stored, or only their codes.
@@ -154,7 +154,7 @@ impl IndexInfo {
             sections: sections.entries.iter().map(|entry| (entry.section(), entry.length)).collect(),
             file_bytes: sections.size,
             unused_bytes: sections.unused_bytes(),
-            tuned_section: match sections.find(Section::TunedSearches) {
+            encoded_tuned_searches: match sections.find(Section::TunedSearches) {
                 Some(_) => sections.read(Section::TunedSearches)?,
                 None => Vec::new(),
             },

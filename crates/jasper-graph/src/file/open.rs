@@ -100,7 +100,7 @@ impl<T: Element> Graph<T> {
                 ..Adjacency::new(info.params.max_degree())
             },
             keys: KeyMap { first: source.segments(Section::Keys, slots, 1)?, ..keys },
-            tuned: info.tuned_section,
+            tuned: info.encoded_tuned_searches,
         })
     }
 

@@ -28,7 +28,7 @@ pub struct TunedSearch {
     pub recall: f64,
     /// Throughput in calls of `batch` queries.
     pub queries_per_second: f64,
-    /// [`Graph::fingerprint`] when it was measured. Not serialized.
+    /// [`Graph::fingerprint`], a checksum of parameters and counts, when it was measured. Not serialized.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fingerprint: u32,
 }
@@ -62,7 +62,7 @@ impl TunedSearch {
     /// # Errors
     /// Returns the errors of [`Self::decode`].
     pub fn stored<T: Element>(graph: &Graph<T>) -> Result<Vec<Self>, FileFault> {
-        Self::decode(graph.tuned_section())
+        Self::decode(graph.encoded_tuned_searches())
     }
 
     /// Stores the search with a graph, replacing one for the same device, target, k and batch. Searches that cannot be
@@ -75,7 +75,7 @@ impl TunedSearch {
             Err(at) => searches.insert(at, search),
         }
         let records: Vec<TunedRecord> = searches.iter().map(Self::encode).collect();
-        graph.set_tuned_section(bytemuck::cast_slice(&records).to_vec());
+        graph.set_encoded_tuned_searches(bytemuck::cast_slice(&records).to_vec());
     }
 
     /// Decodes the section `tuned searches` of a file: searches in ascending order of device, target, k and batch.
@@ -211,7 +211,7 @@ mod tests {
             (128 + 92, &[1], "one is repeated"),
         ];
         for (at, lie, expected) in cases {
-            let mut section = graph.tuned_section().to_vec();
+            let mut section = graph.encoded_tuned_searches().to_vec();
             section[at..at + lie.len()].copy_from_slice(lie);
             let fault = TunedSearch::decode(&section).unwrap_err();
             assert!(fault.to_string().contains(expected), "{at}: {fault}");

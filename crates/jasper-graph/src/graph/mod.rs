@@ -110,18 +110,18 @@ impl<T: Element> Graph<T> {
     /// Returns the bytes of the file's section `tuned searches`, which [`TunedSearch`](crate::TunedSearch) encodes;
     /// empty where there are none. Quantizing and its reverse clear them: they were measured on other distances.
     #[doc(hidden)]
-    pub fn tuned_section(&self) -> &[u8] {
+    pub fn encoded_tuned_searches(&self) -> &[u8] {
         &self.tuned
     }
 
-    /// Sets [`Self::tuned_section`], in records of 128 bytes.
+    /// Sets [`Self::encoded_tuned_searches`], in records of 128 bytes.
     #[doc(hidden)]
-    pub fn set_tuned_section(&mut self, records: Vec<u8>) {
+    pub fn set_encoded_tuned_searches(&mut self, records: Vec<u8>) {
         self.tuned = records;
     }
 
     /// Returns a checksum that changes when vertices are added, removed or get another number of edges: that of the
-    /// file's section `params`. Cost: one pass over the degrees.
+    /// file's section `params`, which holds parameters and counts. Cost: one pass over the degrees.
     #[doc(hidden)]
     pub fn fingerprint(&self) -> u32 {
         crate::file::fingerprint(self)

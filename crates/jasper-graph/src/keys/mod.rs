@@ -112,7 +112,7 @@ impl KeyMap {
 
     /// Returns the number of live keys. More than [`Self::live`] if vectors are identical.
     pub fn len(&self) -> usize {
-        self.live() + self.shared()
+        self.live() + self.duplicate_keys()
     }
 
     /// Whether there is no live key.
@@ -120,8 +120,9 @@ impl KeyMap {
         self.live() == 0
     }
 
-    /// Returns the number of live keys that share their vertex with an earlier key.
-    pub fn shared(&self) -> usize {
+    /// Returns the number of live keys that share their vertex with an earlier key: vectors identical to an earlier
+    /// one.
+    pub fn duplicate_keys(&self) -> usize {
         self.more.values().map(Vec::len).sum()
     }
 

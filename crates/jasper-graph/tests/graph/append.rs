@@ -80,7 +80,7 @@ fn what_an_interrupted_append_leaves_is_unused() {
     assert_eq!((info.file_bytes, info.unused_bytes), (bytes + 10_000, 10_000));
     assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
     assert_same(&Graph::open(&path, &mut no_progress).unwrap(), &graph);
-    graph.set_tuned_section(tuned());
+    graph.set_encoded_tuned_searches(tuned());
     assert_eq!(save(&graph, &path).bytes, bytes + 4096);
     assert_eq!(IndexInfo::read(&path).unwrap().unused_bytes, 0);
     assert_same(&Graph::open(&path, &mut no_progress).unwrap(), &graph);
@@ -98,16 +98,16 @@ fn a_file_can_be_opened_while_it_is_appended_to() {
         let reader = scope.spawn(|| {
             let mut found = Vec::new();
             while !done.load(Ordering::Relaxed) {
-                let tuned = IndexInfo::read(&path).unwrap().tuned_section;
+                let tuned = IndexInfo::read(&path).unwrap().encoded_tuned_searches;
                 found.push(tuned.len() / 128);
                 let opened = Graph::<f32>::open(&path, &mut no_progress).unwrap();
-                assert!(opened.tuned_section().len() >= tuned.len());
+                assert!(opened.encoded_tuned_searches().len() >= tuned.len());
             }
             found.dedup();
             found
         });
         for count in 1..40 {
-            graph.set_tuned_section(vec![count as u8; count * 128]);
+            graph.set_encoded_tuned_searches(vec![count as u8; count * 128]);
             save(&graph, &path);
         }
         done.store(true, Ordering::Relaxed);
@@ -126,7 +126,7 @@ fn other_names_of_a_file_keep_its_contents() {
     save(&graph, &path);
     fs::hard_link(&path, &link).unwrap();
     let before = fs::read(&link).unwrap();
-    graph.set_tuned_section(tuned());
+    graph.set_encoded_tuned_searches(tuned());
     let stats = save(&graph, &path);
     assert_eq!(stats.written, stats.bytes);
     assert_eq!(fs::read(&link).unwrap(), before);
@@ -135,9 +135,9 @@ fn other_names_of_a_file_keep_its_contents() {
     // Another process that appends holds a lock.
     let other = fs::File::open(&path).unwrap();
     other.lock().unwrap();
-    graph.set_tuned_section(Vec::new());
+    graph.set_encoded_tuned_searches(Vec::new());
     let stats = save(&graph, &path);
     assert_eq!(stats.written, stats.bytes);
-    graph.set_tuned_section(tuned());
+    graph.set_encoded_tuned_searches(tuned());
     assert!(save(&graph, &path).written < stats.bytes);
 }

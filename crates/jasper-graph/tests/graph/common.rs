@@ -132,7 +132,7 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
         (b.slots(), b.keys().live(), b.keys().tombstones(), b.keys().free())
     );
     assert_eq!(a.adjacency().start_points(), b.adjacency().start_points());
-    assert_eq!((a.tuned_section(), a.fingerprint()), (b.tuned_section(), b.fingerprint()));
+    assert_eq!((a.encoded_tuned_searches(), a.fingerprint()), (b.encoded_tuned_searches(), b.fingerprint()));
     assert_eq!(a.vectors().codes().is_some(), b.vectors().codes().is_some());
     if let Some((x, y)) = a.vectors().codes().zip(b.vectors().codes()) {
         assert_eq!(x.quantizer().to_bytes(), y.quantizer().to_bytes());

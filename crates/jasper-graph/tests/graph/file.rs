@@ -68,12 +68,15 @@ fn an_empty_graph_is_saved_and_opened() {
 #[test]
 fn tuned_searches_stay_with_the_graph() {
     let mut graph = sample::<f32>(Metric::L2);
-    graph.set_tuned_section(tuned());
+    graph.set_encoded_tuned_searches(tuned());
     let (_folder, path) = saved(&graph);
     let mut opened = Graph::<f32>::open(&path, &mut no_progress).unwrap();
-    assert_eq!(opened.tuned_section(), tuned());
+    assert_eq!(opened.encoded_tuned_searches(), tuned());
     let info = IndexInfo::read(&path).unwrap();
-    assert_eq!((&info.tuned_section[..], info.fingerprint), (opened.tuned_section(), graph.fingerprint()));
+    assert_eq!(
+        (&info.encoded_tuned_searches[..], info.fingerprint),
+        (opened.encoded_tuned_searches(), graph.fingerprint())
+    );
     opened.keys_mut().delete(1007).unwrap();
     opened.save(&path, &mut no_progress).unwrap();
     assert_ne!(IndexInfo::read(&path).unwrap().fingerprint, info.fingerprint, "a change shows");

@@ -14,7 +14,7 @@ fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<u8>) {
     let name = format!("v{version}-{}-{metric}.jasper", T::KIND);
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let mut expected = sample::<T>(metric);
-    expected.set_tuned_section(tuned);
+    expected.set_encoded_tuned_searches(tuned);
     if version == FORMAT_VERSION && std::env::var_os("JASPER_WRITE_GOLDENS").is_some() {
         expected.save(&path, &mut no_progress).unwrap();
     }
@@ -45,7 +45,7 @@ fn an_appended_file_of_version_1_is_read() {
     let save_in_steps = |path: &Path| {
         let mut graph = sample::<u8>(Metric::L2);
         for tuned in [Vec::new(), tuned()[..128].to_vec(), tuned()] {
-            graph.set_tuned_section(tuned);
+            graph.set_encoded_tuned_searches(tuned);
             graph.save(path, &mut no_progress).unwrap();
         }
         graph

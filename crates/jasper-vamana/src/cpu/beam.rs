@@ -25,7 +25,7 @@ use jasper_graph::{Graph, Score};
 
 use super::frontier::Frontier;
 use super::visited::VisitedCache;
-use crate::{BeamSize, SearchCost};
+use crate::{BeamSize, OperationCounts};
 
 /// Searches that a thread interleaves. Two searches hide half of the memory latency; the data of more than four does
 /// not fit the L1 cache.
@@ -42,7 +42,7 @@ pub(crate) struct Beam {
     unvisited: Vec<Slot>,
     distances: Vec<f32>,
     /// The cost of the search.
-    pub(crate) cost: SearchCost,
+    pub(crate) cost: OperationCounts,
 }
 
 impl Beam {
@@ -84,7 +84,7 @@ impl Beam {
         self.frontier.reset(size);
         self.visited.reset(size.width);
         self.expanded.clear();
-        self.cost = SearchCost::default();
+        self.cost = OperationCounts::default();
         self.collect_unvisited(graph.adjacency().start_points(), scorer);
     }
 

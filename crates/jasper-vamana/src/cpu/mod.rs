@@ -4,8 +4,8 @@ mod beam;
 mod exact;
 mod frontier;
 mod locality;
+mod neighbor_lists;
 mod prune;
-mod rows;
 mod search;
 mod visited;
 
@@ -21,8 +21,8 @@ use crate::ingest::bytes_of;
 use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{Beam, SEARCHES_PER_THREAD};
 use locality::order_by_nearness;
+use neighbor_lists::{BackEdge, BackEdges, NeighborLists, RowUpdates};
 use prune::{Prune, pruned_prefixes};
-use rows::{BackEdge, BackEdges, NeighborLists, RowUpdates};
 
 /// Builds, updates and searches graphs on a pool of threads.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
-    CostModel, CpuExecutor, Hit, Matches, MatchesMut, SearchCost, SearchError, SearchParams, SearchPlan,
+    CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, SearchError, SearchParams, SearchPlan,
     SearchReport, Strategy,
 };
 
@@ -208,8 +208,12 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
 }
 
 /// The nearest `k` vertices with a key that may be returned, by brute force.
-fn scan<T: Element>(plan: &SearchPlan<'_, T>, scorer: &impl Score, cost: &mut SearchCost) -> Vec<Neighbor> {
-    let allowed = plan.allowed_slots();
+fn scan<T: Element>(
+    plan: &SearchPlan<'_, T>,
+    scorer: &impl Score,
+    cost: &mut OperationCounts,
+) -> Vec<Neighbor> {
+    let allowed = plan.list_allowed();
     let mut distances = vec![0.0; allowed.len()];
     scorer.score(&allowed, &mut distances);
     cost.distances += allowed.len() as u64;

@@ -10,13 +10,14 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, InsertReport, Matches, OnConflict, SearchCost, SearchParams, bulk_build, consolidate, insert,
+    CpuExecutor, InsertReport, Matches, OnConflict, OperationCounts, SearchParams, bulk_build, consolidate,
+    insert,
 };
 
 const FILE: &str = "tests/executor/golden.txt";
 
 /// One line about a graph: statistics that show in which direction it changed, and a hash.
-fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: SearchCost) {
+fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: OperationCounts) {
     let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
     // FNV-1a over degrees and edges.
     let words = graph.keys().vertices().flat_map(|slot| {
@@ -24,7 +25,7 @@ fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: Se
         std::iter::once(row.len() as u64).chain(row.iter().map(|id| id.get().into()))
     });
     let sum = words.fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| (sum ^ word).wrapping_mul(0x100_0000_01b3));
-    let SearchCost { hops, distances, prune_distances } = cost;
+    let OperationCounts { hops, distances, prune_distances } = cost;
     writeln!(
         out,
         "{what}: {} vertices, {edges} edges, sum {sum:016x}; {hops} hops, {distances} distances, {prune_distances} in prunes",
@@ -38,7 +39,7 @@ fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph<T
     for beam_width in [8, 32] {
         let mut matches = Matches::new(queries.len(), 8).unwrap();
         let params = SearchParams::new(8).beam_width(beam_width);
-        let SearchCost { hops, distances, .. } = executor
+        let OperationCounts { hops, distances, .. } = executor
             .search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, matches.as_mut())
             .unwrap()
             .cost;

@@ -15,7 +15,7 @@ use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
     Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
-    ScalarQuantizer, SearchCost, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError,
+    OperationCounts, ScalarQuantizer, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError,
     consolidate, insert, transaction, without_edges,
 };
 
@@ -184,7 +184,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         self.graph.read(|graph| self.searches.search_one(graph.view()?, query, params))
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -240,7 +240,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+    ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         self.graph.read(|graph| self.searches.profile(graph.view()?, queries, params)).map(Some)
     }
 

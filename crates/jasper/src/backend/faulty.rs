@@ -127,14 +127,14 @@ impl Backend<u8> for Faulty {
         self.inner.search(query, params)
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[u8]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.note(queries.len())?;
-        self.inner.search_rows(queries, params, matches)
+        self.inner.search_many(queries, params, matches)
     }
 
     fn start_search(

@@ -60,7 +60,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         self.graph.read(|graph| self.executor.search_one(graph, query, params))
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,

@@ -9,8 +9,8 @@ mod cuda;
 mod faulty;
 mod host;
 mod replicated;
-mod rows;
 mod sharded;
+mod sources;
 mod vote;
 
 use std::iter;
@@ -22,8 +22,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict, SearchCost,
-    SearchError, SearchParams, SearchReport,
+    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::DevicePeaks;
@@ -35,15 +35,15 @@ pub(crate) use cuda::{
 };
 pub(crate) use host::HostBackend;
 pub(crate) use replicated::Replicated;
-pub(crate) use rows::{SharedRows, Subset};
 pub(crate) use sharded::{MAX_SHARDS, Sharded, deal, shard_of};
+pub(crate) use sources::{SharedRows, Subset};
 pub(crate) use vote::Vote;
 
 /// A search that has begun.
 pub(crate) trait StartedSearch: Send {
     /// Calls `answer` with the number and the hits of each query that is answered since the last call. Returns whether
     /// the search has ended; queries that are not answered then have to be searched for again, with
-    /// [`Backend::search_rows`].
+    /// [`Backend::search_many`].
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError>;
 }
 
@@ -117,7 +117,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
     /// Searches for several queries.
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -125,7 +125,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     ) -> Result<SearchReport, SearchError>;
 
     /// Begins to search for several queries, and does not wait for it. `None` if they have to be searched for with
-    /// [`Self::search_rows`].
+    /// [`Self::search_many`].
     fn start_search(
         &self,
         _queries: &[&[T]],
@@ -180,7 +180,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         &self,
         _queries: MatrixView<'_, T>,
         _params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+    ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         Ok(None)
     }
 
@@ -217,14 +217,14 @@ impl<T: Element> dyn Backend<T> + '_ {
         if self.shards().is_empty() { Ok(()) } else { Err(DeviceError::Sharded(what)) }
     }
 
-    /// [`Self::search_rows`] of a matrix.
+    /// [`Self::search_many`] of a matrix.
     pub(crate) fn search_batch(
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.search_rows(&queries.rows().collect::<Vec<_>>(), params, matches)
+        self.search_many(&queries.rows().collect::<Vec<_>>(), params, matches)
     }
 
     /// [`Self::read_graph`] with a result.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a search:  every shard searches for k; the answers are merged by (distance, key)
-//! an insert: each shard inserts the vectors whose keys it has, at the same time, and all publish them, or none
+//! an insert: each shard inserts the vectors whose keys it has, at the same time; all make them visible, or none
 //! a delete:  as an insert
 //! ```
 //!
@@ -18,7 +18,7 @@ use jasper_vamana::{
     OnConflict, SearchError, SearchParams, SearchReport,
 };
 
-use super::rows::{SharedRows, Subset};
+use super::sources::{SharedRows, Subset};
 use super::vote::Vote;
 use super::{Backend, at_once};
 use crate::{Device, DeviceError, UpdateError};
@@ -175,7 +175,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(hits)
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -188,7 +188,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let blocks = queries.chunks(BLOCK).chain(queries.is_empty().then_some(queries));
         for block in blocks {
             let answers = self.search_all(|shard| {
-                Matches::filled(block.len(), params.k, |matches| shard.search_rows(block, params, matches))
+                Matches::filled(block.len(), params.k, |matches| shard.search_many(block, params, matches))
             })?;
             answers.iter().for_each(|answer| sum += *answer.report());
             let (rows, rest) = matches.split_at(block.len() * params.k);

@@ -1,9 +1,10 @@
 //! One change that several devices make at the same time: all of them, or none.
 //!
-//! The last report of a change, of [`Stage::Publishing`], comes when everything is computed, and nothing is visible. There
-//! each device waits for the others, and goes on once all have come as far; else all are cancelled. This is the vote of
-//! a two-phase commit. The caller has a vote as well, by the last report of the first device. The caller is asked even
-//! if the first device has failed and the others go on without it.
+//! This is the vote of a two-phase commit. Each device computes the change and, at its commit point
+//! ([`Stage::Committing`]), waits for the others. When all have reached it, all make the change visible; if one does
+//! not reach it, all are cancelled, or the others go on without it ([`Vote::new`]). The caller votes too: the first
+//! device reports its progress to the caller, who may cancel the change of all. If the first device fails and the
+//! others go on, the caller gets the report of the commit point all the same.
 
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,7 @@ impl Vote {
             if progress.as_mut().is_some_and(|progress| progress(report).is_break()) {
                 self.cancel();
             }
-            if report.stage == Stage::Publishing {
+            if report.stage == Stage::Committing {
                 ballot.cast();
             }
             if self.lock().is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -70,7 +71,7 @@ impl Vote {
             progress.filter(|_| ballot.has_failed && !ballot.is_cast && !self.is_unanimous)
         {
             self.wait(1);
-            let report = Progress { stage: Stage::Publishing, done: 0, total: 0 };
+            let report = Progress { stage: Stage::Committing, done: 0, total: 0 };
             if !self.lock().is_cancelled && progress(report).is_break() {
                 self.cancel();
             }
@@ -140,13 +141,13 @@ mod tests {
         for cancels in [false, true] {
             let mut reports = 0;
             let mut progress = |report: Progress| {
-                assert_eq!(report.stage, Stage::Publishing);
+                assert_eq!(report.stage, Stage::Committing);
                 reports += 1;
                 if cancels { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             let make = |device: usize, progress: &mut ProgressFn<'_>| match device {
                 0 => Err(None::<Cancelled>),
-                _ => Progress { stage: Stage::Publishing, done: 0, total: 1 }.report(progress).map_err(Some),
+                _ => Progress { stage: Stage::Committing, done: 0, total: 1 }.report(progress).map_err(Some),
             };
             let results = Vote::make_all(3, false, &mut progress, make);
             assert!(results[1..].iter().all(|result| result.is_err() == cancels), "{results:?}");

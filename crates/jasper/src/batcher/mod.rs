@@ -85,7 +85,7 @@ impl<T: Element> Run for Runner<T> {
     fn run(&self, batch: &[&Query<T>], answer: &mut dyn FnMut(usize, Answer)) {
         let params = batch[0].params();
         let together = (batch.len() > 1).then(|| {
-            let search = |matches: MatchesMut<'_>| self.0.search_rows(&vectors(batch), params, matches);
+            let search = |matches: MatchesMut<'_>| self.0.search_many(&vectors(batch), params, matches);
             Matches::filled(batch.len(), params.k, search)
         });
         if let Some(Ok(matches)) = together {

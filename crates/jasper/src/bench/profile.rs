@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, MatrixView, Metric, padded_len};
-use jasper_vamana::{Distances, Matches, SearchCost, SearchError, SearchParams};
+use jasper_vamana::{Distances, Matches, OperationCounts, SearchError, SearchParams};
 
 use crate::{DeviceError, Index};
 
@@ -14,7 +14,7 @@ pub struct Profile {
     /// Time of the batch; on a CUDA device, the time of the launch alone, without transfers.
     pub time: Duration,
     /// Hops and distances of each query.
-    pub costs: Vec<SearchCost>,
+    pub costs: Vec<OperationCounts>,
     /// Bytes read per distance: a vector with its padding.
     pub vector_bytes: u64,
     /// Bytes read per hop: the edges of a vertex at full degree.
@@ -35,7 +35,7 @@ pub struct DevicePeaks {
 
 impl Profile {
     /// Bytes that a query reads, from memory or caches.
-    pub fn bytes(&self, cost: SearchCost) -> u64 {
+    pub fn bytes(&self, cost: OperationCounts) -> u64 {
         cost.distances * self.vector_bytes + cost.hops * self.links_bytes
     }
 
@@ -120,7 +120,7 @@ fn on_host<T: Element>(
     index: &Index<T>,
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
-) -> Result<(Duration, Vec<SearchCost>), SearchError> {
+) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
     let mut matches = Matches::new(queries.len(), params.k)?;
     index.backend.search_batch(queries, params, matches.as_mut())?;
     let begun = Instant::now();

@@ -14,12 +14,12 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, PlanError, PoolError,
-    SCRATCH, SKETCHES, ScalarQuantizer, SearchCost, UpdateError, free_host_memory, ingest, link_on_host,
-    training_bytes,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, OperationCounts,
+    PlanError, PoolError, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest,
+    link_on_host, training_bytes,
 };
 
-use crate::auto_quantize::{CANDIDATES, TRIAL_BYTES, TRIAL_ROW_BYTES};
+use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
 use crate::error::TuneError;
@@ -85,7 +85,7 @@ pub struct BuildReport {
     pub exact_linking: bool,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: SearchCost,
+    pub cost: OperationCounts,
 }
 
 /// How vectors are quantized once the graph is built.
@@ -553,10 +553,12 @@ impl<'a> IndexBuilder<'a> {
         // Training comes after linking and before there are codes.
         let plan = plan.at_least(MemorySpace::Host, SCRATCH, training.saturating_sub(codes));
         let trial = match self.quantize {
-            Some(QuantizeStep::Auto) => TRIAL_BYTES + spec.rows as u64 * TRIAL_ROW_BYTES,
+            Some(QuantizeStep::Auto) => {
+                QUANTIZATION_TRIAL_BYTES + spec.rows as u64 * QUANTIZATION_TRIAL_ROW_BYTES
+            }
             _ => 0,
         };
-        let plan = plan.part(MemorySpace::Host, "trial", trial);
+        let plan = plan.part(MemorySpace::Host, "quantization trial", trial);
         let plan = plan.part(MemorySpace::Host, "codes", codes);
         Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
     }

@@ -28,9 +28,9 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// The folder, which [`Self::save_durable`] makes, has a snapshot of the index and a journal of the changes since.
-    /// Opening reads the snapshot and makes these changes again, in their order, which takes as long as they took. The
-    /// result has the same bytes as the index before, except that float vectors that were changed on a CUDA device may
-    /// have a few other edges.
+    /// Opening reads the snapshot and makes these changes again, in their order, which takes about half as long as they
+    /// took. The result has the same bytes as the index before, except that float vectors that were changed on a CUDA
+    /// device may have a few other edges.
     ///
     /// A change writes its vectors and keys to the journal and syncs it once; changes that threads make at the same
     /// time share this. Another thread does so while an insert, an upsert or a consolidation is computed, which is

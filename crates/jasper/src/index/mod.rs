@@ -160,7 +160,7 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`FileFault`] if the device failed.
+    /// Returns [`FileFault`] if the device failed, or the index has several shards ([`DeviceError::Sharded`]).
     pub fn to_bytes(&self) -> Result<Vec<u8>, FileFault> {
         self.with_progress(&mut no_progress).to_bytes()
     }
@@ -251,7 +251,7 @@ impl<T: Element> Index<T> {
     /// copies the edges to the host.
     ///
     /// # Errors
-    /// Returns [`DeviceError`] if the device failed.
+    /// Returns [`DeviceError`] if the device failed, or the index has several shards ([`DeviceError::Sharded`]).
     pub fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
         // While this lock is held, changes wait before they lock the graph. A write that waits for the graph would
         // delay searches.

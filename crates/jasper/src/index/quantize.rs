@@ -48,7 +48,8 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
-    /// Makes a change of the codes in its turn. If it drops them and fails, the journal has that.
+    /// Waits until earlier changes of the journal have ended, and makes a change of the codes, which logs itself. If it
+    /// fails after it has dropped the codes, the drop is logged in its place.
     pub(crate) fn change_codes<R, E: From<UpdateError>>(
         &self,
         mut change: Change<'_>,
@@ -57,7 +58,8 @@ impl<T: Element> Index<T> {
         change.wait();
         let writer = self.lock_writer();
         let kept = || {
-            self.backend.read(|graph| (graph.vectors().codes().is_some(), !graph.tuned_section().is_empty()))
+            self.backend
+                .read(|graph| (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty()))
         };
         let before = kept();
         let made = make(&mut change);
@@ -76,7 +78,8 @@ impl<T: Element> Index<T> {
     /// Drops the codes. Searches are exact again.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if the index has codes only.
+    /// Returns [`UpdateError`] if the index has codes only, or is durable and the change cannot be written to its
+    /// journal ([`UpdateError::Journal`]).
     pub fn drop_codes(&self) -> Result<(), UpdateError> {
         self.change(&Record::DropCodes, &mut no_progress, |_| {
             self.backend.read(|graph| graph.require_vectors())?;
@@ -88,7 +91,8 @@ impl<T: Element> Index<T> {
     /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// Returns [`UpdateError::NoCodes`]; the index is unchanged.
+    /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
+    /// written to its journal; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
         self.change(&Record::DropVectors, &mut no_progress, |_| {
             if self.backend.read(|graph| graph.vectors().codes().is_none()) {
@@ -104,7 +108,8 @@ impl<T: Element> Index<T> {
     /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if no quantizer can be trained on the vectors.
+    /// Returns [`UpdateError`] if no quantizer can be trained on the vectors, the device failed, or the index has
+    /// several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
     pub fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
         self.read_graph(|graph| code_report(&self.executor, graph))?
     }

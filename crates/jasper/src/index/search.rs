@@ -193,7 +193,11 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// As [`Self::search`], but queries are not checked; [`SearchError::Buffer`] if an array has another length, and
-    /// [`SearchError::Device`] if the index is on the CPU.
+    /// [`SearchError::Device`] if the index is on the CPU ([`DeviceError::OnCpu`]) or has several shards
+    /// ([`DeviceError::Sharded`]).
+    ///
+    /// [`DeviceError::OnCpu`]: crate::DeviceError::OnCpu
+    /// [`DeviceError::Sharded`]: crate::DeviceError::Sharded
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` belongs to another device.

@@ -24,7 +24,8 @@ impl<T: Element> Index<T> {
     /// - a vector has another dimension or a value that is not finite, is too long for distances to be finite, or is
     ///   zero under the cosine metric;
     /// - the index is full, or has no vectors because they were [dropped](Self::drop_vectors);
-    /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails.
+    /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails;
+    /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
     pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
         self.with_progress(&mut no_progress).insert(vectors, keys)
     }
@@ -66,7 +67,8 @@ impl<T: Element> Index<T> {
     /// [`Self::consolidate`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice; none is deleted then.
+    /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice, or if the index is durable and the
+    /// change cannot be written to its journal ([`UpdateError::Journal`]); none is deleted then.
     pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])
     }
@@ -74,7 +76,8 @@ impl<T: Element> Index<T> {
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if a key cannot be restored; none is restored then.
+    /// Returns [`UpdateError`] if a key cannot be restored, or if the index is durable and the change cannot be written
+    /// to its journal ([`UpdateError::Journal`]); none is restored then.
     pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.change_keys(&Record::Undelete(keys), keys, [KeyMap::restore, KeyMap::delete])
     }
@@ -105,8 +108,8 @@ impl<T: Element> Index<T> {
         })
     }
 
-    /// Makes a change in its turn, and logs it, if there is a journal: `make` gets the progress to report to, and checks
-    /// the change again.
+    /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
+    /// logs it; without a journal, only makes it. `make` gets the progress to report to, and checks the change again.
     pub(crate) fn change<R>(
         &self,
         record: &Record<'_, T>,
@@ -177,8 +180,8 @@ impl<T: Element> Index<T> {
     /// none, but files of other libraries may have them.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if the device failed, or vectors were [dropped](Self::drop_vectors); the index is
-    /// unchanged.
+    /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
+    /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
     pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
         self.with_progress(&mut no_progress).consolidate()
     }
@@ -189,8 +192,9 @@ impl<T: Element> Index<T> {
     /// later inserts.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if memory cannot be allocated, and the index is unchanged, or if the device failed. If a
-    /// CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
+    /// Returns [`UpdateError`], and the index is unchanged, if memory cannot be allocated, or if the index is durable
+    /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
+    /// failed: if a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
         self.with_progress(&mut no_progress).compact()
     }

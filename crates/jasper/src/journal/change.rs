@@ -62,8 +62,9 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Calls `make` in the turn of the change, and logs it. A [computed](Record::is_computed) change is logged
-    /// meanwhile: its last report returns when it is on disk, and cancels it if it cannot be written.
+    /// Logs the change, waits until earlier changes have ended, and calls `make`. A change [with a commit
+    /// point](Record::has_commit_point) is logged while it is computed: at the commit point it waits until it is on
+    /// disk, and is cancelled if it cannot be written.
     pub(crate) fn make<T: Element, R>(
         &mut self,
         record: &Record<'_, T>,
@@ -71,7 +72,7 @@ impl<'a> Change<'a> {
         make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
     ) -> Result<R, UpdateError> {
         match &mut self.0 {
-            Some(change) if record.is_computed() => change.make(record, progress, make),
+            Some(change) if record.has_commit_point() => change.make(record, progress, make),
             _ => {
                 self.log(record)?;
                 self.wait();
@@ -108,7 +109,7 @@ impl LoggedChange<'_> {
 
     fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
         self.is_logged = true;
-        self.journal.logged.fetch_add(record.bytes(), Ordering::Relaxed);
+        self.journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
     }
 
     fn make<T: Element, R>(
@@ -127,7 +128,7 @@ impl LoggedChange<'_> {
             let made = make(&mut |report| {
                 let flow = progress(report);
                 match report.stage {
-                    Stage::Publishing if flow.is_continue() && !logging.wait() => ControlFlow::Break(()),
+                    Stage::Committing if flow.is_continue() && !logging.wait() => ControlFlow::Break(()),
                     _ => flow,
                 }
             });

@@ -11,7 +11,8 @@
 //!     on another thread:
 //!         log it under the number, and sync  together with all changes that wait for this (group commit)
 //!     wait for its turn, and compute it
-//!     wait for the other thread, and publish it
+//!     wait for the other thread              the commit point
+//!     make it visible
 //!     if it fails: remove it from the log    a crash until here may bring it back; its call has not returned
 //! snapshot:
 //!     take a number N, and wait for its turn
@@ -21,10 +22,12 @@
 //!     open index-N.jasper; make the changes of the log again, in the order of their numbers
 //! ```
 //!
-//! Changes are logged before they are published, because a change cannot be taken back once searches see it. Those that
-//! need no computation, and large inserts from a source that only the calling thread may read, are logged before they
-//! are made, by that thread. A logged change may still be refused, by the state that those before it leave. As its
-//! result is a function of that state, it is refused again when the log is replayed.
+//! The *log* is the list of changes in `journal.redb`; the module `store` reads and writes it.
+//!
+//! A change is logged before it is visible, because it cannot be taken back once searches see it. The calling thread
+//! logs a change before making it if the change needs no computation, or if it is a large insert from a source that
+//! only this thread may read. A logged change may still be refused, if earlier changes left the index in a state that
+//! does not allow it. The result of a change is a function of that state, so a replay of the log refuses it again.
 
 mod change;
 mod record;
@@ -49,7 +52,7 @@ use crate::Index;
 pub(crate) use change::Change;
 pub(crate) use record::Record;
 use record::for_each_block;
-use store::{Entry, Log, Store};
+use store::{Log, Store, StoredChange};
 use turns::Turns;
 
 /// A durable index cannot be created or opened, or no snapshot of it can be taken.
@@ -85,8 +88,8 @@ pub enum JournalFault {
 
 /// Larger changes are not copied to be committed with others: they take most of a transaction anyway.
 const GROUP_BYTES: u64 = 4 << 20;
-/// A snapshot is due when the log has at least this many bytes, and one for every two of the last snapshot.
-const SNAPSHOT_BYTES: u64 = 32 << 20;
+/// A snapshot is due when the log has at least this many bytes, and also one for every two of the last snapshot.
+const MIN_JOURNAL_BYTES: u64 = 32 << 20;
 const SNAPSHOT_DIVISOR: u64 = 2;
 
 /// The journal of an index, and the lock of its folder.
@@ -97,16 +100,15 @@ pub(crate) struct Journal {
     waiting: Mutex<Vec<Arc<Waiting>>>,
     store: Mutex<Store>,
     /// Bytes logged since the last snapshot, or since the last failure to take one.
-    logged: AtomicU64,
-    /// Bytes of the last snapshot.
-    snapshot: AtomicU64,
+    logged_bytes: AtomicU64,
+    snapshot_bytes: AtomicU64,
     _lock: FileLock,
 }
 
 /// A change that waits for its commit.
 #[derive(Debug)]
 struct Waiting {
-    entry: Entry,
+    change: StoredChange,
     committed: OnceLock<io::Result<()>>,
 }
 
@@ -197,15 +199,15 @@ impl OpenJournal {
         index: &Index<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Journal, JournalError> {
-        let (last, logged, snapshot) =
+        let (last, logged_bytes, snapshot_bytes) =
             self.replay_all(index, progress).map_err(|fault| JournalError::new(&self.folder, fault))?;
         Ok(Journal {
             folder: self.folder,
             turns: Turns::new(last.map_or(self.number, |last| last + 1)),
             waiting: Mutex::default(),
             store: Mutex::new(self.store),
-            logged: AtomicU64::new(logged),
-            snapshot: AtomicU64::new(snapshot),
+            logged_bytes: AtomicU64::new(logged_bytes),
+            snapshot_bytes: AtomicU64::new(snapshot_bytes),
             _lock: self.lock,
         })
     }
@@ -217,18 +219,18 @@ impl OpenJournal {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Option<u64>, u64, u64), JournalFault> {
         let numbers = self.log.numbers()?;
-        let mut logged = 0;
+        let mut logged_bytes = 0;
         for (done, &number) in numbers.iter().enumerate() {
             let report = Progress { stage: Stage::Replaying, done, total: numbers.len() }.report(progress);
             report.map_err(|error| JournalFault::Replay(error.into()))?;
             match record::replay(index, &self.log, number) {
-                Ok(bytes) => logged += bytes,
+                Ok(bytes) => logged_bytes += bytes,
                 // The process ended before it removed the change from the log.
                 Err(error) if is_refusal(&error) => {}
                 Err(error) => return Err(JournalFault::Replay(error)),
             }
         }
-        Ok((numbers.last().copied(), logged, fs::metadata(self.snapshot())?.len()))
+        Ok((numbers.last().copied(), logged_bytes, fs::metadata(self.snapshot())?.len()))
     }
 }
 
@@ -265,57 +267,62 @@ impl Journal {
         number: u64,
         record: &'a Record<'_, T>,
     ) -> io::Result<Box<dyn FnOnce() -> io::Result<()> + Send + 'a>> {
-        let mut entry = record.entry(number);
+        let mut change = record.to_stored(number);
         let Some(vectors) = record.vectors() else {
-            return Ok(Box::new(|| self.commit_in_group(entry)));
+            return Ok(Box::new(|| self.commit_in_group(change)));
         };
         if record.bytes() <= GROUP_BYTES {
             for_each_block(vectors, |first, block| {
-                entry.vectors.push((first, block.to_vec()));
+                change.vectors.push((first, block.to_vec()));
                 Ok(())
             })?;
-            return Ok(Box::new(|| self.commit_in_group(entry)));
+            return Ok(Box::new(|| self.commit_in_group(change)));
         }
         if let Some(vectors) = vectors.concurrent() {
-            return Ok(Box::new(move || self.commit_alone(&entry, vectors)));
+            return Ok(Box::new(move || self.commit_alone(&change, vectors)));
         }
-        self.commit_alone(&entry, vectors)?;
+        self.commit_alone(&change, vectors)?;
         Ok(Box::new(|| Ok(())))
     }
 
     /// Commits a change whose vectors are not copied.
-    fn commit_alone<T: Element>(&self, entry: &Entry, vectors: &dyn VectorSource<T>) -> io::Result<()> {
-        lock(&self.store).commit(&[entry.number], |tables| {
-            tables.insert(entry)?;
-            for_each_block(vectors, |first, block| tables.insert_vectors(entry.number, first, block))
+    fn commit_alone<T: Element>(
+        &self,
+        change: &StoredChange,
+        vectors: &dyn VectorSource<T>,
+    ) -> io::Result<()> {
+        lock(&self.store).commit(&[change.number], |tables| {
+            tables.insert(change)?;
+            for_each_block(vectors, |first, block| tables.insert_vectors(change.number, first, block))
         })
     }
 
     /// Commits a change together with all that wait.
-    fn commit_in_group(&self, entry: Entry) -> io::Result<()> {
-        let change = Arc::new(Waiting { entry, committed: OnceLock::new() });
-        lock(&self.waiting).push(Arc::clone(&change));
+    fn commit_in_group(&self, change: StoredChange) -> io::Result<()> {
+        let waiting = Arc::new(Waiting { change, committed: OnceLock::new() });
+        lock(&self.waiting).push(Arc::clone(&waiting));
         let mut store = lock(&self.store);
         // Otherwise another caller has committed it meanwhile.
-        if change.committed.get().is_none() {
+        if waiting.committed.get().is_none() {
             let group = mem::take(&mut *lock(&self.waiting));
-            let numbers: Vec<u64> = group.iter().map(|change| change.entry.number).collect();
-            let committed = store
-                .commit(&numbers, |tables| group.iter().try_for_each(|change| tables.insert(&change.entry)));
-            for change in group {
+            let numbers: Vec<u64> = group.iter().map(|waiting| waiting.change.number).collect();
+            let committed = store.commit(&numbers, |tables| {
+                group.iter().try_for_each(|waiting| tables.insert(&waiting.change))
+            });
+            for waiting in group {
                 // Set once, as every change is in one group.
-                let _ = change.committed.set(copy(&committed));
+                let _ = waiting.committed.set(copy(&committed));
             }
         }
         drop(store);
         let panicked = || Err(io::Error::other("another change panicked while it was committed"));
-        change.committed.get().map_or_else(panicked, copy)
+        waiting.committed.get().map_or_else(panicked, copy)
     }
 
     /// Whether the log has grown so long that a snapshot should replace it.
     pub(crate) fn is_snapshot_due(&self) -> bool {
-        let snapshot = self.snapshot.load(Ordering::Relaxed);
-        self.logged.load(Ordering::Relaxed) >= SNAPSHOT_BYTES.max(snapshot / SNAPSHOT_DIVISOR)
+        let snapshot_bytes = self.snapshot_bytes.load(Ordering::Relaxed);
+        self.logged_bytes.load(Ordering::Relaxed) >= MIN_JOURNAL_BYTES.max(snapshot_bytes / SNAPSHOT_DIVISOR)
     }
 
     /// Replaces the log of all changes that were made by a snapshot, which `save` writes. `only_if_due` is for one that
@@ -332,14 +339,14 @@ impl Journal {
         }
         let number = turn.number();
         // If this fails, the next attempt is due when the log has grown by as much again.
-        self.logged.store(0, Ordering::Relaxed);
+        self.logged_bytes.store(0, Ordering::Relaxed);
         let snapshot = || -> Result<u64, JournalFault> {
             let saved = save(&snapshot_path(&self.folder, number))?;
             lock(&self.store).commit(&[], |tables| tables.set_snapshot(number))?;
             Ok(saved.bytes)
         };
         let bytes = snapshot().map_err(|fault| JournalError::new(&self.folder, fault))?;
-        self.snapshot.store(bytes, Ordering::Relaxed);
+        self.snapshot_bytes.store(bytes, Ordering::Relaxed);
         remove_other_snapshots(&self.folder, number);
         Ok(())
     }

@@ -8,7 +8,7 @@ use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
 use jasper_vamana::{OnConflict, UpdateError};
 
-use super::store::{BLOCK_BYTES, Entry, Log};
+use super::store::{BLOCK_BYTES, Log, StoredChange};
 use crate::Index;
 
 /// A change, with what determines its result.
@@ -22,7 +22,7 @@ pub(crate) enum Record<'a, T> {
     Quantize(Quantization),
     DropCodes,
     DropVectors,
-    /// The section `tuned searches` of the index file.
+    /// All tuned searches, encoded as in the index file.
     Tune(Vec<u8>),
 }
 
@@ -50,7 +50,7 @@ impl<T: Element> Record<'_, T> {
             }
             Self::InsertAuto(vectors) => Cow::Owned((vectors.len() as u64).to_le_bytes().to_vec()),
             Self::Quantize(quantization) => Cow::Owned(quantization.to_string().into_bytes()),
-            Self::Tune(section) => Cow::Borrowed(section),
+            Self::Tune(encoded) => Cow::Borrowed(encoded),
             Self::Consolidate | Self::Compact | Self::DropCodes | Self::DropVectors => Cow::Borrowed(&[]),
         }
     }
@@ -63,9 +63,9 @@ impl<T: Element> Record<'_, T> {
         }
     }
 
-    /// Whether making the change takes long before anything of it is visible, and ends with a report of
-    /// `Stage::Publishing`.
-    pub(super) fn is_computed(&self) -> bool {
+    /// Whether making the change takes long before anything of it is visible, and has a commit point
+    /// (`Stage::Committing`) then.
+    pub(super) fn has_commit_point(&self) -> bool {
         matches!(self, Self::Insert(..) | Self::InsertAuto(_) | Self::Consolidate)
     }
 
@@ -76,8 +76,13 @@ impl<T: Element> Record<'_, T> {
     }
 
     /// The change under its number, without its vectors.
-    pub(super) fn entry(&self, number: u64) -> Entry {
-        Entry { number, kind: self.kind(), argument: self.argument().into_owned(), vectors: Vec::new() }
+    pub(super) fn to_stored(&self, number: u64) -> StoredChange {
+        StoredChange {
+            number,
+            kind: self.kind(),
+            argument: self.argument().into_owned(),
+            vectors: Vec::new(),
+        }
     }
 }
 
@@ -129,7 +134,7 @@ pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Re
         "drop vectors" => index.drop_vectors()?,
         "tune" => {
             TunedSearch::decode(&argument).map_err(|_| invalid())?;
-            index.backend.change(|graph| graph.set_tuned_section(argument.clone()))?;
+            index.backend.change(|graph| graph.set_encoded_tuned_searches(argument.clone()))?;
         }
         _ => return Err(invalid()),
     }

@@ -1,4 +1,5 @@
-//! The log of changes: tables of a redb database.
+//! The store of the journal, `journal.redb`: the log of changes, and the number of the snapshot, as tables of a redb
+//! database.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +27,7 @@ const CACHE_BYTES: usize = 64 << 20;
 
 /// A change as the log stores it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct StoredChange {
     pub number: u64,
     pub kind: &'static str,
     pub argument: Vec<u8>,
@@ -36,8 +37,8 @@ pub(super) struct Entry {
 
 type OpenDatabase = dyn Fn() -> Result<Database, DatabaseError> + Send;
 
-/// The log on disk. After an error it is unknown whether the transaction is there, so the database is opened again, and
-/// the changes of the transaction are removed from it before anything else is written.
+/// The log on disk, to write. After an error it is unknown whether the transaction is there, so the database is opened
+/// again, and the changes of the transaction are removed from it before anything else is written.
 pub(super) struct Store {
     open: Box<OpenDatabase>,
     /// `None` after an error.
@@ -63,9 +64,9 @@ impl Tables<'_> {
     }
 
     /// Writes a change. If there is one with this number, it is replaced.
-    pub(super) fn insert(&mut self, entry: &Entry) -> io::Result<()> {
-        self.changes.insert(entry.number, (entry.kind, &*entry.argument)).map_err(error)?;
-        entry.vectors.iter().try_for_each(|(first, block)| self.insert_vectors(entry.number, *first, block))
+    pub(super) fn insert(&mut self, change: &StoredChange) -> io::Result<()> {
+        self.changes.insert(change.number, (change.kind, &*change.argument)).map_err(error)?;
+        change.vectors.iter().try_for_each(|(first, block)| self.insert_vectors(change.number, *first, block))
     }
 
     /// Writes vectors of a change, from number `first` on.
@@ -148,7 +149,7 @@ impl Store {
     }
 }
 
-/// The changes on disk, to read.
+/// The log on disk, to read.
 pub(super) struct Log {
     changes: ReadOnlyTable<u64, (&'static str, &'static [u8])>,
     vectors: ReadOnlyTable<(u64, u64), &'static [u8]>,

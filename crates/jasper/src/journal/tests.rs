@@ -123,8 +123,8 @@ fn durable(disk: &Disk, folder: &Path) -> Index<u8> {
         turns: Turns::new(0),
         waiting: Mutex::default(),
         store: Mutex::new(disk.store()),
-        logged: AtomicU64::new(0),
-        snapshot: AtomicU64::new(0),
+        logged_bytes: AtomicU64::new(0),
+        snapshot_bytes: AtomicU64::new(0),
         _lock: acquire(folder).unwrap(),
     };
     let mut index = empty();
@@ -230,14 +230,14 @@ fn all_changes_are_refused_while_the_disk_fails() {
     assert!(fail_at_each(u64::MAX) > 20);
 }
 
-type Computed = fn(WithProgress<'_, &Index<u8>>) -> Result<(), UpdateError>;
+type MakeChange = fn(WithProgress<'_, &Index<u8>>) -> Result<(), UpdateError>;
 
 fn more() -> MatrixView<'static, u8> {
     MatrixView::new(b"some thirty vectors of two bytes, which are text, not digits", 2).unwrap()
 }
 
-/// Changes that are logged while they are computed.
-const COMPUTED: [Computed; 4] = [
+/// Changes with a commit point, which are logged while they are computed.
+const WITH_COMMIT_POINT: [MakeChange; 4] = [
     |index| index.insert(&more(), &(300..330).collect::<Vec<_>>()).map(drop),
     |index| index.upsert(&more(), &(20..50).collect::<Vec<_>>()).map(drop),
     |index| index.insert_auto(&more()).map(drop),
@@ -280,14 +280,14 @@ fn wait_for_log(index: &Index<u8>, changes: usize) {
 /// The disk does nothing until all is computed; then each of its calls fails in turn, until none is left.
 #[test]
 fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
-    for make in COMPUTED {
+    for make in WITH_COMMIT_POINT {
         let mut failed = 0;
         for call in 0.. {
             let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
             let (index, reference) = durable_pair(&disk, folder.path());
             disk.hold();
             let made = make(index.with_progress(&mut |report| {
-                if report.stage == Stage::Publishing {
+                if report.stage == Stage::Committing {
                     assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
                     assert_equal(&replayed(&disk.after_crash()), &reference);
                     disk.fail(call..call + 1);
@@ -322,7 +322,7 @@ fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
 /// A crash before the change has ended may bring it back; its end removes it.
 #[test]
 fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
-    for make in COMPUTED {
+    for make in WITH_COMMIT_POINT {
         // It is cancelled, as above and its removal fails, or it panics.
         for way in 0..3 {
             let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
@@ -330,7 +330,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
             let before = reference.to_bytes().unwrap();
             let mut crashed = None;
             let mut progress = |report: Progress| {
-                if report.stage != Stage::Publishing {
+                if report.stage != Stage::Committing {
                     return ControlFlow::Continue(());
                 }
                 wait_for_log(&index, 3);

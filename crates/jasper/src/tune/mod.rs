@@ -20,8 +20,8 @@
 
 pub(crate) mod error;
 mod held_out;
-mod kept;
 mod search;
+mod stored;
 mod width;
 
 use jasper_core::{Element, MatrixView, Slot, no_progress};
@@ -116,7 +116,7 @@ impl<T: Element> Index<T> {
     /// distance from each of its vectors to every other is also computed.
     ///
     /// # Errors
-    /// Returns [`TuneError`]; the index is unchanged.
+    /// Returns [`TuneError`], also if queries are sampled and the index has several shards; the index is unchanged.
     pub fn tune(
         &self,
         goal: Goal,
@@ -160,6 +160,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         let mut tune = || {
             let _writer = index.lock_writer();
             index.backend.sync_host_edges()?;
+            // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
             let fingerprint = index.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
@@ -171,14 +172,14 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
             let searches = index.without_edges(&vertices, || {
                 index.fastest_searches(goal, &held_out, fingerprint, progress)
             })?;
-            let before = index.backend.read(|graph| graph.tuned_section().to_vec());
+            let before = index.backend.read(|graph| graph.encoded_tuned_searches().to_vec());
             let store = |graph: &mut Graph<T>| {
                 searches.iter().for_each(|search| search.store(graph));
-                graph.tuned_section().to_vec()
+                graph.encoded_tuned_searches().to_vec()
             };
             let after = index.backend.change(store)?;
             if let Err(error) = change.log::<T>(&Record::Tune(after)) {
-                index.backend.change(|graph| graph.set_tuned_section(before.clone()))?;
+                index.backend.change(|graph| graph.set_encoded_tuned_searches(before.clone()))?;
                 return Err(error.into());
             }
             Ok(TuneReport { searches, queries: held_out.len() })

@@ -110,7 +110,7 @@ fn stops<T: Element>(metric: Metric) {
         |index, stopper| index.with_progress(&mut |p| stopper.report(p)).insert(&rows, &keys).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
-    assert_eq!(inserted, ["linking", "publishing", "reading", "reconnecting"].map(String::from).into());
+    assert_eq!(inserted, ["committing", "linking", "reading", "reconnecting"].map(String::from).into());
     untouched.insert(&rows, &keys).unwrap();
     assert!(
         bytes_of(&index) == bytes_of(&untouched),
@@ -126,7 +126,7 @@ fn stops<T: Element>(metric: Metric) {
         |index, stopper| index.with_progress(&mut |p| stopper.report(p)).consolidate().map(|_| ()),
         |_| true,
     );
-    assert_eq!(consolidated, ["consolidating", "publishing", "reconnecting"].map(String::from).into());
+    assert_eq!(consolidated, ["committing", "consolidating", "reconnecting"].map(String::from).into());
     untouched.consolidate().unwrap();
     assert!(bytes_of(&index) == bytes_of(&untouched), "{} {metric}: consolidation", T::KIND);
     assert_eq!(everything(&index, &[T::from_f32(1.0); DIMENSION]).len(), index.len());

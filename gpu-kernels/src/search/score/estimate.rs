@@ -1,5 +1,8 @@
 //! The estimated distance that follows from a sum over a code and a query. The steps and their order are those of
 //! `jasper_quant::query`, so CPU and GPU compute the same bits.
+//!
+//! *Factors* are the f16 numbers at the end of a code: `add` and `rescale`, and in some codes `error`, which is not
+//! read here, and `add_low`. *Levels* of a query are its coordinates rounded to integers of 8 or 16 bits.
 
 use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
 use cuda_std::prelude::*;
@@ -7,12 +10,12 @@ use cuda_std::prelude::*;
 use crate::DevicePtr;
 use crate::codes::QueryTerms;
 
-/// The number of factors of codes whose last factor is the rounding error of the first, which is stored as f16.
-const WITH_LOW: u32 = 4;
-/// The unit of the fourth factor in units of the first.
-const LOW: f32 = 1.0 / 2048.0;
+/// Factors of a code that has `add_low`, the rounding error of `add`.
+const FACTORS_WITH_LOW: u32 = 4;
+/// The unit of `add_low` in units of `add`.
+const LOW_UNIT: f32 = 1.0 / 2048.0;
 
-/// The factors of one row.
+/// The factors of one row, with `add_low` in `add`.
 #[derive(Clone, Copy)]
 pub(super) struct Factors {
     add: f32,
@@ -24,9 +27,9 @@ impl Factors {
     #[inline(always)]
     pub(super) fn from_words(last: [u32; 2], factors_len: u32) -> Self {
         let (pair, low) =
-            if factors_len == WITH_LOW { (last[0], half2_to_f32(last[1]).1) } else { (last[1], 0.0) };
+            if factors_len == FACTORS_WITH_LOW { (last[0], half2_to_f32(last[1]).1) } else { (last[1], 0.0) };
         let (add, rescale) = half2_to_f32(pair);
-        Self { add: add + low * LOW, rescale }
+        Self { add: add + low * LOW_UNIT, rescale }
     }
 }
 
@@ -53,7 +56,7 @@ impl Terms {
         Self { add, add_unit, scale: pair(2), offset: pair(3) }
     }
 
-    /// The contribution of the sum over one byte of the levels to the product.
+    /// The contribution of the sum over one byte of the query's levels to the product.
     #[inline(always)]
     pub(super) fn product(&self, byte: u32, sum: i32) -> f32 {
         let (scale, offset) =

@@ -39,11 +39,11 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Scorer for Exact<E, O
     }
 
     #[inline(always)]
-    unsafe fn new(args: &SearchArgs, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
+    unsafe fn new(args: &SearchArgs, query: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self {
         let tile = RowTiles::new(args.graph.shape);
         // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
-            let query = args.queries.add(query_row(args, number) * tile.row_bytes());
+            let query = args.queries.add(query_row(args, query) * tile.row_bytes());
             let query_units = tile.load_if_in_registers(query);
             let row_bytes = tile.row_bytes() as u32;
             if !tile.shape.query_in_registers() {

@@ -1,9 +1,9 @@
 //! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of
 //! the next 32 while these are scored.
 //!
-//! Levels of the query are broadcast from shared memory. The bits of a code are multiplied without being shifted first:
-//! sums are kept per position of the bits in a word, and shifted once at the end. The planes of such a code have a
-//! [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
+//! Levels of the query, its rounded coordinates, are broadcast from shared memory. The bits of a code are multiplied
+//! without being shifted first: sums are kept per position of the bits in a word, and shifted once at the end. The
+//! planes of such a code have a [`PlaneShape::shift`](crate::codes::PlaneShape::shift) of 0.
 
 use cuda_std::prelude::*;
 
@@ -39,7 +39,7 @@ impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
     #[inline(always)]
     unsafe fn new(
         args: &QuantizedSearchArgs,
-        number: u32,
+        query: u32,
         memory: Shared<u8>,
         thread: u32,
         threads: u32,
@@ -50,17 +50,17 @@ impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
         let one = two + shape.one.dimensions / 32;
         let words = shape.dimensions / 4;
         // A word of 4 bits per dimension takes two words of levels.
-        let query = memory.cast().add(2 * (four % 2));
+        let placed = memory.cast().add(2 * (four % 2));
         // SAFETY: reads are within the query, and the launch configuration has room for it and two words.
         unsafe {
-            let row = query_row(&args.search, number);
+            let row = query_row(&args.search, query);
             let levels = args.codes.levels.add(row * words as usize);
             strided(thread, words, threads, |word| {
-                query.add(word).store(global::load_readonly(levels.at(word as usize)));
+                placed.add(word).store(global::load_readonly(levels.at(word as usize)));
             });
             let (rows, factors_len) = (args.codes.rows, shape.factors_len);
             let terms = Terms::read(args.codes.terms, row);
-            Self { rows, query, terms, ends: [four, two, one], factors_len }
+            Self { rows, query: placed, terms, ends: [four, two, one], factors_len }
         }
     }
 

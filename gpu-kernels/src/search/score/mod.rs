@@ -29,12 +29,12 @@ pub(super) trait Scorer: Sized {
     /// Bytes of shared memory for the query: a multiple of 16, 0 if it stays in registers.
     fn query_bytes(args: &Self::Args) -> u32;
 
-    /// Reads query `number`. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a barrier of these
-    /// threads must follow.
+    /// Reads the query of this number. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a
+    /// barrier of these threads must follow.
     ///
     /// # Safety
     /// The arguments are valid, and the query is one of them; `thread` of `threads` is this one.
-    unsafe fn new(args: &Self::Args, number: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
+    unsafe fn new(args: &Self::Args, query: u32, memory: Shared<u8>, thread: u32, threads: u32) -> Self;
 
     /// Starts to load the rows that [`Self::entries`] reads first for the same slots, without waiting.
     ///
@@ -59,16 +59,16 @@ pub(super) trait Scorer: Sized {
     unsafe fn entries(&self, fetched: Self::Fetched, slots: Shared<u32>, count: u32) -> u64;
 }
 
-/// The row of query `number` in the arrays of queries: the same for all its parts.
+/// The row of a query, given by its number, in the arrays of queries. The parts of a scan share it.
 ///
 /// # Safety
 /// The arguments are valid, and the query is one of them.
 #[inline(always)]
-unsafe fn query_row(args: &SearchArgs, number: u32) -> usize {
-    let number = (number / args.start_point_parts) as usize;
+unsafe fn query_row(args: &SearchArgs, query: u32) -> usize {
+    let query = (query / args.start_point_parts) as usize;
     if args.query_rows.is_null() {
-        return number;
+        return query;
     }
     // SAFETY: the query is one of them.
-    unsafe { global::load_readonly(args.query_rows.at(number)) as usize }
+    unsafe { global::load_readonly(args.query_rows.at(query)) as usize }
 }

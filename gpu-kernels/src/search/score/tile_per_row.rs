@@ -1,8 +1,8 @@
 //! Estimates from codes of any shape: a tile of lanes reads a code, 16 bytes per lane, with two codes in flight.
 //!
-//! The levels of the query are in shared memory in the order of use: plane by plane, within a plane by position, and
-//! within a position by unit of the code, so that neighboring lanes read neighboring words. A unit on the border of
-//! two planes is read for both; levels that a plane does not have are zero.
+//! The levels of the query, its coordinates rounded to integers, are in shared memory in the order of use: plane by
+//! plane, within a plane by position, and within a position by unit of the code, so that neighboring lanes read
+//! neighboring words. A unit on the border of two planes is read for both; levels that a plane does not have are zero.
 
 use cuda_std::prelude::*;
 
@@ -43,26 +43,26 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     #[inline(always)]
     unsafe fn new(
         args: &QuantizedSearchArgs,
-        number: u32,
+        query: u32,
         memory: Shared<u8>,
         thread: u32,
         threads: u32,
     ) -> Self {
         let CodeArgs { rows, levels, terms, level_bytes, ref shape } = args.codes;
-        let query = memory.cast();
+        let placed = memory.cast();
         // SAFETY: reads are within the query, and the launch configuration has room for the levels of all planes.
         unsafe {
-            let row = query_row(&args.search, number);
+            let row = query_row(&args.search, query);
             let words = (shape.dimensions / 4) as usize;
             for byte in 0..level_bytes {
                 let levels = levels.add((row * level_bytes as usize + byte as usize) * words);
-                let to = query.add(byte * shape.levels_words());
+                let to = placed.add(byte * shape.levels_words());
                 let to = place(&shape.eight, 8, levels, to, thread, threads);
                 let to = place(&shape.four, 4, levels, to, thread, threads);
                 let to = place(&shape.two, 2, levels, to, thread, threads);
                 place(&shape.one, 1, levels, to, thread, threads);
             }
-            Self { rows, query, terms: Terms::read(terms, row), level_bytes, shape: *shape }
+            Self { rows, query: placed, terms: Terms::read(terms, row), level_bytes, shape: *shape }
         }
     }
 

@@ -13,8 +13,8 @@ use crate::collectives::{compact, rank_in, strided, warp_min};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
 
-/// Marks a vertex that no mailbox holds.
-const NO_MAILBOX: u32 = 0_u32.trailing_zeros();
+/// Marks a vertex that no mailbox holds: the number of trailing zeros of a ballot in which no lane votes.
+const NO_MAILBOX: u32 = u32::BITS;
 /// In [`Leader::look_ahead`], lanes below this one stand for mailboxes, and the others for wanted vertices.
 const HALF: u32 = WARP_SIZE / 2;
 
@@ -55,14 +55,14 @@ impl Leader {
     /// All 32 lanes of the warp call this together; the launch configuration gave the block the memory of the layout.
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, mailboxes: Mailboxes) -> Self {
-        let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
         // SAFETY: the caller's promise.
-        let list = unsafe { SortedList::new(args.frontier_len, args.beam_width, part(layout.list).cast()) };
+        let list =
+            unsafe { SortedList::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list)) };
         Self {
             mailboxes,
             list,
-            near: part(layout.near).cast(),
-            wanted: part(layout.wanted).cast(),
+            near: Layout::memory_at(layout.near),
+            wanted: Layout::memory_at(layout.wanted),
             vertex: NO_SLOT,
             requests: 0,
             cost: SearchCost { hops: 0, distances: 0 },

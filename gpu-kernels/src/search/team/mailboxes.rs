@@ -57,16 +57,15 @@ impl Mailboxes {
     /// As many mailboxes as the arguments ask for, but not more than workers. Each mailbox gets the same number of
     /// workers.
     pub(super) fn new(args: &SearchArgs, layout: &Layout, workers: u32) -> Self {
-        let part = |offset: u32| shared::dynamic_shared_mem::<u8>().byte_add(offset);
         let len = args.expansions.min(workers);
         Self {
             len,
             workers: workers / len,
             stride: args.graph.edges_stride,
-            entries: part(layout.entries).cast(),
-            requests: part(layout.requests).cast(),
-            done: part(layout.done).cast(),
-            scored: part(layout.scored).cast(),
+            entries: Layout::memory_at(layout.entries),
+            requests: Layout::memory_at(layout.requests),
+            done: Layout::memory_at(layout.done),
+            scored: Layout::memory_at(layout.scored),
         }
     }
 

@@ -43,7 +43,7 @@ impl Worker {
     /// Worker `number` of the team. Workers beyond a multiple of the mailboxes get a mailbox past the last, and do
     /// nothing.
     pub(super) fn new(layout: &Layout, mailboxes: Mailboxes, visited: VisitedCache, number: u32) -> Self {
-        let slots = shared::dynamic_shared_mem::<u8>().byte_add(layout.slots).cast::<u32>();
+        let slots: Shared<u32> = Layout::memory_at(layout.slots);
         let (mailbox, number) = (number / mailboxes.workers, number % mailboxes.workers);
         let (share, extra) = (mailboxes.stride / mailboxes.workers, mailboxes.stride % mailboxes.workers);
         let first = number * share + number.min(extra);

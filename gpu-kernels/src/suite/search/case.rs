@@ -157,7 +157,7 @@ impl SearchCase {
                 .map_or(DevicePtr::null(), |padding_hits| padding_hits.input()),
             rerank_slots: rerank_slots.output(),
             costs: work.output().cast(),
-            expanded: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
+            expanded_entries: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,

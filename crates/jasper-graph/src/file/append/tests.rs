@@ -130,7 +130,7 @@ fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
         let codes = graph.encode(Arc::new(quantizer), fill).expect("memory");
         graph.set_codes(codes);
     }
-    graph.set_tuned_section((0..tuned * 128).map(|i| (i + tuned) as u8).collect());
+    graph.set_encoded_tuned_searches((0..tuned * 128).map(|i| (i + tuned) as u8).collect());
     graph
 }
 

@@ -28,10 +28,10 @@ use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource, no_p
 use jasper_graph::Graph;
 use jasper_vamana::{
     CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
-    SearchCost, SearchError, SearchParams, SearchReport,
+    OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
-use super::rows::SharedRows;
+use super::sources::SharedRows;
 use super::vote::Vote;
 use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
@@ -173,7 +173,7 @@ impl<T: Element> Replicated<T> {
         while let Some(mut piece) = pieces.take() {
             let matches = piece.matches.reborrow();
             let searched = replica
-                .search(piece.queries.len(), |backend| backend.search_rows(piece.queries, params, matches));
+                .search(piece.queries.len(), |backend| backend.search_many(piece.queries, params, matches));
             match searched {
                 Ok(report) => sum += report,
                 Err(SearchError::Device(error)) if is_fault(&error) => {
@@ -295,7 +295,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         self.search_on_one(1, |backend| backend.search(query, params))
     }
 
-    fn search_rows(
+    fn search_many(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
@@ -311,7 +311,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         if queries.len() < 2 * smallest || in_use.len() == 1 || params.k == 0 {
             let count = queries.len();
             return self
-                .search_on_one(count, |backend| backend.search_rows(queries, params, matches.reborrow()));
+                .search_on_one(count, |backend| backend.search_many(queries, params, matches.reborrow()));
         }
         matches.check(queries.len(), params.k)?;
         let takers = PIECES_AT_A_TIME * in_use.len();
@@ -430,7 +430,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         &self,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
-    ) -> Result<Option<(Duration, Vec<SearchCost>)>, SearchError> {
+    ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         self.first().backend.profile(queries, params)
     }
 

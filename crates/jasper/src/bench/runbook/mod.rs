@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 use jasper_core::{Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource};
 use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
-use jasper_vamana::{SearchCost, SearchParams, UpdateError};
+use jasper_vamana::{OperationCounts, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
 use crate::{AnyIndex, BuildError, Index, IndexBuilder, IndexStats, with_element};
@@ -62,7 +62,7 @@ pub enum Event {
         /// Mean recall@k among the vectors of this step.
         recall: f64,
         /// Cost of all searches.
-        cost: SearchCost,
+        cost: OperationCounts,
         /// Time to compute or read the true neighbors, not part of [`StepReport::time`].
         truth_time: Duration,
     },

@@ -1,4 +1,4 @@
-//! Tiles of vectors in shared memory, and how they get there.
+//! Tiles of the matrices that are multiplied: vectors in shared memory, and how they get there.
 
 use cuda_std::prelude::*;
 

@@ -1,5 +1,5 @@
-//! The entries: a scan and a ranking for each element and metric, and how many blocks of the scan a multiprocessor
-//! holds: one where two would not have the registers.
+//! The kernels (PTX entry points): a scan and a ranking for each element and metric, and how many blocks of the scan a
+//! multiprocessor holds: one where two would not have the registers.
 
 use cuda_std::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Vectors that several threads read.
+//! Sources of vectors for several backends: all of the caller's vectors, or some of them.
 
 use std::io;
 use std::ops::Range;

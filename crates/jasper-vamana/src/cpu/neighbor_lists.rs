@@ -4,7 +4,7 @@ use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
 use rayon::prelude::*;
 
-use crate::SearchCost;
+use crate::OperationCounts;
 use crate::pipeline::Duplicates;
 
 /// A list of neighbors for each vertex of a batch: its candidates, or its edges.
@@ -13,12 +13,12 @@ pub struct NeighborLists {
     lists: Vec<(Slot, Box<[Neighbor]>)>,
     /// Vertices of the batch without a list.
     pub(crate) duplicates: Duplicates,
-    pub(crate) cost: SearchCost,
+    pub(crate) cost: OperationCounts,
 }
 
 impl NeighborLists {
     /// The cost of computing the lists.
-    pub fn cost(&self) -> SearchCost {
+    pub fn cost(&self) -> OperationCounts {
         self.cost
     }
 
@@ -112,7 +112,7 @@ pub struct RowUpdates {
     rows: Vec<Update>,
     neighbors: Vec<Slot>,
     pub(crate) detached: Vec<Slot>,
-    pub(crate) cost: SearchCost,
+    pub(crate) cost: OperationCounts,
 }
 
 #[derive(Debug)]

@@ -127,8 +127,8 @@ pub struct QuantizedSearch {
 }
 
 impl QuantizedSearch {
-    /// The kernel for codes of this shape, queries of `level_bytes`, and frontiers of `frontier_len` entries. `warps` is
-    /// the number of warps per query: below 8 it means 1, and from 8 on a team of 8.
+    /// The kernel for codes of this shape, queries of `level_bytes`, and frontiers of `frontier_len` entries. `warps`
+    /// is the number of warps per query: below 8 it means 1, and from 8 on a team of 8.
     ///
     /// # Panics
     /// Panics if the frontier is longer than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).

@@ -1,4 +1,4 @@
-//! The kernels, as the host sees them.
+//! The launches of the kernels: which kernel, and its grid.
 
 use std::borrow::Cow;
 
@@ -85,7 +85,7 @@ unsafe impl Kernel for Scan {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(ScanArgs) {
-        super::entries::scan_body(&self.rows())
+        super::kernels::scan_body(&self.rows())
     }
 }
 
@@ -104,7 +104,7 @@ unsafe impl Kernel for Rank {
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(RankArgs) {
-        super::entries::rank_body(&self.rows())
+        super::kernels::rank_body(&self.rows())
     }
 }
 

@@ -3,8 +3,8 @@
 use super::LookBack;
 use crate::{Buffer, Stream};
 
-/// Status words of tiles, for any number of launches.
-pub struct TileStates<S: Stream> {
+/// Status words of a look-back, one per tile and column, for any number of launches.
+pub struct LookBackStates<S: Stream> {
     words: S::Buffer<u64>,
     tickets: S::Buffer<u32>,
     columns: usize,
@@ -12,7 +12,7 @@ pub struct TileStates<S: Stream> {
     stamp: u32,
 }
 
-impl<S: Stream> TileStates<S> {
+impl<S: Stream> LookBackStates<S> {
     /// Allocates the words of `tiles` tiles with `columns` sums each.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ mod tests {
     }
 
     /// First ticket and stamp of the next launch.
-    fn next(tiles: &mut TileStates<CountingStream>, stream: &CountingStream, count: u32) -> (u32, u32) {
+    fn next(tiles: &mut LookBackStates<CountingStream>, stream: &CountingStream, count: u32) -> (u32, u32) {
         let mut seen = None;
         let launch = |look_back: LookBack| {
             seen = Some((look_back.first_ticket, look_back.stamp));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn launches_continue_where_the_last_one_ended() {
         let stream = CountingStream::default();
-        let mut tiles = TileStates::allocate(&stream, 7, 3).unwrap();
+        let mut tiles = LookBackStates::allocate(&stream, 7, 3).unwrap();
         let cleared = stream.fills.get();
         assert_eq!(next(&mut tiles, &stream, 7), (0, 0));
         assert_eq!(next(&mut tiles, &stream, 2), (7, 2));
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn words_are_cleared_when_stamps_run_out() {
         let stream = CountingStream::default();
-        let mut tiles = TileStates::allocate(&stream, 1, 1).unwrap();
+        let mut tiles = LookBackStates::allocate(&stream, 1, 1).unwrap();
         let cleared = stream.fills.get();
         (tiles.stamp, tiles.drawn) = (u32::MAX - 3, u32::MAX);
         assert_eq!(next(&mut tiles, &stream, 1), (u32::MAX, u32::MAX - 3));
@@ -201,6 +201,6 @@ mod tests {
     #[should_panic = "a launch of 8 tiles needs more than the words of 7"]
     fn a_launch_has_its_words() {
         let stream = CountingStream::default();
-        next(&mut TileStates::allocate(&stream, 7, 3).unwrap(), &stream, 8);
+        next(&mut LookBackStates::allocate(&stream, 7, 3).unwrap(), &stream, 8);
     }
 }

@@ -1,4 +1,4 @@
-//! The grids of residuals and their rotation.
+//! The launches of residuals and their rotation: which kernel, and its grid.
 
 use std::borrow::Cow;
 
