@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::args::{PlacementArgs, note_faults, threads};
 use crate::command_files::{Files, is_same_file};
-use crate::files::open_index;
+use crate::files::{name_index, open_index};
 use crate::process;
 use crate::terminal::{Terminal, merge, timed};
 
@@ -162,9 +162,10 @@ impl UpdateArgs {
         device.check()?;
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
-        let index = open_index(&index, options.device(device, placement.options()), terminal)?;
+        let path = index;
+        let index = open_index(&path, options.device(device, placement.options()), terminal)?;
         let (result, seconds) = timed(|| update(&index));
-        let result = result?;
+        let result = result.map_err(|error| name_index(error, &path))?;
         note_faults(&index, terminal);
         let index = index.to_host()?;
         let (saved, save_seconds) = timed(|| target.save(&index, terminal));

@@ -72,7 +72,7 @@ impl Args {
             path.push(".data");
             PathBuf::from(path)
         });
-        files.write(&vectors, Content::Format(to))
+        files.write(&vectors, Content::DiskannVectors)
     }
 
     /// Converts.

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use jasper::tune::{Goal, TuneQueries};
 use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::command_files::Files;
-use crate::files::{read_queries, read_truth};
+use crate::error::Usage;
+use crate::files::{name_index, name_input, read_queries, read_truth};
 use crate::terminal::{Terminal, merge, timed};
 use crate::tuned::{Tuned, table};
 use crate::units;
@@ -64,6 +65,8 @@ impl Args {
         self.device.device.check()?;
         let goal = Goal { k: self.k, recall: self.recall };
         goal.check()?;
+        let sample = self.sample;
+        ensure!(sample >= 2, Usage(format!("--sample ({sample}) must be at least 2")));
         let target = Target::lock(&self.index, self.output, terminal)?;
         let index = self.device.open(&self.index, DistanceArgs::default(), terminal)?;
         let given = match (&self.queries, &self.truth) {
@@ -79,7 +82,10 @@ impl Args {
             None => (TuneQueries::Sampled { count: self.sample, seed: self.seed }, "indexed vectors"),
         };
         let (report, seconds) = timed(|| index.with_progress(&mut terminal.progress()).tune(goal, queries));
-        let report = report?;
+        let report = report.map_err(|error| {
+            let queries = self.queries.as_ref().unwrap_or(&self.index);
+            name_index(name_input(error.into(), queries, None), &self.index)
+        })?;
         let saved = target.save(&index, terminal)?;
         let (output, queries) = (target.output().display(), report.queries);
         let fingerprint = report.searches.first().map_or(0, |search| search.fingerprint);

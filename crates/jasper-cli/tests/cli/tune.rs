@@ -174,7 +174,7 @@ fn what_cannot_be_tuned_leaves_the_file() {
             &["21", "--queries", "query.fbin", "--truth", "gt.ibin"],
             "contains 20 neighbors per query, and k is 21",
         ),
-        (1, &["10", "--sample", "1"], "there are 1 queries to tune with"),
+        (2, &["10", "--sample", "1"], "--sample (1) must be at least 2"),
         (1, &["10", "--queries", "none.fbin", "--truth", "gt.ibin"], "none.fbin"),
     ] {
         let error = fails(code, rest);
