@@ -6,7 +6,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use jasper_data::{AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, read_keys};
+use jasper::ElementKind;
+use jasper::file::{is_durable, is_sharded};
+use jasper::graph::interop::{diskann, faiss, hnswlib};
+use jasper_data::{
+    AtomicFile, GroundTruth, Runbook, VectorFileOptions, VectorFormat, follow_link, is_temporary, read_keys,
+};
 
 use crate::format::Format;
 
@@ -14,6 +19,8 @@ use crate::format::Format;
 #[derive(Default)]
 pub struct Files {
     inputs: Vec<PathBuf>,
+    /// Read if they exist, and written if they do not; all in one folder.
+    cached: Vec<PathBuf>,
     /// What each replaces; `None` for a file that is changed, which is checked when it is opened.
     outputs: Vec<(PathBuf, Option<Content>)>,
 }
@@ -23,6 +30,8 @@ pub struct Files {
 pub enum Content {
     /// What `convert` writes.
     Format(Format),
+    /// The vectors of a graph of DiskANN, in a file of their own.
+    DiskannVectors,
     /// A number per line, or a numpy array.
     Keys,
     /// A runbook.
@@ -50,6 +59,12 @@ impl Files {
         self
     }
 
+    /// Adds files of one folder, which are read if they exist, and else written.
+    pub fn cache(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.cached.extend(paths);
+        self
+    }
+
     /// Adds files that are written.
     pub fn write<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>, content: Content) -> Self {
         self.outputs.extend(paths.into_iter().map(|path| (path.clone(), Some(content))));
@@ -71,29 +86,33 @@ impl Files {
 
     /// Checks that inputs exist, and that outputs can be written and replace nothing but older outputs of their kind.
     pub fn check(&self) -> Result<()> {
+        let outputs = || self.outputs.iter().map(|(path, _)| path);
+        for path in self.inputs.iter().chain(outputs()) {
+            ensure!(
+                !is_temporary(path),
+                "{}: is named as the temporary files of this program, which removes them; use another name",
+                path.display()
+            );
+        }
         let changed = self.outputs.iter().filter(|(_, content)| content.is_none()).map(|(path, _)| path);
         for path in self.inputs.iter().chain(changed) {
             fs::metadata(path).with_context(|| path.display().to_string())?;
         }
         for (i, (path, content)) in self.outputs.iter().enumerate() {
             let name = path.display();
-            if let Some(input) = self.inputs.iter().find(|input| is_same_file(input, path)) {
+            let mut read = self.inputs.iter().chain(&self.cached);
+            if let Some(input) = read.find(|input| is_same_file(input, path)) {
                 bail!("{name}: is also read by this command, as {}; write to another file", input.display());
             }
-            if self.outputs[..i].iter().any(|(other, _)| is_same_file(other, path)) {
+            if outputs().take(i).any(|other| is_same_file(other, path)) {
                 bail!("{name}: is named for two outputs of this command; name two files");
             }
             // A durable index, whose changes are in its journal.
             if content.is_none() && path.is_dir() {
                 continue;
             }
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            ensure!(folder.is_none_or(Path::is_dir), "{name}: the directory does not exist; create it first");
-            // Found before the work and not after it. Nothing is left of a file that is not committed.
-            AtomicFile::create(path).map_err(|error| {
-                let reason = anyhow!(error);
-                reason.context(format!("{name}: cannot be written; what was there before is untouched"))
-            })?;
+            check_writable(path)?;
+            refuse_index_part(path)?;
             if let Some(content) = content {
                 ensure!(
                     content.may_replace(path).with_context(|| name.to_string())?,
@@ -101,33 +120,65 @@ impl Files {
                 );
             }
         }
-        Ok(())
+        // One stands for all that are written to the folder.
+        self.cached.iter().find(|path| !path.exists()).map_or(Ok(()), |path| check_writable(path))
     }
 }
 
+/// Checks that a file or folder can be made at `path`, before the work and not after it.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let name = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    ensure!(folder.is_none_or(Path::is_dir), "{name}: the directory does not exist; create it first");
+    // Nothing is left of a file that is not committed.
+    AtomicFile::create(path).map(drop).map_err(|error| {
+        let reason = anyhow!(error);
+        reason.context(format!("{name}: cannot be written; what was there before is untouched"))
+    })
+}
+
+/// Refuses a file among those of a durable or sharded index.
+fn refuse_index_part(path: &Path) -> Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| location(path));
+    let folder = target.parent().unwrap_or(Path::new("."));
+    ensure!(
+        !is_durable(folder) && !is_sharded(folder),
+        "{}: is in the folder of an index, {}, whose files belong together; name the folder to change the index, or \
+         write to another place",
+        path.display(),
+        folder.display()
+    );
+    Ok(())
+}
+
 impl Content {
-    /// Whether the file at `path`, if there is one, is empty or of this kind. The name counts where the content does
-    /// not tell.
+    /// Whether the file at `path`, if there is one, is empty or of this kind. Its content decides; its name only tells
+    /// vectors of one size, or true neighbors, from other arrays.
     fn may_replace(self, path: &Path) -> io::Result<bool> {
-        let mut start = Vec::new();
-        match File::open(path) {
+        let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            file => file?.take(4096).read_to_end(&mut start)?,
+            file => file?,
         };
-        let (is_index, is_svg) = (start.starts_with(b"JASPER"), start.starts_with(b"<svg"));
-        let is_text = !start.contains(&0) && !is_svg;
-        // Formats without a mark: the name is that of another format only if the file is of that.
-        let by_name = Format::from_path(path);
+        let (mut start, size) = (Vec::new(), file.metadata()?.len());
+        file.take(4096).read_to_end(&mut start)?;
+        // A text is read to its end, and others are known from their beginning.
+        let is_text = !start.contains(&0);
         Ok(start.is_empty()
             || match self {
-                Self::Format(Format::Index) => is_index,
+                Self::Format(Format::Index) => start.starts_with(b"JASPER\r\n"),
                 Self::Format(Format::Vectors(format)) => holds_vectors(path, format),
                 Self::Format(Format::Truth) => GroundTruth::read(path).is_ok(),
-                Self::Format(_) => !is_index && !is_svg && by_name == Format::Index,
-                // A text is read to its end, and others are known from their beginning.
+                Self::Format(Format::Diskann) => diskann::is_graph(&start, size),
+                Self::Format(Format::Hnswlib) => hnswlib::is_graph(&start, size),
+                Self::Format(Format::Faiss) => faiss::is_graph(&start),
+                // Is read only.
+                Self::Format(Format::Parlayann) => false,
+                Self::DiskannVectors => [ElementKind::F32, ElementKind::U8]
+                    .into_iter()
+                    .any(|element| holds_vectors(path, VectorFormat::Bin(element))),
                 Self::Keys => (is_text || start.starts_with(b"\x93NUMPY")) && read_keys(path).is_ok(),
-                Self::Runbook => is_text && by_name == Format::Index,
-                Self::Svg => is_svg,
+                Self::Runbook => is_text && Runbook::read(path, None).is_ok(),
+                Self::Svg => start.starts_with(b"<svg"),
             })
     }
 }
@@ -139,6 +190,7 @@ impl fmt::Display for Content {
             Self::Format(Format::Truth) => f.write_str("a file of true neighbors"),
             Self::Format(Format::Index) => f.write_str("an index"),
             Self::Format(format) => write!(f, "a {format} graph"),
+            Self::DiskannVectors => f.write_str("a file of vectors of DiskANN"),
             Self::Keys => f.write_str("a file of keys"),
             Self::Runbook => f.write_str("a runbook"),
             Self::Svg => f.write_str("a plot"),
@@ -171,8 +223,9 @@ fn identity(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// The absolute path of a file that need not exist.
+/// The absolute path of a file that need not exist, through links.
 fn location(path: &Path) -> PathBuf {
+    let path = follow_link(path);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     folder.join(path.file_name().unwrap_or_default())

@@ -3,33 +3,71 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::error::VectorError;
+use jasper::error::{KeyError, TuneError, VectorError};
 use jasper::{AnyIndex, AnyRows, BuildError, ElementKind, OpenOptions, SearchError, UpdateError};
 use jasper_data::{GroundTruth, VectorFile};
 
 use crate::terminal::Terminal;
 
-/// Adds the name of the file that an error is about: that of the keys, or that of the vectors.
+/// Adds the name of the input file that an error is about: that of the keys, or that of the vectors.
 pub fn name_input(error: anyhow::Error, vectors: &Path, keys: Option<&Path>) -> anyhow::Error {
-    let update = match error.downcast_ref() {
-        Some(BuildError::Input(error)) => Some(error),
-        _ => error.downcast_ref(),
-    };
-    let path = match (update, error.downcast_ref()) {
-        (Some(UpdateError::Key(_) | UpdateError::RepeatedKey(_) | UpdateError::KeyCount { .. }), _) => keys,
-        (Some(UpdateError::Vector(error)), _) | (_, Some(SearchError::Vector(error))) => {
-            // Others are about the index.
-            matches!(
-                error,
-                VectorError::Matrix(_) | VectorError::ZeroVector { .. } | VectorError::TooLong { .. }
-            )
-            .then_some(vectors)
-        }
+    let path = match subject(&error) {
+        Some(Subject::Vectors) => Some(vectors),
+        Some(Subject::Keys) => keys,
         _ => None,
     };
+    name(error, path)
+}
+
+/// Adds the name of the index, if it is what an error is about.
+pub fn name_index(error: anyhow::Error, index: &Path) -> anyhow::Error {
+    let path = matches!(subject(&error), Some(Subject::Index)).then_some(index);
+    name(error, path)
+}
+
+fn name(error: anyhow::Error, path: Option<&Path>) -> anyhow::Error {
     match path {
         Some(path) => error.context(path.display().to_string()),
         None => error,
+    }
+}
+
+/// What an error is about.
+enum Subject {
+    Vectors,
+    Keys,
+    Index,
+}
+
+fn subject(error: &anyhow::Error) -> Option<Subject> {
+    let tune = error.downcast_ref();
+    let update = match (error.downcast_ref(), tune) {
+        (Some(BuildError::Input(error)), _) | (_, Some(TuneError::Update(error))) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    let search = if let Some(TuneError::Search(error)) = tune { Some(error) } else { error.downcast_ref() };
+    let vector = match (update, search, tune) {
+        (Some(UpdateError::Vector(error)), ..)
+        | (_, Some(SearchError::Vector(error)), _)
+        | (.., Some(TuneError::Vector(error))) => Some(error),
+        _ => None,
+    };
+    match (update, search, vector) {
+        (.., Some(VectorError::Matrix(_) | VectorError::ZeroVector { .. } | VectorError::TooLong { .. })) => {
+            Some(Subject::Vectors)
+        }
+        (
+            Some(
+                UpdateError::Key(KeyError::NoneLeft { .. }) | UpdateError::NoCodes | UpdateError::Quantize(_),
+            ),
+            ..,
+        )
+        | (_, Some(SearchError::NoCodes), _)
+        | (.., Some(_)) => Some(Subject::Index),
+        (Some(UpdateError::Key(_) | UpdateError::RepeatedKey(_) | UpdateError::KeyCount { .. }), ..) => {
+            Some(Subject::Keys)
+        }
+        _ => None,
     }
 }
 

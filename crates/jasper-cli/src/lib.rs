@@ -61,10 +61,14 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>, dic
             interrupt::install();
             error::report(cli.run(dictionary))
         }
-        Err(usage) => {
+        Err(usage) if usage.use_stderr() => {
             // Nobody reads it, if it cannot be written.
             let _ = usage.print();
             usage.exit_code() as u8
+        }
+        Err(help) => {
+            terminal::note_output(help.print());
+            error::report(Ok(()))
         }
     };
     // The process may be one of Python, which does not flush the output of Rust at its end.

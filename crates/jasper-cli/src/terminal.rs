@@ -33,6 +33,16 @@ pub fn output_error() -> Option<&'static io::Error> {
     OUTPUT_ERROR.get()
 }
 
+/// Notes an error of writing to standard output, for [`output_error`].
+pub fn note_output(written: io::Result<()>) {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = OUTPUT_ERROR.set(error);
+        }
+        _ => {}
+    }
+}
+
 /// Work that takes less time than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -49,12 +59,7 @@ impl Terminal {
 
     /// Writes a line of text, with or without `--json`. See [`output_error`].
     pub fn text(self, line: impl Display) -> Result<()> {
-        match writeln!(io::stdout().lock(), "{line}") {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                let _ = OUTPUT_ERROR.set(error);
-            }
-            _ => {}
-        }
+        note_output(writeln!(io::stdout().lock(), "{line}"));
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Numbers and units for people.
 
+use std::fmt::Display;
+
 use jasper::file::SaveStats;
 
 /// `1234567` as `1,234,567`.
@@ -29,11 +31,15 @@ pub fn bytes(bytes: u64) -> String {
     format!("{size:.1} TB")
 }
 
-/// What a save did: `2.4 GB`, or `2.4 GB, of which 400 MB written`.
-pub fn saved(saved: SaveStats) -> String {
+/// What a save did: `saved    x.jasper, 2.4 GB`, or `saved    x.jasper, 2.4 GB, of which 400 MB written`. Without a save,
+/// the change is in a journal.
+pub fn saved(output: impl Display, saved: Option<SaveStats>) -> String {
+    let Some(saved) = saved else { return format!("logged   in the journal of {output}") };
     match bytes(saved.bytes) {
-        size if saved.written < saved.bytes => format!("{size}, of which {} written", bytes(saved.written)),
-        size => size,
+        size if saved.written < saved.bytes => {
+            format!("saved    {output}, {size}, of which {} written", bytes(saved.written))
+        }
+        size => format!("saved    {output}, {size}"),
     }
 }
 

@@ -6,14 +6,14 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use jasper::file::{SaveStats, is_sharded};
+use jasper::file::{SaveStats, is_durable};
 use jasper::{AnyIndex, Device, OpenOptions};
 use jasper_data::FileLock;
 use serde::Serialize;
 
 use crate::args::{PlacementArgs, note_faults, threads};
 use crate::command_files::{Files, is_same_file};
-use crate::files::open_index;
+use crate::files::{name_index, open_index};
 use crate::process;
 use crate::terminal::{Terminal, merge, timed};
 
@@ -70,9 +70,11 @@ pub struct Updated {
     output: String,
 }
 
-/// An index file that one command at a time reads, changes and saves.
+/// An index that one command at a time reads, changes and saves.
 pub struct Target {
     output: PathBuf,
+    /// Whether the index is durable: its changes are saved already.
+    is_durable: bool,
     /// Held if the index file is changed, with what the file was when the lock was taken.
     lock: Option<(FileLock, Metadata)>,
 }
@@ -82,10 +84,18 @@ const POLL: Duration = Duration::from_millis(20);
 
 impl Target {
     /// Prepares to read `index`, which is to be saved to `output`, or where it is. In that case waits until no other
-    /// command changes it.
+    /// command changes it. A durable index is changed where it is.
     pub fn lock(index: &Path, output: Option<PathBuf>, terminal: Terminal) -> Result<Self> {
+        let is_durable = is_durable(index);
         let output = match output {
-            Some(output) if !is_same_file(index, &output) => return Ok(Self { output, lock: None }),
+            Some(output) if !is_same_file(index, &output) => {
+                ensure!(
+                    !is_durable,
+                    "{}: is a durable index, which is changed in place; leave --output out",
+                    index.display()
+                );
+                return Ok(Self { output, is_durable, lock: None });
+            }
             output => output.unwrap_or_else(|| index.to_owned()),
         };
         let name = || output.display().to_string();
@@ -101,11 +111,14 @@ impl Target {
             sleep(POLL);
         };
         let found = fs::metadata(&output).with_context(name)?;
-        Ok(Self { output, lock: Some((lock, found)) })
+        Ok(Self { output, is_durable, lock: Some((lock, found)) })
     }
 
-    /// Saves the index, unless a program that does not take the lock has changed the file.
-    pub fn save(&self, index: &AnyIndex, terminal: Terminal) -> Result<SaveStats> {
+    /// Saves the index, unless a program that does not take the lock has changed the file. `None` if it is durable.
+    pub fn save(&self, index: &AnyIndex, terminal: Terminal) -> Result<Option<SaveStats>> {
+        if self.is_durable {
+            return Ok(None);
+        }
         if let Some((_lock, found)) = &self.lock {
             let is_unchanged = fs::metadata(&self.output).is_ok_and(|now| version(&now) == version(found));
             ensure!(
@@ -114,7 +127,7 @@ impl Target {
                 self.output.display()
             );
         }
-        Ok(index.with_progress(&mut terminal.progress()).save(&self.output)?)
+        Ok(Some(index.with_progress(&mut terminal.progress()).save(&self.output)?))
     }
 
     /// The file that the index is saved to.
@@ -147,21 +160,15 @@ impl UpdateArgs {
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, placement } = self;
         device.check()?;
-        let is_durable = index.is_dir() && !is_sharded(&index);
-        ensure!(
-            !is_durable || output.as_ref().is_none_or(|output| is_same_file(&index, output)),
-            "{}: is a durable index, which is changed in place; leave --output out",
-            index.display()
-        );
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
-        let index = open_index(&index, options.device(device, placement.options()), terminal)?;
+        let path = index;
+        let index = open_index(&path, options.device(device, placement.options()), terminal)?;
         let (result, seconds) = timed(|| update(&index));
-        let result = result?;
+        let result = result.map_err(|error| name_index(error, &path))?;
         note_faults(&index, terminal);
         let index = index.to_host()?;
-        let save = || if is_durable { Ok(None) } else { target.save(&index, terminal).map(Some) };
-        let (saved, save_seconds) = timed(save);
+        let (saved, save_seconds) = timed(|| target.save(&index, terminal));
         let updated = Updated {
             vectors: index.len(),
             deleted: index.stats().deleted_keys,
@@ -210,10 +217,7 @@ impl std::fmt::Display for Updated {
         let (vectors, took) = (counted(self.vectors, "vector"), seconds(self.seconds));
         let deleted = counted(self.deleted, "deleted key");
         writeln!(f, "now      {vectors}, and {deleted} that can be restored; took {took}")?;
-        match self.saved {
-            Some(stats) => write!(f, "saved    {}, {}", self.output, saved(stats)),
-            None => write!(f, "logged   in the journal of {}", self.output),
-        }
+        f.write_str(&saved(&self.output, self.saved))
     }
 }
 

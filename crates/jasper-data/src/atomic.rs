@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::temporary::{Registration, create_temporary, follow_link, remove_stale};
 
@@ -35,7 +35,9 @@ use crate::temporary::{Registration, create_temporary, follow_link, remove_stale
 /// ```
 #[derive(Debug)]
 pub struct AtomicFile {
-    writer: BufWriter<NamedTempFile>,
+    /// The path of the temporary file, which is removed with it.
+    temporary: TempPath,
+    writer: BufWriter<File>,
     /// Dropped after the file is removed.
     registration: Registration,
     target: PathBuf,
@@ -104,16 +106,13 @@ impl AtomicFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let mut builder = tempfile::Builder::new();
-        // By default a temporary file is readable by its owner alone.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let (registration, file) = create_temporary(folder(&target), builder)?;
+        let (registration, file) = create_temporary(folder(&target))?;
+        let (file, temporary) = file.into_parts();
         if let Some(old) = old {
-            inherit(&old, file.as_file())?;
+            inherit(&old, &file)?;
         }
         let writer = BufWriter::with_capacity(1 << 18, file);
-        Ok(Self { registration, writer, target, unsynced: 0, flusher: None })
+        Ok(Self { temporary, writer, registration, target, unsynced: 0, flusher: None })
     }
 
     /// Flushes and syncs the file, renames it over the target, and syncs the folder.
@@ -121,13 +120,13 @@ impl AtomicFile {
     /// # Errors
     /// Returns [`CommitError`], which says whether the target was replaced.
     pub fn commit(self) -> Result<(), CommitError> {
-        let Self { registration, writer, target, flusher, .. } = self;
+        let Self { temporary, writer, registration, target, flusher, .. } = self;
         let rename = || {
             let file = writer.into_inner()?;
             flusher.map_or(Ok(()), Flusher::finish)?;
-            file.as_file().sync_all()?;
-            file.persist(&target)?;
-            Ok(())
+            file.sync_all()?;
+            // While the file is open, and therefore locked.
+            Ok(temporary.persist(&target)?)
         };
         rename().map_err(CommitError::Write)?;
         drop(registration);
@@ -210,7 +209,7 @@ impl Write for AtomicFile {
             self.unsynced = 0;
             let flusher = match self.flusher.take() {
                 Some(flusher) => flusher,
-                None => Flusher::new(self.writer.get_ref().as_file())?,
+                None => Flusher::new(self.writer.get_ref())?,
             };
             // If it is busy, or failed, which `commit` reports, another call would not help.
             let _ = self.flusher.insert(flusher).calls.try_send(());

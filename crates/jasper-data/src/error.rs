@@ -57,6 +57,10 @@ pub type ReadError = PathError<ReadCause>;
 /// A file could not be written. The old file, if any, is unchanged, unless only the sync of its folder failed.
 pub type WriteError = PathError<WriteCause>;
 
+fn of_another(bytes: u64) -> String {
+    if bytes == 0 { String::new() } else { format!(" and {bytes} bytes of another") }
+}
+
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -83,8 +87,8 @@ pub enum ReadCause {
     Dimension(i64),
     /// The number of rows in the header does not match the length of the file.
     #[error(
-        "header says {claimed} rows, file holds {held} rows and {rest} bytes of another; fetch it again, or correct its \
-         name, which says the format"
+        "header says {claimed} rows, file holds {held} rows{}; fetch it again, or correct its name, which says the format",
+        of_another(*rest)
     )]
     Rows {
         /// Rows according to the header.
@@ -96,8 +100,8 @@ pub enum ReadCause {
     },
     /// The last record is truncated.
     #[error(
-        "file holds {held} records of {record} bytes and {rest} bytes of another; fetch it again, or correct its name, \
-         which says the format"
+        "file holds {held} records of {record} bytes{}; fetch it again, or correct its name, which says the format",
+        of_another(*rest)
     )]
     CutRecord {
         /// Bytes per record.

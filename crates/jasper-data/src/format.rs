@@ -52,10 +52,11 @@ const ENDINGS: [(&str, VectorFormat); 9] = [
 impl VectorFormat {
     /// The format that the extension of a file name stands for, case-insensitively.
     pub fn from_path(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?;
+        // The ending counts, and a name need not be text.
+        let name = path.file_name()?.to_string_lossy();
         let name = match name.rsplit_once(".crop_nb_") {
             Some((whole, rows)) if rows.bytes().all(|byte| byte.is_ascii_digit()) => whole,
-            _ => name,
+            _ => &name,
         };
         name.rsplit_once('.')?.1.parse().ok()
     }
@@ -112,6 +113,12 @@ mod tests {
         }
         for name in ["fbin", "base.ibin", "base", "base.fbin.crop_nb_1x", ""] {
             assert_eq!(VectorFormat::from_path(name.as_ref()), None, "{name}");
+        }
+        #[cfg(unix)]
+        {
+            let name: &std::ffi::OsStr =
+                std::os::unix::ffi::OsStrExt::from_bytes(b"not\xfftext.fbin.crop_nb_9");
+            assert_eq!(VectorFormat::from_path(name.as_ref()), Some(VectorFormat::Bin(ElementKind::F32)));
         }
         assert!(VectorFormat::Npy.holds(ElementKind::I8));
         assert!(!VectorFormat::Bvecs.holds(ElementKind::I8));

@@ -9,10 +9,10 @@ use jasper_core::Key;
 use crate::atomic::AtomicFile;
 use crate::error::{NpyError, ReadCause, ReadError, WriteError};
 use crate::npy;
-use crate::read_at::{ReadAt, read_values};
 
 /// Reads the key file `path`: text with one unsigned decimal per line, or a one-dimensional `npy` array of `<u8`, or of
-/// `<i8` without negative values. Empty lines and a byte-order mark are ignored. A pipe is read to its end.
+/// `<i8` without negative values. Empty lines and a byte-order mark are ignored. The file may be a pipe or a device: it is
+/// read in order, and no further than to the first line that is not a key.
 ///
 /// # Errors
 /// Returns [`ReadError`] if a line is not a key, an array has another type or shape, or on an I/O error.
@@ -31,14 +31,8 @@ use crate::read_at::{ReadAt, read_values};
 /// ```
 pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
     let path = path.as_ref();
-    let failed = |error: io::Error| ReadError::new(path, error);
-    let mut file = File::open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_file() {
-        return read(&file, path);
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(failed)?;
-    keys_from_bytes(path, &bytes)
+    let file = File::open(path).map_err(|error| ReadError::new(path, error))?;
+    read(file, path)
 }
 
 /// Reads `bytes` as the content of a key file named `name`.
@@ -46,7 +40,7 @@ pub fn read_keys(path: impl AsRef<Path>) -> Result<Vec<Key>, ReadError> {
 /// # Errors
 /// Returns the errors of [`read_keys`].
 pub fn keys_from_bytes(name: impl AsRef<Path>, bytes: &[u8]) -> Result<Vec<Key>, ReadError> {
-    read(&bytes, name.as_ref())
+    read(bytes, name.as_ref())
 }
 
 /// Writes the key file `path`: `npy` if that is its extension, else text.
@@ -72,21 +66,29 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
 }
 
-fn read(source: &impl ReadAt, name: &Path) -> Result<Vec<Key>, ReadError> {
-    // The name of a pipe says nothing.
-    let mut start = [0; npy::MAGIC.len()];
-    let is_npy = is_npy(name) || source.read_exact_at(&mut start, 0).is_ok() && start == *npy::MAGIC;
-    let read = if is_npy { read_npy(source) } else { read_text(source) };
-    read.map_err(|cause| ReadError::new(name, cause))
+fn read(mut source: impl Read, name: &Path) -> Result<Vec<Key>, ReadError> {
+    let read = || {
+        let mut start = Vec::new();
+        source.by_ref().take(npy::MAX_HEADER_BYTES).read_to_end(&mut start)?;
+        // The name of a pipe says nothing.
+        if is_npy(name) || start.starts_with(npy::MAGIC) {
+            let header = npy::Header::read(&&start[..], start.len() as u64)?;
+            read_npy(&header, start[header.first as usize..].chain(source))
+        } else {
+            let text = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&start);
+            read_text(text.chain(source))
+        }
+    };
+    read().map_err(|cause| ReadError::new(name, cause))
 }
 
-fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
-    let size = source.size()?;
-    let npy::Header { descr, shape, first } = npy::Header::read(source, size)?;
+/// Reads the values after the header.
+fn read_npy(header: &npy::Header, source: impl Read) -> Result<Vec<Key>, ReadCause> {
+    let npy::Header { descr, shape, .. } = header;
     let is_signed = descr == "<i8";
     if !is_signed && descr != "<u8" {
         return Err(NpyError::Type {
-            found: descr,
+            found: descr.clone(),
             known: "<u8 or <i8 (numpy.uint64, numpy.int64) for keys",
         }
         .into());
@@ -94,41 +96,80 @@ fn read_npy(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
     let &[claimed] = &shape[..] else {
         return Err(NpyError::Shape { found: shape.len(), expected: "keys take one" }.into());
     };
-    let (held, rest) = ((size - first) / 8, (size - first) % 8);
+    let (mut keys, mut rest) = (Vec::new(), 0);
+    for_each_block(source, |block| {
+        let (values, end) = block.as_chunks();
+        reserve(&mut keys, values.len())?;
+        keys.extend(values.iter().map(|&value| Key::from_le_bytes(value)));
+        rest = end.len() as u64;
+        Ok(())
+    })?;
+    let held = keys.len() as u64;
     if claimed != held || rest != 0 {
         return Err(ReadCause::Rows { claimed, held, rest });
     }
-    let keys: Vec<Key> = read_values(source, first, held)?;
     match keys.iter().position(|&key| is_signed && key.cast_signed() < 0) {
         Some(row) => Err(ReadCause::NegativeKey { row, key: keys[row].cast_signed() }),
         None => Ok(keys),
     }
 }
 
-fn read_text(source: &impl ReadAt) -> Result<Vec<Key>, ReadCause> {
-    let bytes: Vec<u8> = read_values(source, 0, source.size()?)?;
-    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
-    let lines = text.split(|&byte| byte == b'\n').zip(1..);
-    let keys = lines
-        .filter(|(line, _)| !line.trim_ascii().is_empty())
-        .map(|(text, line)| parse_key(text).map_err(|problem| ReadCause::Key { line, problem }));
-    keys.collect()
-}
-
 /// What some editors begin a text in UTF-8 with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Parses a line that holds one key between blanks.
-fn parse_key(line: &[u8]) -> Result<Key, &'static str> {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let word = words.next().ok_or("the line is empty")?;
-    let mut key: Key = 0;
-    for byte in word {
-        if !byte.is_ascii_digit() {
-            return Err("a byte is no digit");
+/// Reads lines that hold at most one key each, between blanks.
+fn read_text(source: impl Read) -> Result<Vec<Key>, ReadCause> {
+    let (mut keys, mut line) = (Vec::new(), 1);
+    // The digits of this line so far, and whether a blank ended them.
+    let (mut key, mut is_ended) = (None::<Key>, false);
+    for_each_block(source, |block| {
+        // Of a digit and the end of its line each.
+        reserve(&mut keys, block.len() / 2 + 1)?;
+        for &byte in block {
+            match byte {
+                b'\n' => {
+                    keys.extend(key.take());
+                    (line, is_ended) = (line + 1, false);
+                }
+                _ if byte.is_ascii_whitespace() => is_ended = key.is_some(),
+                _ if is_ended => return Err(ReadCause::Key { line, problem: "there is more than a key" }),
+                b'0'..=b'9' => {
+                    let longer = key.unwrap_or(0).checked_mul(10);
+                    key = longer.and_then(|key| key.checked_add(Key::from(byte - b'0')));
+                    if key.is_none() {
+                        return Err(ReadCause::Key { line, problem: "the number is too large" });
+                    }
+                }
+                _ => return Err(ReadCause::Key { line, problem: "a byte is no digit" }),
+            }
         }
-        let longer = key.checked_mul(10).and_then(|key| key.checked_add(Key::from(byte - b'0')));
-        key = longer.ok_or("the number is too large")?;
+        Ok(())
+    })?;
+    keys.extend(key);
+    Ok(keys)
+}
+
+/// Bytes read at a time: a multiple of those of a key.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// Calls `read` with all bytes of `source`, in blocks of [`BLOCK_BYTES`], of which only the last may have fewer.
+fn for_each_block(
+    mut source: impl Read,
+    mut read: impl FnMut(&[u8]) -> Result<(), ReadCause>,
+) -> Result<(), ReadCause> {
+    let mut block = Vec::new();
+    loop {
+        block.clear();
+        source.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
+        if block.is_empty() {
+            return Ok(());
+        }
+        read(&block)?;
     }
-    if words.next().is_some() { Err("there is more than a key") } else { Ok(key) }
+}
+
+/// Makes room for `more` keys.
+fn reserve(keys: &mut Vec<Key>, more: usize) -> Result<(), ReadCause> {
+    let bytes = ((keys.len() + more) * size_of::<Key>()) as u64;
+    keys.try_reserve(more).map_err(|_| ReadCause::Memory { bytes })
 }

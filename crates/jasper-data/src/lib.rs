@@ -63,7 +63,7 @@ pub use keys::{keys_from_bytes, read_keys, write_keys};
 pub use read_at::{ReadAt, open_file};
 pub use rows::Rows;
 pub use runbook::{Operation, Runbook, RunbookError, Step, StepError};
-pub use temporary::{FileLock, remove_temporary_files};
+pub use temporary::{FileLock, follow_link, is_temporary, remove_temporary_files};
 pub use truth::{GroundTruth, TruthError};
 pub use vectors::{VectorFile, VectorFileOptions};
 pub use write::{VectorWriter, WriteCause, write_vectors};

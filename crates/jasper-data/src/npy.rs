@@ -9,6 +9,8 @@ use crate::read_at::ReadAt;
 pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Size of magic, version and length in version 1.
 const PREFIX: usize = 10;
+/// Longest header that is read.
+pub(crate) const MAX_HEADER_BYTES: u64 = PREFIX as u64 + 2 + u16::MAX as u64;
 /// Size of the headers that we write: room for any shape, and a multiple of 64 as numpy requires.
 const WRITTEN: usize = 128;
 
@@ -44,10 +46,10 @@ impl Header {
             }
             version => return Err(NpyError::Version(version).into()),
         };
-        let first = start as u64 + len;
-        needed(first)?;
         // Checked before allocating. Headers of arrays of numbers take about a hundred bytes.
         let len = u16::try_from(len).map_err(|_| NpyError::LongHeader(len))?;
+        let first = start as u64 + u64::from(len);
+        needed(first)?;
         let mut dictionary = vec![0; usize::from(len)];
         source.read_exact_at(&mut dictionary, start as u64)?;
         let (descr, shape) = Parser { text: &dictionary, at: 0 }.dictionary()?;

@@ -1,7 +1,7 @@
 //! Temporary files, and locks of files that are read, changed and replaced.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,14 +62,14 @@ impl Drop for Registration {
 
 /// Creates a temporary file in `folder`, after removing those that killed processes left there. The file is locked for
 /// as long as it is open, which is how others know that it is in use.
-pub(crate) fn create_temporary(
-    folder: &Path,
-    mut builder: tempfile::Builder<'_, '_>,
-) -> io::Result<(Registration, NamedTempFile)> {
+pub(crate) fn create_temporary(folder: &Path) -> io::Result<(Registration, NamedTempFile)> {
     remove_stale(folder);
+    let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX);
+    // Otherwise it would be readable by its owner alone, and errors would name it.
+    let open = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
     loop {
-        let create = || builder.tempfile_in(folder).map(|file| (file.path().to_owned(), file));
+        let create = || builder.make_in(folder, open).map(|file| (file.path().to_owned(), file));
         let (registration, file) = Registration::new(create)?;
         // Some file systems have no locks; files that cannot be locked are never stale.
         let _ = file.as_file().lock();
@@ -80,14 +80,29 @@ pub(crate) fn create_temporary(
     }
 }
 
+/// Whether `path`, or the file that it links to, is named as temporary files are. A file with such a name is removed when
+/// another is written beside it.
+///
+/// ```
+/// assert!(jasper_data::is_temporary("sets/.jasper-Ab3x9Z.tmp"));
+/// assert!(!jasper_data::is_temporary("sets/base.fbin"));
+/// ```
+pub fn is_temporary(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
+    [path, &follow_link(path)].into_iter().filter_map(Path::file_name).any(is_temporary_name)
+}
+
+fn is_temporary_name(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes())
+}
+
 /// Removes the temporary files in `folder` that no process has locked. Errors are ignored: they do not concern the file
 /// that is about to be written.
 pub(crate) fn remove_stale(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_temporary = name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
-            && name.as_encoded_bytes().ends_with(SUFFIX.as_bytes())
-            && entry.file_type().is_ok_and(|kind| kind.is_file());
+        let is_temporary =
+            is_temporary_name(&entry.file_name()) && entry.file_type().is_ok_and(|kind| kind.is_file());
         // Removed while it is locked: between the two, its process could lock it and begin to use it.
         if is_temporary
             && let Ok(file) = File::open(entry.path())
@@ -102,7 +117,7 @@ pub(crate) fn remove_stale(folder: &Path) {
 /// process ends.
 ///
 /// [`AtomicFile`](crate::AtomicFile) replaces a file, so the lock is on a file of its own, `.NAME.lock` beside it, which
-/// exists while the lock is held.
+/// is empty and exists while the lock is held.
 ///
 /// ```
 /// use jasper_data::FileLock;
@@ -127,11 +142,19 @@ impl FileLock {
     ///
     /// # Errors
     /// Returns the operating system's error. The folder must exist and be writable. On a file system without locks, such
-    /// as Lustre by default, it is no error, and there is no protection.
+    /// as Lustre by default, it is no error, and there is no protection. A file that has the name of the lock file and is not
+    /// empty is an error: it would be removed with the lock.
     pub fn try_acquire(path: impl AsRef<Path>) -> io::Result<Option<Self>> {
         let path = lock_path(&follow_link(path.as_ref()));
         loop {
             let file = open_lock(&path)?;
+            if file.metadata()?.len() > 0 {
+                let reason = format!(
+                    "its lock would be the file {}, which is not empty and would be removed; rename that file",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
+            }
             if !is_acquired(file.try_lock())? {
                 return Ok(None);
             }
@@ -188,8 +211,9 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The file that `path` means: renaming over a link would replace the link.
-pub(crate) fn follow_link(path: &Path) -> PathBuf {
+/// The file that `path` leads to through symbolic links, which need not exist: the one that an
+/// [`AtomicFile`](crate::AtomicFile) of this path replaces or creates.
+pub fn follow_link(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // Links to a file that does not exist yet are followed one by one, as often as Linux follows them.
     for _ in 0..40 {
@@ -265,6 +289,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_only_has_the_name_of_a_lock_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(lock_path(&path), "mine").unwrap();
+        let error = FileLock::try_acquire(&path).unwrap_err();
+        assert!(error.to_string().contains(".file.lock, which is not empty"), "{error}");
+        assert_eq!(fs::read(lock_path(&path)).unwrap(), b"mine");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn errors_do_not_name_the_temporary_file() {
+        let error = AtomicFile::create("/proc/file").unwrap_err();
+        assert!(error.raw_os_error().is_some() && !error.to_string().contains(PREFIX), "{error}");
+    }
+
+    #[test]
     fn a_temporary_file_in_use_is_not_removed_by_others() {
         let folder = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
@@ -272,8 +313,7 @@ mod tests {
                 let path = folder.path().join(i.to_string());
                 scope.spawn(move || {
                     for _ in 0..1000 {
-                        let (_registration, file) =
-                            create_temporary(path.parent().unwrap(), tempfile::Builder::new()).unwrap();
+                        let (_registration, file) = create_temporary(path.parent().unwrap()).unwrap();
                         file.persist(&path).unwrap();
                     }
                 });

@@ -211,6 +211,7 @@ pub mod error {
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
 pub mod file {
     pub use crate::index::{is_sharded, shard_files};
+    pub use crate::journal::{DurableInfo, check_new_durable, is_durable};
     pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
     pub use jasper_vamana::remove_checkpoint;
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use jasper::bench::synthetic::Clusters;
 use jasper::error::JournalFault;
+use jasper::file::{check_new_durable, is_durable};
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
     AnyIndex, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress, Quantization,
@@ -377,6 +378,109 @@ fn a_folder_is_open_once_and_made_once() {
     assert!(AnyIndex::open_durable(&path).unwrap().contains(1000));
 }
 
+/// The folder, and the report of a save at which the process ends, for the process of the next test.
+const SAVING_CHILD: &str = "JASPER_SAVING_CHILD";
+
+/// Not a test, but a process that ends while it saves an index.
+#[test]
+#[ignore = "does nothing unless it is called by the test that starts it"]
+fn saving_child() {
+    let Ok(arguments) = std::env::var(SAVING_CHILD) else { return };
+    let (folder, last) = arguments.split_once('\n').unwrap();
+    let (mut reports, last) = (0, last.parse::<u64>().unwrap());
+    let abort = &mut |_: Progress| {
+        if reports == last {
+            std::process::exit(7);
+        }
+        reports += 1;
+        ControlFlow::Continue(())
+    };
+    let index = IndexBuilder::new(Metric::L2).build(&view(&rows(1, 60), DIMENSION)).unwrap();
+    index.with_progress(abort).save_durable(folder).unwrap();
+}
+
+#[test]
+fn a_save_whose_process_was_killed_is_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let mut killed = 0;
+    loop {
+        let ended = Command::new(std::env::current_exe().unwrap())
+            .args(["saving_child", "--exact", "--ignored", "--nocapture"])
+            .env(SAVING_CHILD, format!("{}\n{killed}", path.display()))
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        if ended.success() {
+            break;
+        }
+        assert_eq!(ended.code(), Some(7));
+        assert!(path.is_dir() && !is_durable(&path));
+        assert!(matches!(fault(AnyIndex::open_durable(&path)), JournalFault::NotDurable));
+        check_new_durable(&path).unwrap();
+        killed += 1;
+    }
+    assert!(killed > 1, "{killed}");
+    // And it may have been killed when the snapshot was complete.
+    let journal = std::fs::read(path.join("journal.redb")).unwrap();
+    std::fs::write(path.join("journal.redb"), "").unwrap();
+    Index::<f32>::open(path.join("index-0.jasper")).unwrap().save_durable(&path).unwrap();
+    assert!(std::fs::read(path.join("journal.redb")).unwrap() == journal);
+    assert_eq!(Index::<f32>::open_durable(&path).unwrap().len(), 60);
+}
+
+#[test]
+fn a_save_that_fails_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let index = IndexBuilder::new(Metric::L2).build(&view(&rows(1, 60), DIMENSION)).unwrap();
+    let cancelled = || {
+        let cancel = &mut |_: Progress| ControlFlow::Break(());
+        let error = index.with_progress(cancel).save_durable(&path).unwrap_err();
+        assert!(matches!(error.into_cause(), JournalFault::Snapshot(_)));
+    };
+    cancelled();
+    assert!(!path.exists());
+    std::fs::create_dir(&path).unwrap();
+    cancelled();
+    assert!(std::fs::read_dir(&path).unwrap().next().is_none());
+    for name in ["notes", "index-0.jasper", "index-7.jasper"] {
+        std::fs::write(path.join(name), "mine").unwrap();
+        let error = index.save_durable(&path).unwrap_err();
+        assert!(matches!(error.into_cause(), JournalFault::NotEmpty), "{name}");
+        assert_eq!(std::fs::read(path.join(name)).unwrap(), b"mine");
+        std::fs::remove_file(path.join(name)).unwrap();
+    }
+    assert!(index.save_durable(path.join("missing/index")).is_err());
+    index.save_durable(&path).unwrap();
+    assert_eq!(Index::<f32>::open_durable(&path).unwrap().len(), 60);
+}
+
+#[test]
+fn a_journal_knows_its_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    create(&path);
+    let insert = |index: &Index<f32>, number| index.insert_auto(&view(&rows(number, 3), DIMENSION)).unwrap();
+    for name in ["index-0.jasper", "index-1.jasper"] {
+        let index = Index::<f32>::open_durable(&path).unwrap();
+        insert(&index, 5);
+        drop(index);
+        let snapshot = path.join(name);
+        let saved = std::fs::read(&snapshot).unwrap();
+        // What a program does that takes it for an index of its own.
+        let index = Index::<f32>::open(&snapshot).unwrap();
+        insert(&index, 6);
+        index.save(&snapshot).unwrap();
+        match fault(Index::<f32>::open_durable(&path)) {
+            JournalFault::OtherSnapshot(other) => assert_eq!(other, name),
+            fault => panic!("{fault}"),
+        }
+        std::fs::write(&snapshot, saved).unwrap();
+        Index::<f32>::open_durable(&path).unwrap().snapshot().unwrap();
+    }
+}
+
 #[test]
 fn damage_of_the_journal_is_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -391,7 +495,7 @@ fn damage_of_the_journal_is_found() {
         bytes.windows(mark.len()).position(|window| window == mark).expect("vectors are stored as they are");
     bytes[at] ^= 1;
     std::fs::write(&journal, bytes).unwrap();
-    assert!(matches!(fault(Index::<f32>::open_durable(&path)), JournalFault::Journal(_)));
+    assert!(matches!(fault(Index::<f32>::open_durable(&path)), JournalFault::Damaged(_)));
 }
 
 /// Prints the time of inserts in batches, with a journal and without.

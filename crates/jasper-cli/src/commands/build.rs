@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use jasper::MemorySpace;
-use jasper::file::{is_sharded, remove_checkpoint};
+use jasper::file::{check_new_durable, is_sharded, remove_checkpoint};
 use jasper::memory::MemoryPlan;
 use jasper::{Device, IndexBuilder, Key, Progress, Spread, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
@@ -16,7 +16,8 @@ use serde_json::json;
 
 use super::quantize::quantize;
 use crate::args::{GraphArgs, QuantizationChoice, threads};
-use crate::command_files::{Content, Files};
+use crate::command_files::{Content, Files, check_writable};
+use crate::error::Usage;
 use crate::files::name_input;
 use crate::terminal::{Terminal, merge, timed};
 use crate::{interrupt, process, units};
@@ -78,7 +79,6 @@ pub struct Args {
 impl Args {
     /// The files of the command.
     pub fn files(&self) -> Files {
-        // Folders are checked when the command runs.
         let outputs = if self.plan || self.is_folder() { None } else { Some(&self.output) };
         Files::new().read([&self.base]).read(&self.keys).write(outputs, Content::INDEX)
     }
@@ -86,14 +86,11 @@ impl Args {
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;
-        if self.is_folder() {
-            let is_new =
-                fs::read_dir(&self.output).map_or(!self.output.exists(), |mut files| files.next().is_none());
-            ensure!(
-                is_new || !self.durable && is_sharded(&self.output),
-                "{}: is not empty; name a new folder for the index",
-                self.output.display()
-            );
+        if self.durable && self.is_sharded() {
+            bail!(Usage("--durable: an index of several shards cannot be durable; leave out --durable, or --shards and --spread".into()));
+        }
+        if self.is_folder() && !self.plan {
+            self.check_folder()?;
         }
         let vectors = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
@@ -213,9 +210,28 @@ impl Args {
 }
 
 impl Args {
+    /// Whether the index may have several shards.
+    fn is_sharded(&self) -> bool {
+        self.shards.map_or(self.spread == Spread::Sharded, |shards| shards > 1)
+    }
+
     /// Whether the index is a folder.
     fn is_folder(&self) -> bool {
-        self.durable || self.spread == Spread::Sharded || self.shards.is_some_and(|shards| shards > 1)
+        self.durable || self.is_sharded()
+    }
+
+    /// Checks that the folder can be made, or written if it exists.
+    fn check_folder(&self) -> Result<()> {
+        // Any new name shows whether files can be made there.
+        check_writable(&if self.output.is_dir() { self.output.join("index") } else { self.output.clone() })?;
+        if self.durable {
+            check_new_durable(&self.output)?;
+        } else if !is_sharded(&self.output) {
+            let is_new =
+                fs::read_dir(&self.output).map_or(!self.output.exists(), |mut files| files.next().is_none());
+            ensure!(is_new, "{}: is not empty; name a new folder for the index", self.output.display());
+        }
+        Ok(())
     }
 
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {

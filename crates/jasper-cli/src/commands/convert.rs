@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use jasper::file::IndexInfo;
+use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
 use jasper::graph::Graph;
 use jasper::graph::interop::{diskann, faiss, hnswlib, parlay};
 use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage, with_element};
@@ -72,11 +72,12 @@ impl Args {
             path.push(".data");
             PathBuf::from(path)
         });
-        files.write(&vectors, Content::Format(to))
+        files.write(&vectors, Content::DiskannVectors)
     }
 
     /// Converts.
     pub fn run(self, terminal: Terminal) -> Result<()> {
+        self.check_input()?;
         let (from, to) = self.formats();
         let (rows, rounded) = match (from, to) {
             (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, terminal)?,
@@ -105,6 +106,21 @@ impl Args {
             text += &format!("; {} values were rounded", units::count(rounded));
         }
         terminal.report(&json, text)
+    }
+
+    /// Refuses the folder of an index.
+    fn check_input(&self) -> Result<()> {
+        let (file, content) = if is_sharded(&self.input) {
+            (shard_files(&self.input)?.swap_remove(0), "has the vectors of one shard")
+        } else if is_durable(&self.input) {
+            (DurableInfo::read(&self.input)?.snapshot, "lacks the changes in the journal")
+        } else {
+            return Ok(());
+        };
+        let (folder, file) = (self.input.display(), file.display());
+        bail!(
+            "{folder}: is the folder of an index; convert an index file in it, such as {file}, which {content}"
+        )
     }
 
     /// The formats of input and output.

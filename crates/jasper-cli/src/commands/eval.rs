@@ -76,6 +76,8 @@ impl Args {
         };
         let beams: Vec<_> = widths.iter().map(|&width| SearchParams::new(k).beam_width(width)).collect();
         beams.iter().try_for_each(SearchParams::check)?;
+        let goals: Vec<_> = self.recall.iter().map(|&recall| Goal { k, recall }).collect();
+        goals.iter().copied().try_for_each(Goal::check)?;
         let index = self.device.open(&self.index, self.distances, terminal)?;
         let queries = read_queries(&self.queries, &index)?;
         let (queries, count) = (queries.view(), queries.view().len());
@@ -90,8 +92,8 @@ impl Args {
             "--profile needs exact distances, and this index is quantized; add --exact, or omit --profile"
         );
         let searches: Vec<SearchParams<'_>> = if is_tuned {
-            let tuned = |&recall: &f64| params(&index, &self.index, Goal { k, recall }, count);
-            self.recall.iter().map(tuned).collect::<Result<_>>()?
+            let tuned = |goal| params(&index, &self.index, goal, count);
+            goals.into_iter().map(tuned).collect::<Result<_>>()?
         } else {
             beams
         };

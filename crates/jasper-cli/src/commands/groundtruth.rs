@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Device, Element, MatrixView, Metric, with_element};
+use jasper::{Device, Element, MatrixView, Metric, SearchParams, with_element};
 use jasper_data::{GroundTruth, ThreadPoolBuilder, VectorFile, exact_knn};
 use serde_json::json;
 
@@ -51,6 +51,7 @@ impl Args {
     /// Computes and writes the neighbors.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.check()?;
+        SearchParams::new(self.k).check()?;
         let base = VectorFile::open(&self.base)?;
         let queries = open_queries(&self.queries, base.element(), base.dimension())?;
         let (truth, device, seconds) = with_element!(base.element(), T => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jasper::FileError;
-use jasper::file::{IndexInfo, is_sharded, shard_files};
+use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
 use jasper::tune::TunedSearch;
 use serde_json::{Value, json};
 
@@ -18,7 +18,8 @@ use crate::units;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  jasper info vectors.jasper --json")]
 pub struct Args {
-    /// The index file, or the folder of a sharded index, of which each file is described
+    /// The index file, or the folder of a sharded index, of which each file is described, or of a durable index, of which
+    /// the snapshot is described
     index: PathBuf,
 }
 
@@ -30,13 +31,26 @@ impl Args {
 
     /// Prints the description.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let files = if is_sharded(&self.index) { shard_files(&self.index)? } else { vec![self.index] };
+        let durable = is_durable(&self.index).then(|| DurableInfo::read(&self.index)).transpose()?;
+        let changes = durable.as_ref().map(|durable| durable.changes);
+        let files = match durable {
+            Some(durable) => vec![durable.snapshot],
+            None if is_sharded(&self.index) => shard_files(&self.index)?,
+            None => vec![self.index],
+        };
         files.iter().try_for_each(|file| {
             let info = IndexInfo::read(file)?;
             let tuned = TunedSearch::decode(&info.encoded_tuned_searches)
                 .map_err(|fault| FileError::new(file, fault))?;
             let tuned = Tuned::list(tuned, info.fingerprint);
-            terminal.report(&merge(json(&info, &tuned), info.params), text(&info, &tuned)?)
+            // Changes in the journal of a durable index, which are not in its snapshot.
+            let json = merge(json(&info, &tuned), changes.map(|changes| json!({ "changes": changes })));
+            let mut text = text(&info, &tuned)?;
+            if let Some(changes) = changes {
+                let changes = units::counted(changes, "change");
+                write!(text, "\njournal   {changes} since this snapshot, {}", file.display())?;
+            }
+            terminal.report(&merge(json, info.params), text)
         })
     }
 }

@@ -23,10 +23,10 @@ pub struct Args {
     /// Number of vectors in the base, which are inserted in order
     #[arg(long, value_name = "N")]
     rows: u32,
-    /// Rounds; each ends with a search
+    /// Rounds, at most 10000; each ends with a search
     #[arg(long, value_name = "N", default_value_t = 20)]
     rounds: u32,
-    /// Share of the vectors that a round replaces
+    /// Share of the vectors that a round replaces, above 0 and at most 1
     #[arg(long, default_value_t = 0.05)]
     share: f64,
     /// Seed of the expiration times

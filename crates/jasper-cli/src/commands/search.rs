@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs, note_faults, storage_on_device};
 use crate::command_files::{Content, Files};
-use crate::files::{name_input, read_queries};
+use crate::files::{name_index, name_input, read_queries};
 use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;
@@ -73,13 +73,15 @@ impl Args {
         let k = self.k;
         let beam_search = beam_search(k, self.beam_width);
         beam_search.check()?;
+        let goal = self.recall.map(|recall| Goal { k, recall });
+        goal.map_or(Ok(()), Goal::check)?;
         let filter: Option<KeyFilter> =
             self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
         let index = self.device.open(&self.index, self.distances, terminal)?;
         let queries = read_queries(&self.queries, &index)?;
         let count = queries.view().len();
-        let params = match self.recall {
-            Some(recall) => params(&index, &self.index, Goal { k, recall }, count)?,
+        let params = match goal {
+            Some(goal) => params(&index, &self.index, goal, count)?,
             None => beam_search,
         };
         // There are no more results, and their arrays would have room for all of them.
@@ -89,8 +91,8 @@ impl Args {
         let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
         let search = || index.search_batch_into(queries.view(), params, &mut keys, &mut distances);
         let (report, seconds) = timed(search);
-        let SearchReport { cost, scanned, .. } =
-            report.map_err(|error| name_input(error.into(), &self.queries, None))?;
+        let named = |error| name_index(name_input(error, &self.queries, None), &self.index);
+        let SearchReport { cost, scanned, .. } = report.map_err(|error| named(error.into()))?;
         note_faults(&index, terminal);
 
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };

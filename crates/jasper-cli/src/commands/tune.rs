@@ -2,19 +2,20 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use jasper::tune::{Goal, TuneQueries};
 use serde_json::json;
 
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::command_files::Files;
-use crate::files::{read_queries, read_truth};
+use crate::error::Usage;
+use crate::files::{name_index, name_input, read_queries, read_truth};
 use crate::terminal::{Terminal, merge, timed};
 use crate::tuned::{Tuned, table};
 use crate::units;
 use crate::update::Target;
 
-/// Find the fastest search that reaches a recall, and store it in the index file
+/// Find the fastest search that reaches a recall, and store it in the index
 ///
 /// Half of the queries select the search, the other half validates it. Without --queries, a seeded sample of the
 /// indexed vectors is used: each is searched for as if it were not in the index, with true neighbors found by brute
@@ -26,7 +27,7 @@ use crate::update::Target;
     after_help = "Example:\n  jasper tune vectors.jasper --recall 0.95 -k 10 --queries query.fbin --truth gt.ibin"
 )]
 pub struct Args {
-    /// The index file
+    /// The index file, or the folder of a durable index
     index: PathBuf,
     /// Mean recall@k to reach
     #[arg(long, value_name = "R", default_value_t = 0.95)]
@@ -64,6 +65,8 @@ impl Args {
         self.device.device.check()?;
         let goal = Goal { k: self.k, recall: self.recall };
         goal.check()?;
+        let sample = self.sample;
+        ensure!(sample >= 2, Usage(format!("--sample ({sample}) must be at least 2")));
         let target = Target::lock(&self.index, self.output, terminal)?;
         let index = self.device.open(&self.index, DistanceArgs::default(), terminal)?;
         let given = match (&self.queries, &self.truth) {
@@ -79,7 +82,10 @@ impl Args {
             None => (TuneQueries::Sampled { count: self.sample, seed: self.seed }, "indexed vectors"),
         };
         let (report, seconds) = timed(|| index.with_progress(&mut terminal.progress()).tune(goal, queries));
-        let report = report?;
+        let report = report.map_err(|error| {
+            let queries = self.queries.as_ref().unwrap_or(&self.index);
+            name_index(name_input(error.into(), queries, None), &self.index)
+        })?;
         let saved = target.save(&index, terminal)?;
         let (output, queries) = (target.output().display(), report.queries);
         let fingerprint = report.searches.first().map_or(0, |search| search.fingerprint);
@@ -94,11 +100,11 @@ impl Args {
             "output": output.to_string(),
         });
         let text = format!(
-            "tuned    {}\nwith     {} {kind}, half for selection and half for validation; took {}\nsaved    {output}, {}",
+            "tuned    {}\nwith     {} {kind}, half for selection and half for validation; took {}\n{}",
             table(&tuned, 9)?,
             units::count(queries),
             units::seconds(seconds),
-            units::saved(saved),
+            units::saved(output, saved),
         );
         terminal.report(&merge(json, saved), text)
     }

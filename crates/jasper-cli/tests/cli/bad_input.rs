@@ -39,6 +39,26 @@ fn bad_usage() {
             ),
             ("eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths wide", &["invalid"]),
             ("insert vectors.jasper --base query.fbin --upsert", &["--keys"]),
+            ("search vectors.jasper --queries query.fbin --recall 1.5", &["recall (1.5) must be above 0"]),
+            ("search vectors.jasper --queries query.fbin --recall nan", &["recall (NaN) must be above 0"]),
+            (
+                "eval vectors.jasper --queries query.fbin --truth gt.ibin --recall 0.9,7",
+                &["recall (7) must be above 0 and at most 1"],
+            ),
+            ("tune vectors.jasper --sample 0", &["--sample (0) must be at least 2"]),
+            (
+                "groundtruth --base base.fbin --queries query.fbin --metric l2 -k 0 --output x.ibin",
+                &["k (0) must be at least 1"],
+            ),
+            (
+                "runbook sliding-window --rows 10 --output x.yaml",
+                &["rounds (20) must be at least 2, and at most 10"],
+            ),
+            (
+                "runbook expiration-time --rows 4294967295 --rounds 4294967295 --output x.yaml",
+                &["rounds (4294967295) must be", "and 10000"],
+            ),
+            ("runbook replace --rows 1000 --share nan --output x.yaml", &["share (NaN) must be above 0"]),
             ("convert base.fbin x.ibin", &["cannot convert fbin to truth"]),
             ("convert base.fbin x.jasper --from diskann", &["a diskann graph needs --base"]),
             ("convert base.fbin x.fbin --from csv", &["unknown format `csv`"]),
@@ -216,6 +236,31 @@ fn keys_that_are_not_there() {
         &sandbox,
         1,
         &[("delete vectors.jasper --keys some.txt --undo", &["key 1 is not in the index"])],
+    );
+}
+
+#[test]
+fn errors_about_an_index_name_its_file() {
+    let sandbox = Sandbox::with_index();
+    sandbox.vectors::<f32>("one.fbin", 1, 2);
+    sandbox.write("last.txt", format!("{}\n", u64::MAX - 1));
+    sandbox.ok(&["insert", "vectors.jasper", "--base", "one.fbin", "--keys", "last.txt", "--output", "last"]);
+    let codes = ["--quantization", "mixed:1", "--drop-vectors", "--output", "codes.jasper"];
+    sandbox.ok(&[&["quantize", "vectors.jasper"], &codes[..]].concat());
+    sandbox.write("none.fbin", [0, 0, 0, 0, 16, 0, 0, 0]);
+    sandbox.ok(&["build", "--base", "none.fbin", "--metric", "l2", "--output", "empty.jasper"]);
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            (
+                "insert last --base one.fbin",
+                &["last: there are no 1 keys after 18446744073709551614", "--keys"],
+            ),
+            ("search codes.jasper --queries query.fbin --exact", &["codes.jasper: ", "stores codes only"]),
+            ("tune codes.jasper", &["codes.jasper: ", "stores codes only"]),
+            ("quantize empty.jasper --quantization mixed:1", &["empty.jasper: "]),
+        ],
     );
 }
 

@@ -479,7 +479,7 @@ fn a_durable_index_is_a_folder_whose_changes_are_logged() {
     ];
     sandbox.ok(&build);
     let error = sandbox.fails(1, &build);
-    assert!(error.contains("folder: is not empty"), "{error}");
+    assert!(error.contains("folder: has a durable index already"), "{error}");
     let snapshot = sandbox.read("folder/index-0.jasper");
     sandbox.write("keys", "3\n4\n");
     for index in ["folder", "vectors.jasper"] {
@@ -495,6 +495,13 @@ fn a_durable_index_is_a_folder_whose_changes_are_logged() {
     assert_eq!(sandbox.read("folder/index-0.jasper"), snapshot);
     let text = String::from_utf8(sandbox.jasper(&["compact", "folder"]).stdout).unwrap();
     assert!(text.contains("logged   in the journal of folder"), "{text}");
+    let info = sandbox.one(&["info", "folder"]);
+    assert_eq!([&info["vectors"], &info["changes"]], [400, 3]);
+    let error = sandbox.fails(1, &["convert", "folder", "graph", "--to", "diskann"]);
+    assert!(
+        error.contains("such as folder/index-0.jasper, which lacks the changes in the journal"),
+        "{error}"
+    );
     let error = sandbox.fails(1, &["compact", "folder", "--output", "copy.jasper"]);
     assert!(error.contains("leave --output out"), "{error}");
 }
@@ -517,6 +524,8 @@ fn an_index_of_shards_is_a_folder_that_is_replaced_as_a_whole() {
     }
     assert_eq!(sandbox.read("folder.ibin"), sandbox.read("vectors.jasper.ibin"));
     assert_eq!(sandbox.ok(&["info", "folder"]).len(), 3);
+    let error = sandbox.fails(1, &["convert", "folder", "graph", "--to", "diskann"]);
+    assert!(error.contains("such as folder/shard-3-0.jasper, which has the vectors of one shard"), "{error}");
     sandbox.write("folder/shard-9-0.jasper", "left by a save that was killed");
     sandbox.one(&["compact", "folder", "--output", "copy"]);
     sandbox.one(&["compact", "folder"]);

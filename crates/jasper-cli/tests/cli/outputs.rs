@@ -104,6 +104,80 @@ fn outputs_replace_neither_inputs_nor_files_of_another_kind() {
     }
 }
 
+/// The formats without a mark at their beginning, and those whose names say nothing.
+#[test]
+fn graphs_and_runbooks_replace_only_their_kind() {
+    let sandbox = Sandbox::with_index();
+    let export = |format, output| ["convert", "vectors.jasper", output, "--to", format];
+    let runbook = ["runbook", "replace", "--rows", "400", "--output"];
+    let graphs = ["diskann", "hnswlib", "faiss"];
+    for format in graphs {
+        for _ in 0..2 {
+            sandbox.ok(&export(format, format));
+        }
+        sandbox.write("empty", "");
+        sandbox.ok(&export(format, "empty"));
+    }
+    for _ in 0..2 {
+        sandbox.ok(&[&runbook[..], &["r.yaml"]].concat());
+    }
+    sandbox.write("photo.jpg", [b"\xff\xd8\xff\xe0\0\x10JFIF\0", &[7; 5000][..]].concat());
+    sandbox.write("zeros", [0; 5000]);
+    sandbox.write("library.so", [b"\x7fELF\x02\x01\x01\0", &[0; 5000][..]].concat());
+    sandbox.write("keys.txt", "1\n2\n");
+    sandbox.write("table.csv", "a,b\n1,2\n");
+    sandbox.write("other.yaml", "services:\n  db: {image: postgres}\n");
+    sandbox.write("notes", "JASPER is a gem");
+    let names =
+        ["photo.jpg", "zeros", "library.so", "keys.txt", "table.csv", "other.yaml", "notes", "r.yaml"];
+    for name in [&names[..], &graphs, &["vectors.jasper", "gt.ibin"]].concat() {
+        for format in graphs.into_iter().filter(|&format| format != name) {
+            let error = sandbox.fails(1, &export(format, name));
+            let is_input = name == "vectors.jasper";
+            let reason = if is_input { "is also read" } else { "remove it first, or write to another file" };
+            assert!(error.contains(name) && error.contains(reason), "{error}");
+        }
+        if name != "r.yaml" {
+            let error = sandbox.fails(1, &[&runbook[..], &[name]].concat());
+            assert!(error.contains(&format!("{name}: exists and is not a runbook; remove it")), "{error}");
+        }
+    }
+    let error = sandbox.fails(1, &["compact", "vectors.jasper", "--output", "notes"]);
+    assert!(error.contains("notes: exists and is not an index"), "{error}");
+    sandbox.write("x.data", "mine");
+    let error = sandbox.fails(1, &export("diskann", "x"));
+    assert!(error.contains("x.data: exists and is not a file of vectors of DiskANN"), "{error}");
+}
+
+/// Commands remove these files, where they are those of other commands.
+#[test]
+fn files_with_the_names_of_hidden_files_stay() {
+    let sandbox = Sandbox::with_index();
+    sandbox.write(".vectors.jasper.lock", "1\n");
+    let lock = "vectors.jasper: its lock would be the file";
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            (
+                "delete vectors.jasper --keys .vectors.jasper.lock",
+                &[lock, ".lock, which is not empty", "rename"],
+            ),
+            ("compact vectors.jasper", &[lock]),
+        ],
+    );
+    sandbox.write(".jasper-abc.tmp", "1\n");
+    let temporary = ".jasper-abc.tmp: is named as the temporary files of this program";
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("delete vectors.jasper --output x --keys .jasper-abc.tmp", &[temporary]),
+            ("build --base base.fbin --metric l2 --output .jasper-abc.tmp", &[temporary, "use another name"]),
+        ],
+    );
+}
+
 #[test]
 fn an_index_to_change_is_no_output_to_replace() {
     let sandbox = Sandbox::with_index();
@@ -129,6 +203,86 @@ fn an_output_that_cannot_be_written_is_found_before_the_work() {
     }
 }
 
+#[test]
+fn files_of_a_folder_are_changed_through_the_folder() {
+    let sandbox = Sandbox::with_index();
+    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--device", "cpu", "--output"];
+    sandbox.ok(&[&build[..], &["durable", "--durable"]].concat());
+    sandbox.ok(&[&build[..], &["sharded", "--shards", "2"]].concat());
+    let refused: &[&str] = &["is in the folder of an index", "name the folder to change the index"];
+    all_fail(
+        &sandbox,
+        1,
+        &[
+            ("tune durable --sample 4 --output durable/index-0.jasper", refused),
+            ("insert durable/index-0.jasper --base query.fbin", refused),
+            ("compact vectors.jasper --output durable/index-0.jasper", refused),
+            ("build --base query.fbin --metric l2 --output durable/index-0.jasper", refused),
+            ("convert vectors.jasper durable/journal.redb --to hnswlib", refused),
+            ("tune sharded/shard-0-0.jasper --sample 4", refused),
+            ("runbook replace --rows 100 --output sharded/manifest.txt", refused),
+        ],
+    );
+    for folder in ["durable", "sharded"] {
+        assert_eq!(sandbox.one(&["check", folder])["sound"], true);
+        std::os::unix::fs::symlink(folder, sandbox.path("link")).unwrap();
+        let error = sandbox.fails(1, &["compact", "vectors.jasper", "--output", "link/index-0.jasper"]);
+        assert!(error.contains(refused[0]), "{error}");
+        fs::remove_file(sandbox.path("link")).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_before_the_build() {
+    let sandbox = Sandbox::with_index();
+    fs::create_dir(sandbox.path("full")).unwrap();
+    sandbox.write("full/notes", "mine");
+    // The base is refused as well, once it is read.
+    sandbox.write("base.fbin", "damaged");
+    for (output, reason) in [
+        ("full", "full: is not empty; name a new folder"),
+        ("full/notes", "is not empty; name a new folder"),
+        ("missing/index", "missing/index: the directory does not exist; create it first"),
+        ("full/notes/index", "full/notes/index: the directory does not exist; create it first"),
+    ] {
+        for kind in [&["--durable"][..], &["--shards", "2"]] {
+            let build = ["build", "--base", "base.fbin", "--metric", "l2", "--output", output];
+            let error = sandbox.fails(1, &[&build[..], kind].concat());
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+    let usage: &[&str] = &["an index of several shards cannot be durable"];
+    all_fail(
+        &sandbox,
+        2,
+        &[
+            ("build --base base.fbin --metric l2 --output new --durable --shards 2", usage),
+            ("build --base base.fbin --metric l2 --output new --durable --spread sharded", usage),
+        ],
+    );
+}
+
+#[test]
+fn a_durable_build_that_was_killed_is_repeated() {
+    let sandbox = Sandbox::with_index();
+    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--durable", "--output", "folder"];
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    for name in ["journal.redb", "index-0.jasper", ".journal.redb.lock", ".jasper-killed.tmp"] {
+        sandbox.write(&format!("folder/{name}"), "");
+        sandbox.ok(&build);
+        assert_eq!(sandbox.one(&["check", "folder"])["sound"], true);
+        let error = sandbox.fails(1, &build);
+        assert!(error.contains("folder: has a durable index already"), "{error}");
+        sandbox.write("folder/journal.redb", "");
+    }
+    // Not unfinished without the empty journal, and not ours alone with other files.
+    sandbox.write("folder/notes", "mine");
+    assert!(sandbox.fails(1, &build).contains("folder: is not empty"));
+    fs::remove_file(sandbox.path("folder/notes")).unwrap();
+    fs::remove_file(sandbox.path("folder/journal.redb")).unwrap();
+    assert!(sandbox.fails(1, &build).contains("folder: is not empty"));
+}
+
 #[cfg(unix)]
 mod unix {
     use std::ffi::OsStr;
@@ -150,6 +304,24 @@ mod unix {
             let error = sandbox.fails(1, &["convert", "base.fbin", output]);
             assert!(error.contains("is also read by this command, as base.fbin"), "{error}");
         }
+    }
+
+    #[test]
+    fn links_to_new_files_do_not_hide_that_two_outputs_are_one() {
+        let sandbox = Sandbox::with_index();
+        fs::create_dir(sandbox.path("sub")).unwrap();
+        symlink("new.txt", sandbox.path("link")).unwrap();
+        symlink("../new.txt", sandbox.path("sub/link")).unwrap();
+        for output in ["link", "sub/link"] {
+            for [graph, keys] in [[output, "new.txt"], ["new.txt", output]] {
+                let export = ["convert", "vectors.jasper", graph, "--to", "hnswlib", "--keys", keys];
+                let output = sandbox.jasper(&export);
+                let error = String::from_utf8(output.stderr).unwrap();
+                assert_eq!(output.status.code(), Some(1));
+                assert!(error.contains("is named for two outputs of this command"), "{error}");
+            }
+        }
+        assert!(!sandbox.path("new.txt").exists());
     }
 
     #[test]
@@ -189,6 +361,10 @@ mod unix {
         found.sort_unstable();
         assert_eq!(found, [20, 21, 22]);
 
+        // It has no end, and its length is 0.
+        let error = sandbox.fails(1, &["delete", "vectors.jasper", "--keys", "/dev/zero"]);
+        assert!(error.contains("/dev/zero: line 1: a byte is no digit"), "{error}");
+
         // Nothing writes to it: opening it would not return.
         make_fifo(&sandbox, "fifo");
         for arguments in [
@@ -222,6 +398,8 @@ mod unix {
             assert_eq!(output.status.code(), Some(3), "{error}");
             assert!(error.contains("standard output cannot be written"), "{error}");
             assert_eq!(sandbox.one(&["info", "vectors.jasper"])["vectors"], 420);
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            assert_eq!(start(&sandbox, &["--help"], full).wait().unwrap().code(), Some(3));
         }
         // Its reader goes at once.
         let stream = ["stream", "r.yaml", "--base", "base.fbin", "--queries", "query.fbin", "--metric", "l2"];
@@ -245,6 +423,14 @@ mod unix {
             .arg(name);
         assert!(command.output().unwrap().status.success());
         assert!(sandbox.folder().join(name).is_file());
+
+        let [fbin, npy] = [&b"not\xfftext.fbin"[..], b"not\xfftext.npy"].map(OsStr::from_bytes);
+        fs::copy(sandbox.path("base.fbin"), sandbox.folder().join(fbin)).unwrap();
+        let mut convert = Command::new(env!("CARGO_BIN_EXE_jasper"));
+        let converted =
+            convert.current_dir(sandbox.folder()).arg("convert").args([fbin, npy]).output().unwrap();
+        assert!(converted.status.success(), "{converted:?}");
+        assert!(jasper_data::VectorFile::open(sandbox.folder().join(npy)).is_ok());
     }
 
     /// Starts a conversion of several gigabytes of zeros, which are not on the disk, and sends it a signal once it has a

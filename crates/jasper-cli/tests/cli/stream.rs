@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, all_fail};
 use serde_json::Value;
 
 fn demo(name: &str) -> PathBuf {
@@ -129,5 +129,24 @@ fn runbooks_that_cannot_be_played_are_refused_before_anything_is_done() {
 
     let few = ["runbook", "replace", "--rows", "30", "--rounds", "20", "--output", "r.yaml"];
     let error = sandbox.fails(2, &few);
-    assert!(error.contains("of 30 vectors in 20 rounds: step 3: the end (0)"), "{error}");
+    assert!(error.contains("of 30 vectors in 20 rounds: share (0.05) of the 15 vectors"), "{error}");
+}
+
+#[test]
+fn true_neighbors_are_neither_replaced_nor_found_unwritable_at_the_end() {
+    let (sandbox, queries) = (sandbox(), demo("query.i8bin"));
+    let play = |rest: &[&'static str]| play("r.yaml", queries.to_str().unwrap(), rest).join(" ");
+    sandbox.ok(&["runbook", "sliding-window", "--rows", "600", "--rounds", "6", "--output", "r.yaml"]);
+    std::fs::create_dir(sandbox.path("truth")).unwrap();
+    // Searches are the steps 4, 7, 10 and 13.
+    let output = play(&["--truth", "truth", "--output", "truth/step7.gt100"]);
+    let plot = play(&["--truth", "truth", "--plot", "./truth/../truth/step13.gt100"]);
+    let unwritable = play(&["--truth", "/proc/self"]);
+    let read = "is also read by this command, as truth/step";
+    all_fail(&sandbox, 1, &[(&output, &[read]), (&plot, &[read])]);
+    // Permissions do not stop every user, but nobody makes files there.
+    if cfg!(target_os = "linux") {
+        let reason = "/proc/self/step4.gt100: cannot be written";
+        all_fail(&sandbox, 1, &[(&unwritable, &[reason])]);
+    }
 }

@@ -73,6 +73,22 @@ fn rows_of_the_index_tune_it_where_no_queries_are_given() {
 }
 
 #[test]
+fn a_durable_index_is_tuned_where_it_is() {
+    let sandbox = Sandbox::with_index();
+    sandbox.ok(&["build", "--base", "base.fbin", "--metric", "l2", "--durable", "--output", "folder"]);
+    let tune = |options: &[&'static str]| {
+        [&["tune", "folder", "--device", "cpu", "--recall", "0.8", "--sample", "8"], options].concat()
+    };
+    let error = sandbox.fails(1, &tune(&["--output", "tuned.jasper"]));
+    assert!(error.contains("folder: is a durable index, which is changed in place"), "{error}");
+    let report = sandbox.one(&tune(&[]));
+    assert!(report["output"] == "folder" && report.get("written").is_none(), "{report}");
+    let text = String::from_utf8(sandbox.jasper(&tune(&[])).stdout).unwrap();
+    assert!(text.contains("logged   in the journal of folder"), "{text}");
+    sandbox.ok(&["search", "folder", "--queries", "query.fbin", "--recall", "0.8", "--device", "cpu"]);
+}
+
+#[test]
 fn a_profile_tells_what_queries_take() {
     let sandbox = Sandbox::with_index();
     let eval = ["eval", "vectors.jasper", "--device", "cpu", "--beam-widths", "10,80", "--profile"];
@@ -158,7 +174,7 @@ fn what_cannot_be_tuned_leaves_the_file() {
             &["21", "--queries", "query.fbin", "--truth", "gt.ibin"],
             "contains 20 neighbors per query, and k is 21",
         ),
-        (1, &["10", "--sample", "1"], "there are 1 queries to tune with"),
+        (2, &["10", "--sample", "1"], "--sample (1) must be at least 2"),
         (1, &["10", "--queries", "none.fbin", "--truth", "gt.ibin"], "none.fbin"),
     ] {
         let error = fails(code, rest);

@@ -2,8 +2,10 @@
 
 use jasper_core::MAX_VECTORS;
 
-/// A runbook is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+use super::Runbook;
+
+/// A runbook is invalid, or cannot be generated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunbookError {
     /// The text is not YAML, or does not have the structure of a runbook.
@@ -48,6 +50,34 @@ pub enum RunbookError {
         next: usize,
         /// Line of that step.
         line: usize,
+    },
+    /// A runbook of so many rounds cannot be generated.
+    #[error(
+        "rounds ({rounds}) must be at least {least}, and at most {rows}, the number of rows, and {}; change rounds, or \
+         give more rows",
+        Runbook::MAX_ROUNDS
+    )]
+    Rounds {
+        /// Number of rounds.
+        rounds: u32,
+        /// Least number of rounds.
+        least: u32,
+        /// Number of rows.
+        rows: u32,
+    },
+    /// The share that a round replaces is out of bounds.
+    #[error("share ({0}) must be above 0 and at most 1")]
+    Share(f64),
+    /// A round would replace nothing.
+    #[error(
+        "share ({share}) of the {points} vectors that the index would hold is less than one; raise the share, give more \
+         rows, or lower rounds"
+    )]
+    NothingReplaced {
+        /// The share that a round replaces.
+        share: f64,
+        /// Points in the index.
+        points: u32,
     },
     /// A step is invalid.
     #[error("step {step}{}: {problem}", on(*line))]

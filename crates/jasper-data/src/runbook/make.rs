@@ -7,12 +7,17 @@ use jasper_core::synthetic::permutation;
 use super::{Operation, Runbook, RunbookError};
 
 impl Runbook {
+    /// The maximum number of rounds of a generated runbook.
+    pub const MAX_ROUNDS: u32 = 10_000;
+
     /// A sliding window over `rows` rows in `rounds` parts. Half of the parts are inserted; then each round inserts a
     /// part, deletes the oldest, and searches.
     ///
     /// # Errors
-    /// Returns [`RunbookError`] where there are fewer rows than rounds, or fewer than two rounds.
+    /// Returns [`RunbookError`] where there are fewer rows than rounds, fewer than two rounds, or more than
+    /// [`Self::MAX_ROUNDS`].
     pub fn sliding_window(dataset: &str, rows: u32, rounds: u32) -> Result<Self, RunbookError> {
+        check_rounds(rounds, 2, rows)?;
         let window = rounds / 2;
         Self::new(
             dataset,
@@ -30,8 +35,9 @@ impl Runbook {
     /// after a fifth of the rounds, 3 after a half, and one never, drawn from `seed`.
     ///
     /// # Errors
-    /// Returns [`RunbookError`] where there are fewer rows than rounds, or no rounds.
+    /// Returns [`RunbookError`] where there are fewer rows than rounds, no rounds, or more than [`Self::MAX_ROUNDS`].
     pub fn expiration_time(dataset: &str, rows: u32, rounds: u32, seed: u64) -> Result<Self, RunbookError> {
+        check_rounds(rounds, 1, rows)?;
         let fate = permutation(rounds as usize, seed);
         let life = |round: u32| match u64::from(fate[round as usize]) * 19 / u64::from(rounds) {
             0 => rounds,
@@ -55,12 +61,20 @@ impl Runbook {
     /// are used.
     ///
     /// # Errors
-    /// Returns [`RunbookError`] where rows or share are too small for a round to replace anything.
+    /// Returns [`RunbookError`] where the share is not above 0 and at most 1, where rows or share are too small for a
+    /// round to replace anything, where there are no rounds, or more than [`Self::MAX_ROUNDS`].
     pub fn replacing(dataset: &str, rows: u32, rounds: u32, share: f64) -> Result<Self, RunbookError> {
+        check_rounds(rounds, 1, rows)?;
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(RunbookError::Share(share));
+        }
         let points = (f64::from(rows) / (1.0 + f64::from(rounds) * share)) as u32;
         let replaced = (f64::from(points) * share) as u32;
+        if replaced == 0 {
+            return Err(RunbookError::NothingReplaced { share, points });
+        }
         // Cycles over the tags. The last ones, fewer than a round replaces, keep their vectors.
-        let cycle = points.checked_div(replaced).unwrap_or(1).max(1);
+        let cycle = points / replaced;
         let rounds = (0..rounds).flat_map(|round| {
             let (tags, ids) = (round % cycle * replaced, points + round * replaced);
             let of = |start| start..start + replaced;
@@ -68,6 +82,14 @@ impl Runbook {
         });
         Self::new(dataset, [Operation::Insert(0..points), Operation::Search].into_iter().chain(rounds))
     }
+}
+
+/// Checks that there are at least `least` rounds, each with a row.
+fn check_rounds(rounds: u32, least: u32, rows: u32) -> Result<(), RunbookError> {
+    if rounds < least || rounds > rows.min(Runbook::MAX_ROUNDS) {
+        return Err(RunbookError::Rounds { rounds, least, rows });
+    }
+    Ok(())
 }
 
 /// Part `index` of `rows` rows in `parts` parts.

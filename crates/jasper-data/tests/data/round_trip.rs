@@ -164,8 +164,8 @@ fn headers_are_not_believed() {
         [&rows.to_le_bytes()[..], &dimension.to_le_bytes(), &vec![0; body]].concat()
     };
     let error = |bytes: &[u8]| VectorFile::from_bytes("rows.fbin", bytes).unwrap_err().to_string();
-    assert!(error(&bin(1000, 2, 16)).contains("header says 1000 rows, file holds 2 rows and 0 bytes"));
-    assert!(error(&bin(1, 2, 16)).contains("header says 1 rows, file holds 2 rows and 0 bytes"));
+    assert!(error(&bin(1000, 2, 16)).contains("header says 1000 rows, file holds 2 rows; fetch"));
+    assert!(error(&bin(1, 2, 16)).contains("header says 1 rows, file holds 2 rows; fetch"));
     assert!(error(&bin(2, 2, 15)).contains("header says 2 rows, file holds 1 rows and 7 bytes"));
     assert!(
         error(&bin(u32::MAX, u32::MAX, 16)).contains("dimension (4294967295) must be between 1 and 32768")
@@ -250,6 +250,35 @@ fn what_cannot_be_mapped_is_loaded() {
         assert_eq!(rows.view().row(0), [1.0, 2.0]);
         assert_eq!(rows.is_mapped(), (10 + dictionary.len()) % 4 == 0);
     }
+}
+
+/// Files that are not what their length says, and devices without an end.
+#[cfg(target_os = "linux")]
+#[test]
+fn keys_are_read_in_order_and_not_by_the_length_of_the_file() {
+    use std::io::Write;
+    let error = |path: &str| read_keys(path).unwrap_err().to_string();
+    assert_eq!(read_keys("/proc/sys/kernel/ngroups_max").unwrap().len(), 1, "its length is 0");
+    assert!(error("/proc/version").contains("line 1: a byte is no digit"));
+    assert!(error("/dev/zero").contains("line 1: a byte is no digit"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zero.npy");
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    assert!(error(path.to_str().unwrap()).contains("is not a numpy array"));
+    // Longer than what is read at a time.
+    let keys: Vec<u64> = (0..50_000).map(|key| key * 1_000_003).collect();
+    for name in ["keys.txt", "keys.npy"] {
+        let path = folder.path().join(name);
+        write_keys(&path, &keys).unwrap();
+        assert_eq!(read_keys(&path).unwrap(), keys);
+    }
+    let mut file = fs::File::options().append(true).open(folder.path().join("keys.npy")).unwrap();
+    file.write_all(&[0; 9]).unwrap();
+    let error = error(folder.path().join("keys.npy").to_str().unwrap());
+    assert!(
+        error.contains("header says 50000 rows, file holds 50001 rows and 1 bytes of another"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -186,7 +186,11 @@ fn a_window_slides() {
     assert_eq!(steps.iter().filter(|step| **step == Search).count(), 11);
     let inserted: usize = steps.iter().filter_map(|step| step.ids()).map(ExactSizeIterator::len).sum();
     assert_eq!(inserted, 1003);
-    assert!(Runbook::sliding_window("set", 5, 20).is_err());
+    let error = |rows, rounds| Runbook::sliding_window("set", rows, rounds).unwrap_err().to_string();
+    let [few, one, endless] = [error(5, 20), error(5, 1), error(u32::MAX, u32::MAX)];
+    assert!(few.starts_with("rounds (20) must be at least 2, and at most 5, the number of rows"), "{few}");
+    assert!(one.starts_with("rounds (1) must be at least 2"), "{one}");
+    assert!(endless.contains("4294967295, the number of rows, and 10000"), "{endless}");
 }
 
 #[test]
@@ -197,6 +201,8 @@ fn parts_expire() {
     assert!((110..150).contains(&deleted), "{deleted}");
     assert!((3_800..8_000).contains(&runbook.max_points()), "{}", runbook.max_points());
     assert_ne!(operations(&runbook), operations(&Runbook::expiration_time("set", 19_000, 190, 4).unwrap()));
+    let error = Runbook::expiration_time("set", u32::MAX, u32::MAX, 3).unwrap_err().to_string();
+    assert!(error.starts_with("rounds (4294967295) must be"), "{error}");
 }
 
 #[test]
@@ -208,5 +214,10 @@ fn points_are_replaced_in_turn() {
     assert_eq!(steps[40..], [Replace { tags: 950..1000, ids: 1950..2000 }, Search]);
     let twice = Runbook::replacing("set", 2_000, 40, 0.05).unwrap();
     assert_eq!((twice.max_points(), twice.rows()), (666, 666 + 40 * 33));
-    assert!(Runbook::replacing("set", 10, 20, 0.05).is_err(), "not one a round");
+    let error = |rows, share| Runbook::replacing("set", rows, 20, share).unwrap_err().to_string();
+    assert!(error(100, 0.01).starts_with("share (0.01) of the 83 vectors"), "{}", error(100, 0.01));
+    for share in [0.0, -1.0, 1.5, f64::NAN] {
+        assert!(error(2_000, share).ends_with("must be above 0 and at most 1"), "{}", error(2_000, share));
+    }
+    assert!(error(10, 0.05).starts_with("rounds (20)"), "{}", error(10, 0.05));
 }

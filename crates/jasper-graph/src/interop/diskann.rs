@@ -37,6 +37,11 @@ struct Header {
 
 const HEADER_BYTES: u64 = size_of::<Header>() as u64;
 
+/// Whether a file of `size` bytes that begins with `start` is such a graph: its header names its length.
+pub fn is_graph(start: &[u8], size: u64) -> bool {
+    size >= HEADER_BYTES && start.first_chunk().is_some_and(|&bytes| u64::from_le_bytes(bytes) == size)
+}
+
 /// Reads a graph that DiskANN (or cuVS Vamana) wrote to `path`. `vectors` are those it was built from, including frozen
 /// points, as in its `.data` file. `params` apply to later inserts.
 ///

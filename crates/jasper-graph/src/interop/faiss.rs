@@ -27,6 +27,16 @@ const NO_NEIGHBOR: u32 = u32::MAX;
 /// faiss has no layer that a vertex reaches with less probability.
 const LEAST_PROBABILITY: f64 = 1e-9;
 
+/// Types of the two indexes, and the bytes of a header.
+const ID_MAP: [u8; 4] = *b"IxMp";
+const HNSW_FLAT: [u8; 4] = *b"IHNf";
+const HEADER_BYTES: usize = 37;
+
+/// Whether a file that begins with `start` is such an index, by the types in its first two headers.
+pub fn is_graph(start: &[u8]) -> bool {
+    start.starts_with(&ID_MAP) && start.get(HEADER_BYTES..).is_some_and(|rest| rest.starts_with(&HNSW_FLAT))
+}
+
 /// Writes the graph to `path`, for faiss's `read_index`. The id of a vertex is its first key. Search with
 /// `hnsw.efSearch` as the beam width, which is k or 64 here. Distances of `ip` and `cosine` are inner products: larger
 /// is nearer. For `cosine`, queries must have unit length. Returns the slots in file order;
@@ -53,8 +63,8 @@ struct FaissWriter<'a, T: 'static, W> {
 
 impl<T: Element, W: Write> FaissWriter<'_, T, W> {
     fn write(mut self) -> io::Result<()> {
-        self.header(*b"IxMp")?;
-        self.header(*b"IHNf")?;
+        self.header(ID_MAP)?;
+        self.header(HNSW_FLAT)?;
         self.graph_of_neighbors()?;
         self.vectors()?;
         self.keys()?;

@@ -15,6 +15,25 @@ use super::rows::Rows;
 use crate::Graph;
 use crate::file::write_file;
 
+const HEADER_BYTES: usize = 96;
+
+/// Whether a file of `size` bytes that begins with `start` is such an index: its header is consistent, and the elements
+/// that it counts fit in the file.
+pub fn is_graph(start: &[u8], size: u64) -> bool {
+    let Some(header) = start.first_chunk::<HEADER_BYTES>() else { return false };
+    let field = |i: usize| u128::from(u64::from_le_bytes(std::array::from_fn(|byte| header[8 * i + byte])));
+    let [first, capacity, count, element, label, data] = std::array::from_fn(field);
+    let max_degree = field(8);
+    // Above the base layer, each element has at least the number of its bytes.
+    let bytes = count.saturating_mul(element + 4).saturating_add(HEADER_BYTES as u128);
+    first == 0
+        && count <= capacity
+        && data == 4 + 4 * max_degree
+        && data <= label
+        && label + 8 == element
+        && bytes <= u128::from(size)
+}
+
 /// Writes the graph to `path`, for hnswlib's `load_index` with the space `l2`, `ip` or `cosine` of the metric and the
 /// same dimension. The label of a vertex is its first key. Returns the slots in file order;
 /// [`keys_of`](crate::KeyMap::keys_of) gives the further keys of each.

@@ -7,6 +7,8 @@
 //! | [`hnswlib`] | | the base layer, which hnswlib searches on its own | hnswlib 0.8.0 |
 //! | [`faiss`] | | the same, as `IndexHNSWFlat` in an `IndexIDMap` | faiss 1.15 |
 //!
+//! `is_graph` of a format that is written tells its files from others by their first bytes.
+//!
 //! Graph files hold edges and no vectors: reading takes the vectors that the graph was built from, in their order, and
 //! their positions become the keys. Writing orders vertices by key, so that an index whose keys are positions keeps its
 //! order.

@@ -59,6 +59,17 @@ pub enum KeyError {
     /// The key marks empty places in arrays of results.
     #[error("key {} is reserved for missing results; use any other", jasper_core::NO_KEY)]
     Reserved,
+    /// Keys to assign are used up.
+    #[error(
+        "there are no {count} keys after {last}, the largest ever used; give the keys of the vectors (`Index::insert`, \
+         `--keys`)"
+    )]
+    NoneLeft {
+        /// Keys to assign.
+        count: usize,
+        /// The largest key ever used.
+        last: Key,
+    },
     /// The key is neither live nor restorable.
     #[error("key {0} is not in the index")]
     Unknown(Key),

@@ -191,6 +191,28 @@ fn a_faiss_base_layer_is_written() {
 }
 
 #[test]
+fn what_is_written_is_told_from_other_files() {
+    let graph = with_a_hole::<f32>(Metric::L2);
+    let kinds = |start: &[u8], size: u64| {
+        [diskann::is_graph(start, size), hnswlib::is_graph(start, size), faiss::is_graph(start)]
+    };
+    let files = [
+        written(|path| diskann::write(&graph, path).unwrap(), ""),
+        written(|path| hnswlib::write(&graph, path).unwrap(), ""),
+        written(|path| faiss::write(&graph, path).unwrap(), ""),
+    ];
+    for (i, file) in files.iter().enumerate() {
+        let size = file.len() as u64;
+        assert_eq!(kinds(file, size), [0, 1, 2].map(|kind| kind == i));
+        assert_eq!(kinds(file, size - 1), [false, false, i == 2], "a cut file has the types still");
+        assert_eq!(kinds(&file[..3], size), [false; 3]);
+    }
+    for bytes in [[0_u8; 200], [255; 200], [b'1'; 200]] {
+        assert_eq!(kinds(&bytes, 200), [false; 3]);
+    }
+}
+
+#[test]
 fn what_is_written_is_read_again() {
     let graph = with_a_hole::<f32>(Metric::InnerProduct);
     let folder = tempfile::tempdir().unwrap();

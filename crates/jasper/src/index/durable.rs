@@ -43,21 +43,25 @@ impl<T: Element> Index<T> {
     /// process ends, the change may be there when the folder is opened again. [`Self::build_sketches`] is not in the
     /// journal.
     ///
+    /// If the disk is full when the folder is opened, or the folder cannot be written, its journal is read into memory,
+    /// and every change is refused until the folder is opened again.
+    ///
     /// [`OpenOptions::open`] opens the folder on a device, or with other options.
     ///
     /// [`UpdateError::Journal`]: crate::UpdateError::Journal
     ///
     /// # Errors
     /// Returns [`OpenError`]; [`OpenError::Journal`] if the folder is in use, by this process or another, is not that
-    /// of a durable index, or has a damaged journal.
+    /// of a durable index, or has a damaged journal, or another snapshot than the journal continues.
     pub fn open_durable(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
         OpenOptions::new().open(check_durable(folder.as_ref())?)
     }
 
-    /// Writes the index to a new folder, for [`Self::open_durable`]. Later changes of `self` do not go there.
+    /// Writes the index to a new folder, for [`Self::open_durable`]. Later changes of `self` do not go there. The folder
+    /// may exist if it is empty, or if a process was killed while it made it; its parent must exist.
     ///
     /// # Errors
-    /// Returns [`JournalError`], also if the folder has a durable index already.
+    /// Returns [`JournalError`], also if the folder has a durable index or other files. Nothing is left of it then.
     pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         self.with_progress(&mut no_progress).save_durable(folder)
     }

@@ -168,7 +168,8 @@ impl<T: Element> Index<T> {
     fn next_keys(&self, count: usize) -> Result<Vec<Key>, KeyError> {
         let first = self.next_key();
         // The largest key is NO_KEY, which is reserved.
-        let end = first.checked_add(count as Key).ok_or(KeyError::Reserved)?;
+        let end = first.checked_add(count as Key);
+        let end = end.ok_or(KeyError::NoneLeft { count, last: first.saturating_sub(1) })?;
         Ok((first..end).collect())
     }
 

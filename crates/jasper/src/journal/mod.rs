@@ -3,9 +3,13 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `index-N.jasper` | the snapshot: the index before change N |
-//! | `journal.redb` | N, and the changes since |
+//! | `journal.redb` | N, the checksum of the snapshot's header, and the changes since |
 //!
 //! ```text
+//! create:
+//!     make journal.redb, empty               marks a folder that is not finished, which may be made again
+//!     write index-0.jasper
+//!     replace journal.redb by a log of N = 0
 //! change:
 //!     take a number                          changes are made in the order of their numbers
 //!     on another thread:
@@ -30,6 +34,8 @@
 //! does not allow it. The result of a change is a function of that state, so a replay of the log refuses it again.
 
 mod change;
+mod folder;
+mod memory;
 mod record;
 mod store;
 #[cfg(test)]
@@ -45,11 +51,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource};
 use jasper_data::{FileLock, PathError};
-use jasper_graph::{FileError, SaveStats, VectorError};
+use jasper_graph::{FileError, SaveStats, VectorError, header_checksum};
 use jasper_vamana::UpdateError;
 
 use crate::Index;
 pub(crate) use change::Change;
+pub use folder::{DurableInfo, check_new_durable, is_durable};
+use folder::{acquire, remove_other_snapshots, snapshot_name, snapshot_path, store_path};
+pub(crate) use folder::{check_durable, create};
+use memory::Memory;
 pub(crate) use record::Record;
 use record::for_each_block;
 use store::{Log, Store, StoredChange};
@@ -73,17 +83,36 @@ pub enum JournalFault {
     /// The folder has a durable index already.
     #[error("has a durable index already; remove the folder first, or name another")]
     Exists,
-    /// The journal cannot be read or written.
+    /// The folder is to become that of a durable index, and has other files.
+    #[error("is not empty; name a new folder for the index")]
+    NotEmpty,
+    /// The folder or its journal cannot be read or written.
+    #[error("its journal cannot be read or written")]
+    Journal(#[source] io::Error),
+    /// The journal is damaged.
+    #[error("its journal is damaged; its `index-N.jasper` is the index before the changes in it")]
+    Damaged(#[source] io::Error),
+    /// The snapshot is not the one that the journal continues: its name.
     #[error(
-        "its journal cannot be used; if it is damaged, its `index-N.jasper` is the index before the changes in it"
+        "its snapshot {0} was changed or replaced, so that the changes in the journal do not follow from it; restore it \
+         from a copy, or open {0} alone"
     )]
-    Journal(#[from] io::Error),
+    OtherSnapshot(String),
     /// The snapshot cannot be read or written.
     #[error(transparent)]
     Snapshot(#[from] FileError),
     /// A change in the journal cannot be made again, for want of memory for example.
     #[error("a change in its journal cannot be made again")]
     Replay(#[source] UpdateError),
+}
+
+impl From<io::Error> for JournalFault {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Self::Damaged(error),
+            _ => Self::Journal(error),
+        }
+    }
 }
 
 /// Larger changes are not copied to be committed with others: they take most of a transaction anyway.
@@ -102,8 +131,11 @@ pub(crate) struct Journal {
     /// Bytes logged since the last snapshot, or since the last failure to take one.
     logged_bytes: AtomicU64,
     snapshot_bytes: AtomicU64,
-    _lock: FileLock,
+    lock: FolderLock,
 }
+
+/// The lock of the folder, or why it cannot be written.
+type FolderLock = io::Result<FileLock>;
 
 /// A change that waits for its commit.
 #[derive(Debug)]
@@ -116,11 +148,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn copy_error(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
 fn copy(result: &io::Result<()>) -> io::Result<()> {
-    match result {
-        Ok(()) => Ok(()),
-        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-    }
+    result.as_ref().copied().map_err(copy_error)
 }
 
 /// A folder that is about to be opened: the log, and which snapshot it continues.
@@ -129,63 +162,47 @@ pub(crate) struct OpenJournal {
     store: Store,
     log: Log,
     number: u64,
-    lock: FileLock,
-}
-
-fn snapshot_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("index-{number}.jasper"))
-}
-
-fn store_path(folder: &Path) -> PathBuf {
-    folder.join("journal.redb")
-}
-
-fn acquire(folder: &Path) -> Result<FileLock, JournalFault> {
-    FileLock::try_acquire(store_path(folder))?.ok_or(JournalFault::InUse)
-}
-
-/// Makes a durable index in `folder`, whose snapshot `save` writes.
-pub(crate) fn create(
-    folder: &Path,
-    save: impl FnOnce(&Path) -> Result<SaveStats, FileError>,
-) -> Result<SaveStats, JournalError> {
-    let create = || {
-        fs::create_dir_all(folder)?;
-        let _lock = acquire(folder)?;
-        let mut store = Store::open(&store_path(folder))?;
-        if store.read()?.snapshot.is_some() {
-            return Err(JournalFault::Exists);
-        }
-        // This syncs the folder, which has the name of the log as well.
-        let saved = save(&snapshot_path(folder, 0))?;
-        store.commit(&[], |tables| tables.set_snapshot(0))?;
-        Ok(saved)
-    };
-    create().map_err(|fault| JournalError::new(folder, fault))
-}
-
-/// The folder, if it may be that of a durable index.
-pub(crate) fn check_durable(folder: &Path) -> Result<&Path, JournalError> {
-    if store_path(folder).is_file() {
-        Ok(folder)
-    } else {
-        Err(JournalError::new(folder, JournalFault::NotDurable))
-    }
+    lock: FolderLock,
+    /// What `log` reads, if that is not `store`.
+    _copy: Option<Store>,
 }
 
 impl OpenJournal {
-    /// Opens the journal of a folder.
+    /// Opens the journal of a folder. If the folder cannot be written, its index has all changes and accepts no others.
     pub(crate) fn new(folder: &Path) -> Result<Self, JournalError> {
         check_durable(folder)?;
-        let open = || -> Result<Self, JournalFault> {
-            let lock = acquire(folder)?;
-            let store = Store::open(&store_path(folder))?;
-            let log = store.read()?;
-            let number = log.snapshot.ok_or(JournalFault::NotDurable)?;
-            remove_other_snapshots(folder, number);
-            Ok(Self { folder: folder.to_owned(), store, log, number, lock })
+        let open = || Ok((acquire(folder)?, Store::open(&store_path(folder))?));
+        Self::with_store(folder, open()).map_err(|fault| JournalError::new(folder, fault))
+    }
+
+    fn with_store(
+        folder: &Path,
+        opened: Result<(FileLock, Store), JournalFault>,
+    ) -> Result<Self, JournalFault> {
+        let (lock, store, copy) = match opened {
+            Ok((lock, store)) => (Ok(lock), store, None),
+            Err(JournalFault::Journal(reason)) if is_unwritable(&reason) => {
+                let copy = Store::open_copy(Memory::read(&store_path(folder))?)?;
+                let refusal = io::Error::new(
+                    reason.kind(),
+                    format!("the folder could not be written when it was opened; open it again ({reason})"),
+                );
+                (Err(copy_error(&refusal)), Store::closed(refusal), Some(copy))
+            }
+            Err(fault) => return Err(fault),
         };
-        open().map_err(|fault| JournalError::new(folder, fault))
+        let log = copy.as_ref().unwrap_or(&store).read()?;
+        let number = log.snapshot.ok_or(JournalFault::NotDurable)?;
+        let snapshot = snapshot_path(folder, number);
+        if let Some(checksum) = log.snapshot_checksum
+            && header_checksum(&snapshot)? != checksum
+        {
+            return Err(JournalFault::OtherSnapshot(snapshot_name(number)));
+        }
+        if lock.is_ok() {
+            remove_other_snapshots(folder, number);
+        }
+        Ok(Self { folder: folder.to_owned(), store, log, number, lock, _copy: copy })
     }
 
     /// The index file that the log continues.
@@ -208,7 +225,7 @@ impl OpenJournal {
             store: Mutex::new(self.store),
             logged_bytes: AtomicU64::new(logged_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
-            _lock: self.lock,
+            lock: self.lock,
         })
     }
 
@@ -234,6 +251,12 @@ impl OpenJournal {
     }
 }
 
+/// Whether a folder that gives this error can be read nevertheless.
+fn is_unwritable(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
+}
+
 /// Whether the input and the state of the index decide that a change fails, and not memory or a device.
 fn is_refusal(error: &UpdateError) -> bool {
     match error {
@@ -244,18 +267,6 @@ fn is_refusal(error: &UpdateError) -> bool {
         | UpdateError::Quantize(_)
         | UpdateError::NoCodes => true,
         _ => false,
-    }
-}
-
-/// Removes the snapshots that a crash, or a failure, has left. They are only in the way, so errors are ignored.
-fn remove_other_snapshots(folder: &Path, number: u64) {
-    let kept = snapshot_path(folder, number);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name().into_string().unwrap_or_default();
-        let number = name.strip_prefix("index-").and_then(|name| name.strip_suffix(".jasper"));
-        if number.is_some_and(|number| number.parse::<u64>().is_ok()) && entry.path() != kept {
-            let _ = fs::remove_file(entry.path());
-        }
     }
 }
 
@@ -337,12 +348,17 @@ impl Journal {
         if only_if_due && !self.is_snapshot_due() {
             return Ok(());
         }
+        if let Err(reason) = &self.lock {
+            return Err(JournalError::new(&self.folder, copy_error(reason)));
+        }
         let number = turn.number();
         // If this fails, the next attempt is due when the log has grown by as much again.
         self.logged_bytes.store(0, Ordering::Relaxed);
         let snapshot = || -> Result<u64, JournalFault> {
-            let saved = save(&snapshot_path(&self.folder, number))?;
-            lock(&self.store).commit(&[], |tables| tables.set_snapshot(number))?;
+            let path = snapshot_path(&self.folder, number);
+            let saved = save(&path)?;
+            let checksum = header_checksum(&path)?;
+            lock(&self.store).commit(&[], |tables| tables.set_snapshot(number, checksum))?;
             Ok(saved.bytes)
         };
         let bytes = snapshot().map_err(|fault| JournalError::new(&self.folder, fault))?;

@@ -13,12 +13,17 @@ use redb::{
     TableDefinition, WriteTransaction,
 };
 
+use super::copy_error;
+use super::memory::Memory;
+
 /// The kind and the argument of each change, by number.
 const CHANGES: TableDefinition<'_, u64, (&str, &[u8])> = TableDefinition::new("changes");
 /// The vectors of each change, in blocks: by the number of the change and that of the first vector.
 const VECTORS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("vectors");
 /// The number of the first change that is not in the snapshot. Empty until there is one.
 const SNAPSHOT: TableDefinition<'_, (), u64> = TableDefinition::new("snapshot");
+/// The checksum of the header of the snapshot.
+const SNAPSHOT_CHECKSUM: TableDefinition<'_, (), u32> = TableDefinition::new("snapshot checksum");
 
 /// Bytes of vectors per block. redb stores a value in a power of two of bytes, with some of its own.
 pub(super) const BLOCK_BYTES: usize = (1 << 20) - (4 << 10);
@@ -52,6 +57,7 @@ pub(super) struct Tables<'t> {
     changes: Table<'t, u64, (&'static str, &'static [u8])>,
     vectors: Table<'t, (u64, u64), &'static [u8]>,
     snapshot: Table<'t, (), u64>,
+    snapshot_checksum: Table<'t, (), u32>,
 }
 
 impl Tables<'_> {
@@ -60,6 +66,7 @@ impl Tables<'_> {
             changes: transaction.open_table(CHANGES).map_err(error)?,
             vectors: transaction.open_table(VECTORS).map_err(error)?,
             snapshot: transaction.open_table(SNAPSHOT).map_err(error)?,
+            snapshot_checksum: transaction.open_table(SNAPSHOT_CHECKSUM).map_err(error)?,
         })
     }
 
@@ -74,10 +81,11 @@ impl Tables<'_> {
         self.vectors.insert((number, first), block).map(drop).map_err(error)
     }
 
-    /// Records that a snapshot has all changes below `number`, and removes these.
-    pub(super) fn set_snapshot(&mut self, number: u64) -> io::Result<()> {
+    /// Records that a snapshot has all changes below `number`, and removes these. `checksum` is that of its header.
+    pub(super) fn set_snapshot(&mut self, number: u64, checksum: u32) -> io::Result<()> {
         self.remove(0..number)?;
-        self.snapshot.insert((), number).map(drop).map_err(error)
+        self.snapshot.insert((), number).map_err(error)?;
+        self.snapshot_checksum.insert((), checksum).map(drop).map_err(error)
     }
 
     fn remove(&mut self, numbers: Range<u64>) -> io::Result<()> {
@@ -93,6 +101,26 @@ impl Store {
         Self::open_with(Box::new(move || {
             Builder::new().set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true).create(&path)
         }))
+    }
+
+    /// Opens a copy of the log in memory, of the bytes of its file. Nothing that is written to it goes anywhere else.
+    pub(super) fn open_copy(bytes: Memory) -> io::Result<Self> {
+        Self::open_with(Box::new(move || {
+            Builder::new().set_check_integrity_on_open(true).create_with_backend(bytes.clone())
+        }))
+    }
+
+    /// A log that accepts no change, because of this error.
+    pub(super) fn closed(reason: io::Error) -> Self {
+        let open = move || Err(redb::StorageError::Io(copy_error(&reason)).into());
+        Self { open: Box::new(open), database: None, discarded: BTreeSet::new() }
+    }
+
+    /// The file of a log without changes, which continues the first snapshot.
+    pub(super) fn create(snapshot_checksum: u32) -> io::Result<Vec<u8>> {
+        let file = Memory::default();
+        Self::open_copy(file.clone())?.commit(&[], |tables| tables.set_snapshot(0, snapshot_checksum))?;
+        Ok(file.take())
     }
 
     /// Opens the log that `open` returns.
@@ -155,15 +183,19 @@ pub(super) struct Log {
     vectors: ReadOnlyTable<(u64, u64), &'static [u8]>,
     /// The number of the first change that is not in the snapshot, if there is one.
     pub snapshot: Option<u64>,
+    /// The checksum of the header of the snapshot.
+    pub snapshot_checksum: Option<u32>,
 }
 
 impl Log {
     fn open(transaction: &ReadTransaction) -> io::Result<Self> {
         let snapshot = transaction.open_table(SNAPSHOT).map_err(error)?;
+        let checksum = transaction.open_table(SNAPSHOT_CHECKSUM).map_err(error)?;
         Ok(Self {
             changes: transaction.open_table(CHANGES).map_err(error)?,
             vectors: transaction.open_table(VECTORS).map_err(error)?,
             snapshot: snapshot.get(()).map_err(error)?.map(|number| number.value()),
+            snapshot_checksum: checksum.get(()).map_err(error)?.map(|checksum| checksum.value()),
         })
     }
 

@@ -125,7 +125,7 @@ fn durable(disk: &Disk, folder: &Path) -> Index<u8> {
         store: Mutex::new(disk.store()),
         logged_bytes: AtomicU64::new(0),
         snapshot_bytes: AtomicU64::new(0),
-        _lock: acquire(folder).unwrap(),
+        lock: Ok(acquire(folder).unwrap()),
     };
     let mut index = empty();
     index.journal = Some(journal);
@@ -406,4 +406,56 @@ fn a_snapshot_that_fails_loses_nothing() {
         }
         assert!(left.to_bytes().unwrap() == index.to_bytes().unwrap(), "call {call}: {snapshot:?}");
     }
+}
+
+fn saved(folder: &Path) -> Index<u8> {
+    let index = empty();
+    index.save_durable(folder).unwrap();
+    Index::open_durable(folder).unwrap()
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let index = saved(folder);
+    insert(&index, Some(0..40)).unwrap();
+    let before = index.to_bytes().unwrap();
+    drop(index);
+    let files = || {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect::<Vec<_>>()
+    };
+    let found = files();
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem] {
+        let journal = OpenJournal::with_store(folder, Err(io::Error::from(kind).into())).unwrap();
+        let mut index = Index::<u8>::open(journal.snapshot()).unwrap();
+        index.journal = Some(journal.replay(&index, &mut no_progress).unwrap());
+        assert!(index.to_bytes().unwrap() == before);
+        for step in STEPS {
+            let refused = step(&index).unwrap_err();
+            assert!(matches!(refused, UpdateError::Journal(error) if error.kind() == kind));
+        }
+        let refused = index.snapshot().unwrap_err().into_cause();
+        assert!(matches!(refused, JournalFault::Journal(error) if error.kind() == kind));
+        assert!(index.to_bytes().unwrap() == before && files() == found);
+    }
+    let other = OpenJournal::with_store(folder, Err(io::Error::other("of another kind").into()));
+    assert!(matches!(other.err(), Some(JournalFault::Journal(_))));
+}
+
+#[test]
+fn a_log_without_a_checksum_of_its_snapshot_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let index = saved(folder);
+    insert(&index, Some(0..40)).unwrap();
+    drop(index);
+    let database = Builder::new().create(store_path(folder)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let table = redb::TableDefinition::<(), u32>::new("snapshot checksum");
+    assert!(transaction.delete_table(table).unwrap());
+    transaction.commit().unwrap();
+    drop(database);
+    assert_eq!(Index::<u8>::open_durable(folder).unwrap().len(), 40);
 }

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use jasper::bench::runbook::Player;
+use jasper::bench::runbook::{Player, truth_path};
 use jasper::{Element, Index, SearchParams, with_element};
-use jasper_data::{Runbook, VectorFile};
+use jasper_data::{Operation, Runbook, VectorFile};
 
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::command_files::{Content, Files};
@@ -71,7 +71,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The files of the command.
+    /// The files of the command, but for those of `--truth`, which the runbook tells.
     pub fn files(&self) -> Files {
         let inputs = Files::new().read([&self.runbook, &self.base, &self.queries]);
         inputs.write(&self.output, Content::INDEX).write(&self.plot, Content::Svg)
@@ -82,6 +82,11 @@ impl Args {
         self.device.device.check()?;
         SearchParams::new(self.k).beam_width(self.beam_width).check()?;
         let runbook = Runbook::read(&self.runbook, self.dataset.as_deref())?;
+        if let Some(folder) = &self.truth {
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            let searches = runbook.steps().iter().filter(|step| step.operation == Operation::Search);
+            self.files().cache(searches.map(|step| truth_path(folder, step.number))).check()?;
+        }
         let base = VectorFile::open(&self.base)?;
         let (k, rows) = (self.k, base.len());
         ensure!(
@@ -103,7 +108,6 @@ impl Args {
             .consolidate_at(self.consolidate_threshold)
             .threads(self.device.threads);
         if let Some(folder) = &self.truth {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             player = player.truths(folder);
         }
         let typed = index.downcast_ref::<Index<T>>().expect("made for this element");

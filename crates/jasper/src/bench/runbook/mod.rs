@@ -42,8 +42,8 @@ use crate::bench::recall::mean_recall;
 use crate::{AnyIndex, BuildError, Index, IndexBuilder, IndexStats, with_element};
 pub use error::{PlayError, StepCause};
 use tags::TagRows;
-pub use truth::TruthFileError;
 use truth::Truths;
+pub use truth::{TruthFileError, truth_path};
 
 /// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -56,6 +56,16 @@ const DEPTH: usize = 100;
 /// Bytes of live vectors copied for one exact search.
 const GATHERED_BYTES: usize = 256 << 20;
 
+/// The file of the true neighbors at a step in a folder of such files, as big-ann-benchmarks publishes them.
+///
+/// ```
+/// use jasper::bench::runbook::truth_path;
+/// assert_eq!(truth_path("truth".as_ref(), 2), std::path::Path::new("truth/step2.gt100"));
+/// ```
+pub fn truth_path(folder: &Path, step: usize) -> PathBuf {
+    folder.join(format!("step{step}.gt100"))
+}
+
 /// How true neighbors are found.
 pub(super) struct Truths<'a, T> {
     pub(super) base: MatrixView<'a, T>,
@@ -76,7 +86,7 @@ impl<T: Element> Truths<'_, T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<GroundTruth, TruthFileError> {
         let Some(folder) = self.folder else { return Ok(self.exact(live, progress)?) };
-        let path = folder.join(format!("step{step}.gt100"));
+        let path = truth_path(folder, step);
         if !path.exists() {
             let truth = self.exact(live, progress)?;
             truth.write(path)?;
