@@ -14,7 +14,7 @@ const TIMES: usize = 9;
 impl<T: Element> DeviceSearcher<T> {
     /// Measures a search with queries and results in device memory: the median time of the launches, measured with
     /// events, and hops and distances of each query, without those of the rerank. Arguments are those of
-    /// [`Self::search`].
+    /// [`Self::search_batch`].
     ///
     /// # Errors
     /// Returns [`SearchError`].
