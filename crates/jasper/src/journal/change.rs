@@ -19,8 +19,8 @@ pub(crate) struct Change<'a>(Option<LoggedChange<'a>>);
 struct LoggedChange<'a> {
     journal: &'a Journal,
     turn: Turn<'a>,
-    /// Whether the log has the change, or may have it.
-    is_logged: bool,
+    /// Whether a drop discards the change, which the log has or may have.
+    discard_on_drop: bool,
 }
 
 /// A change that another thread logs.
@@ -42,8 +42,11 @@ impl Logging<'_> {
 impl<'a> Change<'a> {
     /// Begins a change of an index.
     pub(crate) fn begin(journal: Option<&'a Journal>) -> Self {
-        let begin =
-            |journal: &'a Journal| LoggedChange { journal, turn: journal.turns.take(), is_logged: false };
+        let begin = |journal: &'a Journal| LoggedChange {
+            journal,
+            turn: journal.turns.take(),
+            discard_on_drop: false,
+        };
         Self(journal.map(begin))
     }
 
@@ -95,7 +98,7 @@ impl<'a> Change<'a> {
     /// Keeps the change in the log, even if it failed.
     pub(crate) fn keep(&mut self) {
         if let Some(change) = &mut self.0 {
-            change.is_logged = false;
+            change.discard_on_drop = false;
         }
     }
 }
@@ -108,7 +111,7 @@ impl LoggedChange<'_> {
     }
 
     fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
-        self.is_logged = true;
+        self.discard_on_drop = true;
         self.journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
     }
 
@@ -120,7 +123,7 @@ impl LoggedChange<'_> {
     ) -> Result<R, UpdateError> {
         let log = self.journal.prepare(self.turn.number(), record).map_err(UpdateError::Journal)?;
         // Should `make` panic, the change is discarded when the thread has logged it.
-        self.is_logged = true;
+        self.discard_on_drop = true;
         let (made, logged) = thread::scope(|scope| {
             let thread = thread::Builder::new().name("jasper-journal".into()).spawn_scoped(scope, log)?;
             let mut logging = Logging { thread: Some(thread), result: Ok(Ok(())) };
@@ -142,7 +145,7 @@ impl LoggedChange<'_> {
         .map_err(UpdateError::Journal)?;
         if let Err(error) = logged {
             // The store has removed it.
-            self.is_logged = false;
+            self.discard_on_drop = false;
             return Err(UpdateError::Journal(error));
         }
         self.set_logged(record);
@@ -150,7 +153,7 @@ impl LoggedChange<'_> {
     }
 
     fn discard(&mut self) -> io::Result<()> {
-        match mem::take(&mut self.is_logged) {
+        match mem::take(&mut self.discard_on_drop) {
             true => lock(&self.journal.store).discard(&[self.turn.number()]),
             false => Ok(()),
         }
