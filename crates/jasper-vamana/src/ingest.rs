@@ -77,9 +77,10 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
 }
 
 /// Temporary memory for ingesting `vectors` of `bytes` in total: the table of first vectors, the slots, and the staging
-/// buffer.
-pub(crate) fn ingest_bytes(vectors: usize, bytes: usize) -> usize {
-    DedupTable::bytes(vectors) + vectors * size_of::<Slot>() + 2 * STAGING_BYTES.min(bytes)
+/// buffer. `is_padded`: whether they are stored with padding.
+pub(crate) fn ingest_bytes(vectors: usize, bytes: usize, is_padded: bool) -> usize {
+    let staging = if is_padded { 2 * STAGING_BYTES.min(bytes) } else { (2 * STAGING_BYTES).min(bytes) };
+    DedupTable::bytes(vectors) + vectors * size_of::<Slot>() + staging
 }
 
 /// Bytes of vectors as read, and as many bytes of vectors as stored. If both forms are equal, twice as many are read at

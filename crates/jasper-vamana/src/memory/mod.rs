@@ -124,7 +124,8 @@ impl BuildSpec {
         let vectors = self.vector_bytes::<T>();
         let edges = self.params.max_degree() * size_of::<Slot>() + size_of::<u16>();
         // Pages of the adjacency table are first touched when edges are written, after ingesting.
-        let ingesting = ingest_bytes(self.rows, vectors).saturating_sub(self.rows * edges);
+        let is_padded = padded_len::<T>(self.dimension) != self.dimension;
+        let ingesting = ingest_bytes(self.rows, vectors, is_padded).saturating_sub(self.rows * edges);
         let parts = [
             ("vectors", vectors),
             ("graph", self.rows * edges),
@@ -149,5 +150,23 @@ impl BuildSpec {
         let lists = edges * (size_of::<Neighbor>() + size_of::<(Slot, Neighbor)>());
         let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<Slot>();
         self.rows * size_of::<Slot>() + candidates + lists + new_rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Vectors without padding are read into the place where they are prepared.
+    #[test]
+    fn vectors_without_padding_are_staged_once() {
+        let params = BuildParams::builder().max_degree(32).build_beam_width(40).build().unwrap();
+        let scratch = |dimension| {
+            let spec = BuildSpec { rows: 20_000, dimension, metric: Metric::L2, params };
+            let plan = spec.plan_on_host::<u8>();
+            plan.parts().iter().find(|part| part.name == SCRATCH).unwrap().bytes
+        };
+        let (without, with, bytes) = (scratch(784), scratch(783), 20_000 * 784);
+        assert!(with == without + bytes, "{without} and {with} bytes");
     }
 }
