@@ -189,15 +189,25 @@ fn inherit(_: &Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a rename durable: the name is an entry of the folder, which is synced on its own.
+/// Makes new names in a folder durable: they are entries of the folder, which is synced on its own.
+///
+/// ```
+/// let folder = tempfile::tempdir()?;
+/// std::fs::create_dir(folder.path().join("vectors"))?;
+/// jasper_data::sync_folder(folder.path())?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// Of the system.
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
 /// Other systems cannot open a folder.
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) -> io::Result<()> {
+pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

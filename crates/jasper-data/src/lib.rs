@@ -55,7 +55,7 @@ mod truth;
 mod vectors;
 mod write;
 
-pub use atomic::{AtomicFile, CommitError};
+pub use atomic::{AtomicFile, CommitError, sync_folder};
 pub use error::{NpyError, PathError, ReadCause, ReadError, WriteError};
 pub use exact::{KnnError, Side, check_knn, check_knn_base, exact_knn};
 pub use format::{ParseFormatError, VectorFormat};

@@ -247,7 +247,8 @@ impl Args {
 }
 
 /// Memory of the command beside that of the library: the program, and buffers of files. Peaks of builds of 100 to 60,000
-/// vectors were 4 to 8 MB above the plans of the library; two, of 784 components, 1 and 2 MB below.
+/// vectors were 4 to 8 MB above the plans of the library; two, of 784 components, 1 and 2 MB below. It is reported, and not
+/// checked.
 const COMMAND_BYTES: u64 = 5 << 20;
 
 /// Reports the peak memory of a build, by part.

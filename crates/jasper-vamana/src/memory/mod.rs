@@ -47,7 +47,7 @@ const SPARE: f32 = 0.25;
 /// The share kept free of sketches, because the memory of a build varies with the data.
 const MARGIN: f32 = 0.04;
 /// Memory of the process without its data, and what small tables are rounded up to: the difference between the peak of
-/// a test that builds 60,000 vectors and its tables. The command takes three million bytes more.
+/// a test that builds 60,000 vectors and its tables.
 const PROCESS_BYTES: usize = 12 << 20;
 
 impl BuildSpec {

@@ -109,6 +109,7 @@ pub(crate) struct SearchBatcher<T: Element> {
     runner: Arc<Runner<T>>,
     /// Started by the first queued search.
     workers: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether `workers` has any; read without its lock.
     has_workers: AtomicBool,
 }
 

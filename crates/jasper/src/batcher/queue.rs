@@ -221,7 +221,7 @@ impl Drop for Alone<'_> {
 }
 
 impl<Q, A> State<Q, A> {
-    /// Takes the first requests. Callers wait for the lock meanwhile, so they are looked at without it.
+    /// Takes the first requests. The worker looks at them without the lock, which callers wait for.
     fn take(&mut self) -> Batch<Q, A> {
         Batch(self.waiting.drain(..self.waiting.len().min(MAX_BATCH)).collect())
     }
@@ -266,7 +266,8 @@ impl<Q, A> Request<Q, A> {
     }
 }
 
-/// A batch. Dropping it fails the requests that have no answer, because its thread is panicking.
+/// Requests that were taken from the queue: a batch, or those that one is chosen from. Dropping them fails those that are
+/// pending, which there are only if the thread panics.
 struct Batch<Q, A>(Vec<Arc<Request<Q, A>>>);
 
 impl<Q, A> Batch<Q, A> {

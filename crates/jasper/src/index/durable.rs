@@ -61,7 +61,8 @@ impl<T: Element> Index<T> {
     /// may exist if it is empty, or if a process was killed while it made it; its parent must exist.
     ///
     /// # Errors
-    /// Returns [`JournalError`], also if the folder has a durable index or other files. Nothing is left of it then.
+    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What this
+    /// call wrote is removed.
     pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         self.with_progress(&mut no_progress).save_durable(folder)
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use jasper_data::{AtomicFile, FileLock};
+use jasper_data::{AtomicFile, FileLock, sync_folder};
 use jasper_graph::{FileError, SaveStats, header_checksum};
 
 use super::memory::Memory;
@@ -57,6 +57,8 @@ fn create_in(
         let mut file = AtomicFile::create(&log)?;
         file.write_all(&Store::create(header_checksum(&snapshot)?)?)?;
         file.commit().map_err(io::Error::from)?;
+        // The name of the folder is an entry of its parent.
+        sync_folder(fs::canonicalize(folder)?.parent().unwrap_or(folder))?;
         Ok(saved)
     };
     create().inspect_err(|_| {

@@ -20,7 +20,7 @@ use super::memory::Memory;
 const CHANGES: TableDefinition<'_, u64, (&str, &[u8])> = TableDefinition::new("changes");
 /// The vectors of each change, in blocks: by the number of the change and that of the first vector.
 const VECTORS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("vectors");
-/// The number of the first change that is not in the snapshot. Empty until there is one.
+/// The number of the first change that is not in the snapshot.
 const SNAPSHOT: TableDefinition<'_, (), u64> = TableDefinition::new("snapshot");
 /// The checksum of the header of the snapshot.
 const SNAPSHOT_CHECKSUM: TableDefinition<'_, (), u32> = TableDefinition::new("snapshot checksum");
@@ -95,11 +95,11 @@ impl Tables<'_> {
 }
 
 impl Store {
-    /// Opens the log in the file `path`, and creates it if there is none. Verifies its checksums.
+    /// Opens the log in the file `path`, which must exist. Verifies its checksums.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         Self::open_with(Box::new(move || {
-            Builder::new().set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true).create(&path)
+            Builder::new().set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true).open(&path)
         }))
     }
 
