@@ -383,7 +383,7 @@ const SAVING_CHILD: &str = "JASPER_SAVING_CHILD";
 
 /// Not a test, but a process that ends while it saves an index.
 #[test]
-#[ignore = "does nothing unless it is called by the test that starts it"]
+#[ignore = "the process that `a_save_whose_process_was_killed_is_repeated` starts"]
 fn saving_child() {
     let Ok(arguments) = std::env::var(SAVING_CHILD) else { return };
     let (folder, last) = arguments.split_once('\n').unwrap();

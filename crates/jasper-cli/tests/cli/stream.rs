@@ -144,7 +144,7 @@ fn true_neighbors_are_neither_replaced_nor_found_unwritable_at_the_end() {
     let unwritable = play(&["--truth", "/proc/self"]);
     let read = "is also read by this command, as truth/step";
     all_fail(&sandbox, 1, &[(&output, &[read]), (&plot, &[read])]);
-    // Permissions do not stop every user, but nobody makes files there.
+    // A folder without write permission would not do: root may write there. In /proc no user can make files.
     if cfg!(target_os = "linux") {
         let reason = "/proc/self/step4.gt100: cannot be written";
         all_fail(&sandbox, 1, &[(&unwritable, &[reason])]);

@@ -51,7 +51,7 @@ pub enum RunbookError {
         /// Line of that step.
         line: usize,
     },
-    /// A runbook of so many rounds cannot be generated.
+    /// The number of rounds is out of bounds.
     #[error(
         "rounds ({rounds}) must be at least {least}, and at most {rows}, the number of rows, and {}; change rounds, or \
          give more rows",
