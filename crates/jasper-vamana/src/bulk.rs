@@ -10,9 +10,10 @@
 //! (docs/src/experiments.md#simulation-before-the-implementation). The graph depends on vectors, parameters and seed
 //! alone, not on the number of threads.
 
-use jasper_core::synthetic::permutation;
+use jasper_core::synthetic::Permutation;
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
 use jasper_graph::{Graph, VectorError};
+use rayon::prelude::*;
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
@@ -92,8 +93,11 @@ pub fn ingest<T: Element>(
         graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
     }
     drop(slots);
-    let shuffled = || permutation(graph.slots(), params.seed()).into_iter().map(Slot::new).collect();
-    let (medoid, mut order): (_, Vec<Slot>) = executor.pool().join(|| start::medoid(&graph), shuffled);
+    let (medoid, mut order) = executor.pool().install(|| {
+        let shuffled = Permutation::new(graph.slots(), params.seed());
+        let slots = (0..graph.slots() as u32).into_par_iter();
+        (start::medoid(&graph), slots.map(|position| Slot::new(shuffled.at(position))).collect::<Vec<_>>())
+    });
     if let Some(medoid) = medoid {
         graph.adjacency_mut().set_start_points(vec![medoid]);
         order.retain(|&slot| slot != medoid);
