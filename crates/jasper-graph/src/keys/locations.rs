@@ -1,54 +1,55 @@
 //! The slot of each key.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use jasper_core::{Key, Slot};
 use rustc_hash::FxBuildHasher;
 
 use super::KeyMap;
 
+/// Slots that are looked through for a key.
+const BLOCK: usize = 32;
+
 /// Maps live keys to slots.
 ///
-/// A bulk build without keys numbers its vectors and stores them in that order, so a key equals its slot plus the
-/// number of smaller keys that share an earlier vertex. The column of first keys confirms the guess, and only other
-/// keys need an entry in the table.
+/// A bulk build stores vectors in their order, so first keys ascend with their slots if the caller's keys do: the numbers
+/// of vectors, or those that a shard has of them. Such a key is found by binary search for its block of slots; the
+/// column of first keys says which of them has it, if it still does. Only other keys need an entry in the table.
 #[derive(Debug)]
 pub(crate) struct KeyLocations {
-    /// Keys that shared their vertex with an earlier one when this was built, ascending.
-    shared: Vec<Key>,
-    /// Slots of the live keys that are not the first key of their expected slot.
+    /// For each block of slots from the first on, as far as first keys ascended when this was built: a key that is above
+    /// those of earlier blocks, and not above those of this one.
+    blocks: Vec<Key>,
+    /// Slots of the live keys that are not the first key of a slot in their block.
     elsewhere: HashMap<Key, Slot, FxBuildHasher>,
 }
 
 impl KeyLocations {
     pub(super) fn new(keys: &KeyMap) -> Self {
-        let mut shared: Vec<Key> = keys.more.values().flatten().copied().collect();
-        shared.sort_unstable();
-        // A damaged file may name a key twice.
-        shared.dedup();
-        let mut locations = Self { shared, elsewhere: HashMap::default() };
-        for slot in keys.live_slots() {
-            locations.insert(keys.first_key(slot), slot, true);
-        }
-        for (key, slot) in keys.further() {
-            locations.insert(key, slot, false);
-        }
-        locations
+        let blocks = ascending_blocks(keys);
+        let others = (blocks.len() * BLOCK..keys.first.len()).map(Slot::from_index);
+        let others = others.filter(|&slot| keys.is_live(slot)).map(|slot| (keys.first_key(slot), slot));
+        let elsewhere = others.chain(keys.further()).collect();
+        Self { blocks, elsewhere }
     }
 
-    /// The slot at which a bulk build stores the vector of this number.
-    pub(super) fn expected(&self, key: Key) -> Key {
-        key - self.shared.partition_point(|&shared| shared < key) as Key
+    /// The slots that may have this key as their first, unless it has an entry.
+    pub(super) fn block(&self, key: Key) -> Range<usize> {
+        match self.blocks.partition_point(|&least| least <= key) {
+            0 => 0..0,
+            end => (end - 1) * BLOCK..end * BLOCK,
+        }
     }
 
-    /// The slot of a key that is not at its expected slot.
+    /// The slot of a key that is not the first key of a slot in its block.
     pub(super) fn get(&self, key: Key) -> Option<Slot> {
         self.elsewhere.get(&key).copied()
     }
 
     /// Adds a key. `first` says that it comes before all other keys of the slot.
     pub(super) fn insert(&mut self, key: Key, slot: Slot, first: bool) {
-        if !first || self.expected(key) != slot.index() as Key {
+        if !first || !self.block(key).contains(&slot.index()) {
             self.elsewhere.insert(key, slot);
         }
     }
@@ -62,36 +63,86 @@ impl KeyLocations {
     }
 }
 
+/// [`KeyLocations::blocks`] of these keys.
+fn ascending_blocks(keys: &KeyMap) -> Vec<Key> {
+    let (mut blocks, mut above) = (Vec::with_capacity(keys.first.len().div_ceil(BLOCK)), 0);
+    for start in (0..keys.first.len()).step_by(BLOCK) {
+        let slots = (start..keys.first.len().min(start + BLOCK)).map(Slot::from_index);
+        let mut least = None;
+        for key in slots.filter(|&slot| keys.is_live(slot)).map(|slot| keys.first_key(slot)) {
+            if key < above {
+                return blocks;
+            }
+            least = least.or(Some(key));
+            above = key.saturating_add(1);
+        }
+        blocks.push(least.unwrap_or(above));
+    }
+    blocks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Every key below the end that is found, with its slot.
+    fn all(keys: &KeyMap, end: Key) -> Vec<(Key, usize)> {
+        (0..end).filter_map(|key| Some((key, keys.slot_of(key)?.index()))).collect()
+    }
+
+    fn entries(keys: &KeyMap) -> usize {
+        keys.locations.get().expect("a key was looked up").elsewhere.len()
+    }
+
     #[test]
-    fn keys_that_are_the_numbers_of_vectors_need_no_entry() {
+    fn ascending_keys_need_no_entry() {
+        const SLOTS: usize = 4 * BLOCK;
         let mut keys = KeyMap::new();
-        // Vectors 1, 3 and 7 of ten share slot 1.
-        let slots = [0, 1, 2, 1, 3, 4, 5, 1, 6, 7];
-        keys.resize(8).unwrap();
-        keys.tombstones.insert_range(0..8);
-        for (key, &slot) in slots.iter().enumerate() {
-            keys.assign_unused(key as Key, Slot::new(slot));
+        keys.resize(SLOTS).unwrap();
+        keys.tombstones.insert_range(0..SLOTS);
+        let key = |slot: usize| 3 * slot as Key + 1;
+        let mut expected: Vec<_> = (0..SLOTS).map(|slot| (key(slot), slot)).collect();
+        for &(key, slot) in &expected {
+            keys.assign_unused(key, Slot::from_index(slot));
         }
-        let all = |keys: &KeyMap| -> Vec<Option<usize>> {
-            (0..11).map(|key| keys.slot_of(key).map(Slot::index)).collect()
-        };
-        let entries = |keys: &KeyMap| keys.locations.get().map(|known| known.elsewhere.len());
-        let mut expected: Vec<_> = slots.iter().map(|&slot| Some(slot as usize)).collect();
-        expected.push(None);
-        assert_eq!(all(&keys), expected);
-        assert_eq!(entries(&keys), Some(2));
-        // Another key takes the slot of one, which moves to another slot.
-        keys.delete(4).unwrap();
-        keys.delete(5).unwrap();
-        assert!(keys.is_tombstone(Slot::new(3)) && keys.is_tombstone(Slot::new(4)));
-        keys.assign(10, Slot::new(3)).unwrap();
-        keys.assign(4, Slot::new(4)).unwrap();
-        (expected[4], expected[5], expected[10]) = (Some(4), None, Some(3));
-        assert_eq!(all(&keys), expected);
-        assert_eq!(entries(&keys), Some(4));
+        // A second key of a slot.
+        keys.assign_unused(5, Slot::from_index(70));
+        let end = key(SLOTS) + 10;
+        expected.insert(2, (5, 70));
+        assert_eq!(all(&keys, end), expected);
+        assert_eq!(entries(&keys), 1);
+        // The first key of that slot goes, and the second is left. Another key takes the slot of one, which moves, and
+        // a whole block becomes empty.
+        keys.delete(key(70)).unwrap();
+        keys.delete(key(3)).unwrap();
+        keys.delete(key(90)).unwrap();
+        keys.assign(key(SLOTS), Slot::from_index(3)).unwrap();
+        keys.assign(key(3), Slot::from_index(90)).unwrap();
+        for slot in BLOCK..2 * BLOCK {
+            keys.delete(key(slot)).unwrap();
+        }
+        let moved = |(other, slot): (Key, usize)| (other, if other == key(3) { 90 } else { slot });
+        let gone = |slot: usize| slot == 70 || slot == 90 || (BLOCK..2 * BLOCK).contains(&slot);
+        let is_left = |&(other, slot): &(Key, usize)| other == 5 || other == key(3) || !gone(slot);
+        let mut expected: Vec<_> = expected.into_iter().filter(is_left).map(moved).collect();
+        expected.push((key(SLOTS), 3));
+        assert_eq!(all(&keys, end), expected);
+        assert_eq!(entries(&keys), 3);
+        // Looked up anew, the key of slot 3 is above those that follow it, so all from its block on have entries.
+        let again = keys.try_clone().unwrap();
+        assert_eq!(all(&again, end), expected);
+        assert_eq!(entries(&again), expected.len());
+    }
+
+    #[test]
+    fn keys_in_any_order_have_entries() {
+        let mut keys = KeyMap::new();
+        keys.resize(100).unwrap();
+        keys.tombstones.insert_range(0..100);
+        for slot in 0..100 {
+            keys.assign_unused((slot as Key * 37) % 100, Slot::from_index(slot));
+        }
+        assert!(all(&keys, 101).iter().all(|&(key, slot)| slot as Key * 37 % 100 == key));
+        assert_eq!((all(&keys, 101).len(), entries(&keys)), (100, 100));
     }
 }

@@ -201,14 +201,14 @@ impl KeyMap {
             return None;
         }
         let locations = self.locations.get_or_init(|| KeyLocations::new(self));
-        let expected = locations.expected(key);
-        if expected < self.first.len() as Key {
-            let slot = Slot::from_index(expected as usize);
-            if self.first_key(slot) == key && self.has_key(slot) {
-                return Some(slot);
-            }
-        }
-        locations.get(key)
+        let has_it = |&slot: &usize| self.first.at(slot) == key && self.has_key(Slot::from_index(slot));
+        // The number of a vector is its slot if no vectors before it are identical.
+        let guess = usize::try_from(key).ok().filter(|&slot| slot < self.first.len());
+        let found = guess.filter(has_it).or_else(|| {
+            let block = locations.block(key);
+            (block.start..block.end.min(self.first.len())).find(has_it)
+        });
+        found.map(Slot::from_index).or_else(|| locations.get(key))
     }
 
     /// Returns the deleted keys that can be restored.
