@@ -193,9 +193,10 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     pending.extend(linked);
     let mut left = attach_to_tree(executor, graph, pending, &[])?;
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
-        if left.iter().any(|slot| linked.binary_search(slot).is_ok()) {
+        let new: Vec<Slot> = left.iter().copied().filter(|slot| linked.binary_search(slot).is_ok()).collect();
+        if !new.is_empty() {
             // New vertices get an edge. It may replace another, whose target then needs a parent too.
-            let added = reconnect_orphans(executor, graph, linked, progress)?;
+            let added = reconnect_orphans(executor, graph, &new, progress)?;
             reconnected += added.total;
             left.extend(added.evicted);
             left = attach_to_tree(executor, graph, left, &added.edges)?;
