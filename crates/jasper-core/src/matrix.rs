@@ -165,6 +165,32 @@ pub trait VectorSource<T> {
     /// Returns an I/O error of the medium. Sources in memory never fail.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
+    /// Copies the vectors of these rows, which ascend, into `out`, of shape `rows.len() x dimension`, row-major. Unless a
+    /// source does it in a better way, it reads all vectors of blocks of 1,024 that hold one of them.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn gather(&self, rows: &[usize], out: &mut [T]) -> std::io::Result<()>
+    where
+        T: Element,
+    {
+        const BLOCK: usize = 1024;
+        let dimension = self.dimension();
+        let (mut rows, mut block) = (rows, Vec::new());
+        let mut out = out.chunks_exact_mut(dimension);
+        while let Some(&first) = rows.first() {
+            let here = rows.partition_point(|&row| row < first + BLOCK);
+            let span = first..rows[here - 1] + 1;
+            block.resize(span.len() * dimension, T::zeroed());
+            self.read(span, &mut block)?;
+            for (&row, out) in rows[..here].iter().zip(&mut out) {
+                out.copy_from_slice(&block[(row - first) * dimension..][..dimension]);
+            }
+            rows = &rows[here..];
+        }
+        Ok(())
+    }
+
     /// Returns the source if several threads may read at once, in any order, faster than one. `None` means that vectors
     /// are read in order on the calling thread.
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
@@ -189,6 +215,13 @@ impl<T: Element> VectorSource<T> for MatrixView<'_, T> {
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()> {
         for (row, out) in self.slice(range).rows().zip(out.chunks_exact_mut(self.dimension)) {
             out.copy_from_slice(row);
+        }
+        Ok(())
+    }
+
+    fn gather(&self, rows: &[usize], out: &mut [T]) -> std::io::Result<()> {
+        for (&row, out) in rows.iter().zip(out.chunks_exact_mut(self.dimension)) {
+            out.copy_from_slice(self.row(row));
         }
         Ok(())
     }
@@ -226,6 +259,36 @@ mod tests {
             assert!(matches!(error, MatrixError::NotFinite { row: 1, column: 3, .. }), "{error}");
         }
         assert!(MatrixView::new(&[f32::MAX; 8], 4).unwrap().check_finite().is_ok());
+    }
+
+    /// Vectors that are read in blocks, as if they were not in memory.
+    struct Unmapped<'a>(MatrixView<'a, u8>);
+
+    impl VectorSource<u8> for Unmapped<'_> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn dimension(&self) -> usize {
+            self.0.dimension()
+        }
+
+        fn read(&self, range: std::ops::Range<usize>, out: &mut [u8]) -> std::io::Result<()> {
+            self.0.read(range, out)
+        }
+    }
+
+    #[test]
+    fn rows_are_gathered() {
+        let all: Vec<u8> = (0..3000_u32).flat_map(|row| [row as u8, (row >> 8) as u8]).collect();
+        let view = MatrixView::new(&all, 2).unwrap();
+        let rows: Vec<usize> = (5..3000).filter(|row| row % 7 < 2 || *row > 2900).collect();
+        let expected: Vec<u8> = rows.iter().flat_map(|&row| all[row * 2..][..2].to_vec()).collect();
+        for source in [&view as &dyn VectorSource<u8>, &Unmapped(view)] {
+            let mut out = vec![0; rows.len() * 2];
+            source.gather(&rows, &mut out).unwrap();
+            assert!(out == expected);
+        }
     }
 
     #[test]

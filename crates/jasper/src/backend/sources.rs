@@ -40,9 +40,6 @@ pub(crate) struct Subset<'a, T> {
     rows: &'a [usize],
 }
 
-/// Rows of the source that are read at once.
-const BLOCK_ROWS: usize = 1024;
-
 impl<'a, T> Subset<'a, T> {
     pub(crate) fn new(source: &'a (dyn VectorSource<T> + Sync), rows: &'a [usize]) -> Self {
         Self { source, rows }
@@ -59,41 +56,10 @@ impl<T: Element> VectorSource<T> for Subset<'_, T> {
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        let dimension = self.dimension();
-        let mut out = out.chunks_exact_mut(dimension);
-        let mut rows = &self.rows[range];
-        let mut block = Vec::new();
-        while let Some(&first) = rows.first() {
-            let here = rows.partition_point(|&row| row < first + BLOCK_ROWS);
-            let span = first..rows[here - 1] + 1;
-            block.resize(span.len() * dimension, T::zeroed());
-            self.source.read(span, &mut block)?;
-            for (&row, out) in rows[..here].iter().zip(&mut out) {
-                out.copy_from_slice(&block[(row - first) * dimension..][..dimension]);
-            }
-            rows = &rows[here..];
-        }
-        Ok(())
+        self.source.gather(&self.rows[range], out)
     }
 
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         Some(self)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subset_reads_its_rows() {
-        let all: Vec<u8> = (0..3000_u32).flat_map(|row| [row as u8, (row >> 8) as u8]).collect();
-        let view = MatrixView::new(&all, 2).unwrap();
-        let rows: Vec<usize> = (0..3000).filter(|row| row % 7 < 2 || *row > 2900).collect();
-        let subset = Subset::new(&view, &rows);
-        let mut out = vec![0; (subset.len() - 5) * 2];
-        subset.read(5..subset.len(), &mut out).unwrap();
-        let expected: Vec<u8> = rows[5..].iter().flat_map(|&row| all[row * 2..][..2].to_vec()).collect();
-        assert!(out == expected);
     }
 }
