@@ -15,8 +15,10 @@ use super::{DeviceCodes, DeviceGraph, all_live, start_points, write_rows};
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
 /// too.
 const GAP_BYTES: usize = 64 << 10;
-/// A full table grows by at least this fraction of its size, which amortizes the cost of moving it.
+/// A full table grows by at least this fraction of its size, or this number of slots, which amortizes the cost of
+/// mapping memory, or of moving the table where it cannot grow in place.
 const GROWTH: usize = 8;
+const MAX_GROWTH: usize = 1 << 20;
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Applies the changes that `host` has had since this was a copy of it. New slots have no edges.
@@ -97,7 +99,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     fn reserve(&mut self, slots: usize) -> Result<(), S::Error> {
         if slots > self.capacity {
             let stream = &self.stream;
-            let capacity = slots.max(self.capacity + self.capacity / GROWTH);
+            let capacity = slots.max(self.capacity + (self.capacity / GROWTH).min(MAX_GROWTH));
             if self.has_vectors {
                 stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
             }
