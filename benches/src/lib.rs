@@ -2,12 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use jasper::bench::recall::mean_recall;
 use jasper::data::GroundTruth;
-use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, Metric, SearchError, SearchParams};
+use jasper::{
+    Device, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError, SearchParams,
+};
+use serde_json::json;
 
 /// Options of builds.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -63,7 +68,7 @@ pub fn step<R>(
 }
 
 /// Searches five times, and prints recall and queries per second of the fastest round as a line of JSON. `truth` holds
-/// the keys of the true neighbors of the first queries.
+/// the keys of the true neighbors of the first queries. Returns the recall.
 ///
 /// # Errors
 /// Those of the search.
@@ -73,7 +78,7 @@ pub fn measure_search<T: Element>(
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
     truth: &GroundTruth,
-) -> Result<(), SearchError> {
+) -> Result<f64, SearchError> {
     let (mut seconds, mut matches) = (f64::INFINITY, Matches::default());
     for _ in 0..ROUNDS {
         let begun = Instant::now();
@@ -86,5 +91,36 @@ pub fn measure_search<T: Element>(
     println!(
         "{{\"what\": \"{what}\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
     );
-    Ok(())
+    Ok(recall)
+}
+
+/// When each stage of a call ended, in seconds.
+#[derive(Debug)]
+pub struct Stages {
+    begun: Instant,
+    ends: BTreeMap<String, f64>,
+}
+
+impl Stages {
+    /// Starts the clock.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { begun: Instant::now(), ends: BTreeMap::new() }
+    }
+
+    /// Notes a report of the call's progress.
+    pub fn note(&mut self, progress: Progress) -> ControlFlow<()> {
+        self.ends.insert(progress.stage.to_string(), self.begun.elapsed().as_secs_f64());
+        ControlFlow::Continue(())
+    }
+
+    /// Prints them, and the time of the call, which handled `count` vectors, as a line of JSON.
+    pub fn report(self, what: &str, count: usize) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = count as f64 / seconds;
+        let line = json!({
+            "what": what, "vectors": count, "seconds": seconds, "per_second": rate, "stages_end": self.ends,
+        });
+        println!("{line}");
+    }
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use jasper::{
     CudaSet, Device, DeviceOptions, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams, Spread,
-    no_progress,
 };
+use jasper_benches::Stages;
 use serde_json::json;
 
 use super::latency::least_width;
@@ -39,9 +39,11 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
         let (mut fastest, mut built) = (f64::INFINITY, None);
         for _ in 0..BUILDS {
             drop(built.take());
+            let mut stages = Stages::begin();
             let begun = Instant::now();
-            built = Some(builder.build_with_report(&vectors.view(), &mut no_progress)?.0);
+            built = Some(builder.build_with_report(&vectors.view(), &mut |report| stages.note(report))?.0);
             fastest = fastest.min(begun.elapsed().as_secs_f64());
+            stages.report(what, vectors.view().len());
         }
         let line = json!({"what": "devices build", "set": set.name, "element": T::KIND.name(), "spread": what,
             "seconds": rounded(fastest, 3)});

@@ -1,0 +1,195 @@
+//! Builds, searches and changes indexes of growing size, up to a billion vectors. Prints lines of JSON.
+//!
+//! ```sh
+//! cargo run --release -p jasper-benches --bin scale -- cuda:all 1000000 10000000 100000000 1000000000
+//! ```
+//!
+//! No file is read: [vectors](rule::Rule) are made whenever they are read. Each size is planned first, and skipped if it
+//! does not fit. On several GPUs the index is sharded. With `--only-codes`, vectors are quantized and dropped on the host,
+//! for more of them than the GPUs hold.
+
+#![forbid(unsafe_code)]
+
+mod rule;
+mod truth;
+
+use std::ops::RangeInclusive;
+
+use anyhow::{Result, anyhow};
+use jasper::data::{GroundTruth, ThreadPoolBuilder};
+use jasper::error::BuildError;
+use jasper::{
+    Device, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric, Quantization,
+    SearchParams, Spread,
+};
+use serde_json::json;
+
+use jasper_benches::{Stages, measure_search, step};
+use rule::Rule;
+use truth::Scanner;
+
+/// Builds, searches and changes indexes of growing size, under L2.
+#[derive(clap::Parser)]
+struct Args {
+    /// Where indexes are: cpu, cuda:0, cuda:0,1 or cuda:all.
+    device: Device,
+    /// Vectors of each index.
+    #[arg(required = true)]
+    sizes: Vec<usize>,
+    /// Coordinates of a vector.
+    #[arg(long, default_value_t = 96)]
+    dimension: usize,
+    /// Hold vectors as f32 instead of u8.
+    #[arg(long)]
+    f32: bool,
+    #[arg(long, default_value_t = 32)]
+    max_degree: usize,
+    #[arg(long, default_value_t = 64)]
+    build_beam_width: usize,
+    /// How vectors are quantized.
+    #[arg(long, default_value = "mixed:1")]
+    quantization: Quantization,
+    /// Search by codes only, without vectors.
+    #[arg(long)]
+    only_codes: bool,
+    /// Vectors to insert and to delete, at most a tenth of all.
+    #[arg(long, default_value_t = 1_000_000)]
+    changes: usize,
+    /// Queries of a batch.
+    #[arg(long, default_value_t = 40_000)]
+    queries: usize,
+    /// Queries whose true neighbors are looked for.
+    #[arg(long, default_value_t = 1000)]
+    judged: usize,
+}
+
+/// Results per query.
+const K: usize = 10;
+/// Beam widths of searches, until one reaches the recall.
+const BEAM_WIDTHS: [usize; 12] = [10, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512];
+const ENOUGH_RECALL: f64 = 0.99;
+
+fn main() -> Result<()> {
+    let args: Args = clap::Parser::parse();
+    let rule = Rule::new(args.dimension);
+    for &size in &args.sizes {
+        if args.f32 { run::<f32>(&args, &rule, size) } else { run::<u8>(&args, &rule, size) }?;
+    }
+    Ok(())
+}
+
+/// Measures an index of one size.
+fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
+    let &Args { device, dimension, quantization, .. } = args;
+    let builder = IndexBuilder::new(Metric::L2).device(device).spread(Spread::Sharded);
+    let builder = builder.max_degree(args.max_degree).build_beam_width(args.build_beam_width);
+    let plan = builder.memory_plan::<T>(size, dimension)?;
+    let [host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
+    println!("{}", json!({"what": "plan", "vectors": size, "host_bytes": host, "device_bytes": on_device}));
+    if let Err(error @ BuildError::Memory(_)) = builder.check_memory::<T>(size, dimension) {
+        println!("{}", json!({"what": "refused", "vectors": size, "why": error.to_string()}));
+        return Ok(());
+    }
+    let index: Index<T> = build(builder, rule, size)?;
+    if args.only_codes {
+        timed("quantize", size, || Ok(index.quantize(quantization)?))?;
+        index.drop_vectors()?;
+    }
+    let index = timed("to device", size, || Ok(index.to_device(device)?))?;
+    report_bytes(&index, size);
+
+    // Inserts continue the numbers, and deletes take the first.
+    let changes = args.changes.min(size / 10);
+    let queries: Vec<T> = rule.queries(args.queries);
+    let queries = MatrixView::new(&queries, dimension)?;
+    let pool = ThreadPoolBuilder::new().build()?;
+    let scanner = Scanner { rule, device, pool: &pool };
+    let judged = queries.slice(0..args.judged.min(args.queries));
+    let (deleted, kept, inserted) = timed("truth", size + changes, || {
+        let nearest = |numbers| scanner.nearest(judged, numbers);
+        Ok((nearest(0..changes)?, nearest(changes..size)?, nearest(size..size + changes)?))
+    })?;
+    let truth = deleted.merge(&kept)?;
+    let curves = |what: &str, truth: &GroundTruth| -> Result<()> {
+        if !args.only_codes {
+            curve(&format!("exact{what}"), &index, queries, Distances::Exact, truth)?;
+        }
+        if index.stats().quantization.is_some() {
+            curve(&format!("{quantization}{what}"), &index, queries, Distances::Auto, truth)?;
+        }
+        Ok(())
+    };
+    curves("", &truth)?;
+    if args.only_codes {
+        return Ok(());
+    }
+    timed("quantize", size, || Ok(index.quantize(quantization)?))?;
+    report_bytes(&index, size);
+    curve(&quantization.to_string(), &index, queries, Distances::Auto, &truth)?;
+
+    let keys = |numbers: RangeInclusive<usize>| numbers.map(|number| number as Key).collect::<Vec<Key>>();
+    let new = rule.vectors(size..size + changes);
+    let mut stages = Stages::begin();
+    let new_keys = keys(size..=size + changes - 1);
+    index.with_progress(&mut |progress| stages.note(progress)).insert(&new, &new_keys)?;
+    stages.report("insert", changes);
+    timed("delete", changes, || Ok(index.delete(&keys(0..=changes - 1))?))?;
+    let mut stages = Stages::begin();
+    index.with_progress(&mut |progress| stages.note(progress)).consolidate()?;
+    stages.report("consolidate", changes);
+    report_bytes(&index, size);
+    curves(" after changes", &kept.merge(&inserted)?)
+}
+
+/// Builds the index, and prints how long it took.
+fn build<T: Element>(builder: IndexBuilder<'_>, rule: &Rule, size: usize) -> Result<Index<T>> {
+    let mut stages = Stages::begin();
+    let mut note = |progress| stages.note(progress);
+    let (index, report) = builder.build_with_report(&rule.vectors(0..size), &mut note)?;
+    stages.report("build", size);
+    let line = json!({
+        "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),
+        "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": index.stats().mean_degree,
+    });
+    println!("{line}");
+    Ok(index)
+}
+
+/// Searches at growing beam widths.
+fn curve<T: Element>(
+    what: &str,
+    index: &Index<T>,
+    queries: MatrixView<'_, T>,
+    distances: Distances,
+    truth: &GroundTruth,
+) -> Result<()> {
+    for beam_width in BEAM_WIDTHS {
+        let params = SearchParams::new(K).beam_width(beam_width).distances(distances);
+        let recall = measure_search(what, index, queries, params, truth)?;
+        if recall >= ENOUGH_RECALL {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the memory of the index and of the process.
+fn report_bytes<T: Element>(index: &Index<T>, size: usize) {
+    let stats = index.stats();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = |name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().ok()
+    };
+    let line = json!({
+        "what": "bytes", "vectors": size, "vector_bytes": stats.vector_bytes, "graph_bytes": stats.graph_bytes,
+        "code_bytes": stats.code_bytes, "device_bytes": index.device_bytes(),
+        "process_kib": kilobytes("VmRSS:"), "process_peak_kib": kilobytes("VmHWM:"),
+    });
+    println!("{line}");
+}
+
+/// [`step`], with the errors of this program.
+fn timed<R>(what: &str, count: usize, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    step(what, count, || Ok(work()?)).map_err(|error| anyhow!("{what}: {error:?}"))
+}
