@@ -68,7 +68,7 @@ pub fn step<R>(
 }
 
 /// Searches five times, and prints recall and queries per second of the fastest round as a line of JSON. `truth` holds
-/// the keys of the true neighbors of the first queries. Returns the recall.
+/// the keys of the true neighbors of the first queries. Returns the recall and the rate.
 ///
 /// # Errors
 /// Those of the search.
@@ -78,7 +78,7 @@ pub fn measure_search<T: Element>(
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
     truth: &GroundTruth,
-) -> Result<f64, SearchError> {
+) -> Result<(f64, f64), SearchError> {
     let (mut seconds, mut matches) = (f64::INFINITY, Matches::default());
     for _ in 0..ROUNDS {
         let begun = Instant::now();
@@ -91,7 +91,7 @@ pub fn measure_search<T: Element>(
     println!(
         "{{\"what\": \"{what}\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
     );
-    Ok(recall)
+    Ok((recall, rate))
 }
 
 /// When each stage of a call ended, in seconds.
@@ -115,12 +115,14 @@ impl Stages {
     }
 
     /// Prints them, and the time of the call, which handled `count` vectors, as a line of JSON.
-    pub fn report(self, what: &str, count: usize) {
+    /// Returns the seconds.
+    pub fn report(self, what: &str, count: usize) -> f64 {
         let seconds = self.begun.elapsed().as_secs_f64();
         let rate = count as f64 / seconds;
         let line = json!({
             "what": what, "vectors": count, "seconds": seconds, "per_second": rate, "stages_end": self.ends,
         });
         println!("{line}");
+        seconds
     }
 }

@@ -68,6 +68,8 @@ const K: usize = 10;
 /// Beam widths of searches, until one reaches the recall.
 const BEAM_WIDTHS: [usize; 12] = [10, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512];
 const ENOUGH_RECALL: f64 = 0.99;
+/// The recall for which the summary says how many queries are answered per second.
+const RECALL: f64 = 0.95;
 
 fn main() -> Result<()> {
     let args: Args = clap::Parser::parse();
@@ -90,7 +92,7 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
         println!("{}", json!({"what": "refused", "vectors": size, "why": error.to_string()}));
         return Ok(());
     }
-    let index: Index<T> = build(builder, rule, size)?;
+    let (index, build_seconds) = build::<T>(builder, rule, size)?;
     if args.only_codes {
         timed("quantize", size, || Ok(index.quantize(quantization)?))?;
         index.drop_vectors()?;
@@ -110,22 +112,21 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
         Ok((nearest(0..changes)?, nearest(changes..size)?, nearest(size..size + changes)?))
     })?;
     let truth = deleted.merge(&kept)?;
-    let curves = |what: &str, truth: &GroundTruth| -> Result<()> {
-        if !args.only_codes {
-            curve(&format!("exact{what}"), &index, queries, Distances::Exact, truth)?;
-        }
-        if index.stats().quantization.is_some() {
-            curve(&format!("{quantization}{what}"), &index, queries, Distances::Auto, truth)?;
-        }
-        Ok(())
-    };
-    curves("", &truth)?;
+    let exact = |truth| curve("exact", &index, queries, Distances::Exact, truth);
+    let quantized = |truth| curve(&quantization.to_string(), &index, queries, Distances::Auto, truth);
     if args.only_codes {
-        return Ok(());
+        return quantized(&truth).map(drop);
     }
+    let graph_bytes = index.device_bytes();
+    let exact_rate = exact(&truth)?;
     timed("quantize", size, || Ok(index.quantize(quantization)?))?;
     report_bytes(&index, size);
-    curve(&quantization.to_string(), &index, queries, Distances::Auto, &truth)?;
+    let summary = json!({
+        "what": "scale", "vectors": size, "device": index.device_name(), "shards": index.shards(),
+        "build_seconds": build_seconds, "device_bytes": graph_bytes, "quantized_device_bytes": index.device_bytes(),
+        "recall": RECALL, "exact": exact_rate, "quantized": quantized(&truth)?,
+    });
+    println!("{summary}");
 
     let keys = |numbers: RangeInclusive<usize>| numbers.map(|number| number as Key).collect::<Vec<Key>>();
     let new = rule.vectors(size..size + changes);
@@ -138,39 +139,50 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     index.with_progress(&mut |progress| stages.note(progress)).consolidate()?;
     stages.report("consolidate", changes);
     report_bytes(&index, size);
-    curves(" after changes", &kept.merge(&inserted)?)
+    let truth = kept.merge(&inserted)?;
+    exact(&truth)?;
+    quantized(&truth)?;
+    Ok(())
 }
 
-/// Builds the index, and prints how long it took.
-fn build<T: Element>(builder: IndexBuilder<'_>, rule: &Rule, size: usize) -> Result<Index<T>> {
+/// Builds the index, prints how long it took, and returns it with the seconds.
+fn build<T: Element>(builder: IndexBuilder<'_>, rule: &Rule, size: usize) -> Result<(Index<T>, f64)> {
     let mut stages = Stages::begin();
     let mut note = |progress| stages.note(progress);
     let (index, report) = builder.build_with_report(&rule.vectors(0..size), &mut note)?;
-    stages.report("build", size);
+    let seconds = stages.report("build", size);
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),
         "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": index.stats().mean_degree,
     });
     println!("{line}");
-    Ok(index)
+    Ok((index, seconds))
 }
 
-/// Searches at growing beam widths.
+/// Searches at growing beam widths. Returns the queries per second at [`RECALL`], by interpolation between the widths, or
+/// at the width that first has more.
 fn curve<T: Element>(
     what: &str,
     index: &Index<T>,
     queries: MatrixView<'_, T>,
     distances: Distances,
     truth: &GroundTruth,
-) -> Result<()> {
+) -> Result<Option<f64>> {
+    let (mut before, mut found) = (None, None);
     for beam_width in BEAM_WIDTHS {
         let params = SearchParams::new(K).beam_width(beam_width).distances(distances);
-        let recall = measure_search(what, index, queries, params, truth)?;
+        let (recall, rate) = measure_search(what, index, queries, params, truth)?;
+        if recall >= RECALL && found.is_none() {
+            let between =
+                |(less, faster): (f64, f64)| faster + (rate - faster) * (RECALL - less) / (recall - less);
+            found = Some(before.map_or(rate, between));
+        }
+        before = Some((recall, rate));
         if recall >= ENOUGH_RECALL {
             break;
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Prints the memory of the index and of the process.
