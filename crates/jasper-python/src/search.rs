@@ -29,6 +29,7 @@ pub struct Options {
     recall: Option<f64>,
     filter: Option<Py<Filter>>,
     distances: Distances,
+    rerank: Option<usize>,
 }
 
 impl Options {
@@ -45,10 +46,10 @@ impl Options {
         let rerank = rerank.map(|rerank| count("rerank", rerank)).transpose()?;
         let refuse = |message: &str| Err(ParameterError::new_err(message.to_owned()));
         let distances = match (distances, rerank) {
-            ("auto", None) => Distances::Auto,
+            ("auto", _) => Distances::Auto,
             ("exact", None) => Distances::Exact,
-            ("auto" | "quantized", rerank) => Distances::Quantized { rerank: rerank.unwrap_or(0) },
-            ("exact", _) => {
+            ("quantized", rerank) => Distances::Quantized { rerank: rerank.unwrap_or(usize::MAX) },
+            ("exact", Some(_)) => {
                 return refuse("rerank is for quantized distances; leave it out with distances=\"exact\"");
             }
             (other, _) => {
@@ -61,7 +62,7 @@ impl Options {
             return refuse("recall chooses the beam width; give one of recall and beam_width");
         }
         let filter = filter.map(Filter::from_argument).transpose()?;
-        Ok(Self { k, beam_width, recall, filter, distances })
+        Ok(Self { k, beam_width, recall, filter, distances, rerank })
     }
 
     /// The search parameters for a batch of `queries` queries.
@@ -78,7 +79,12 @@ impl Options {
             })?;
         }
         params.beam_width = self.beam_width.or(params.beam_width);
-        params.distances = self.distances;
+        params.distances = match (self.distances, self.rerank) {
+            (Distances::Auto, Some(rerank)) if index.quantization().is_some() => {
+                Distances::Quantized { rerank }
+            }
+            (distances, _) => distances,
+        };
         params.filter = self.filter.as_ref().map(|filter| filter.get().as_filter());
         // Here, because batches are searched in parts, and before memory is allocated for results.
         index.limits().check(&params, queries).map_err(Raise::raise)?;
@@ -93,19 +99,22 @@ impl Index {
     ///
     /// queries is an array of shape (dim,) or (n, dim), of numpy or any library that has DLPack or the CUDA array
     /// interface, in host memory or on the device of the index. Floats are converted to those of the index; other types
-    /// must be its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64, distances
-    /// float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
+    /// must be its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64,
+    /// distances float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
     ///
     /// beam_width
-    ///     How many of the nearest vectors found are expanded, at least k; 64 or 2 k by default. A wider beam finds more
-    ///     and takes longer.
+    ///     How many of the nearest vectors found are expanded, at least k; 64 or 2 k by default. A wider beam finds
+    ///     more and takes longer.
     /// recall
     ///     Uses the beam that Index.tune found for this recall, instead of beam_width.
     /// filter
     ///     Which keys may be returned: a Filter, an array of keys, or an array of bools.
     /// distances
-    ///     "exact", or "quantized": estimated from the codes of a quantized index; the nearest `rerank` vectors then
-    ///     get exact distances. "auto" reranks all that are in view if the index is quantized, and is exact otherwise.
+    ///     Those that traverse the graph: "exact", or "quantized", estimated from the codes of a quantized index.
+    ///     "auto" is "quantized" if the index is quantized, and "exact" otherwise.
+    /// rerank
+    ///     How many of the nearest vectors found by estimated distances get exact ones in the end; all of the beam by
+    ///     default. With 0, results have estimated distances. Has no effect on exact searches of "auto".
     /// out
     ///     Arrays of int64 and float32 in host memory to write the results to, contiguous, of the shape of the results.
     /// stream
@@ -113,11 +122,11 @@ impl Index {
     ///     search is queued there and not waited for: keep the queries, and do not change them, until the stream is
     ///     past it. By default, it follows the work of the current stream, and results are complete on return.
     ///
-    /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they are
-    /// contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of floats;
-    /// results are views with strides. Values are not checked there, which would wait for the device: a query with NaN
-    /// or infinity gets any keys of the index, or -1, and other queries what they would get without it. And a filter or
-    /// deleted vectors can leave fewer than k, and of equal vectors only the first is found.
+    /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they
+    /// are contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of
+    /// floats; results are views with strides. Values are not checked there, which would wait for the device: a query
+    /// with NaN or infinity gets any keys of the index, or -1, and other queries what they would get without it. And a
+    /// filter or deleted vectors can leave fewer than k, and of equal vectors only the first is found.
     ///
     /// May be called from several threads. Raises ParameterError.
     ///

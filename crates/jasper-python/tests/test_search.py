@@ -148,12 +148,20 @@ def test_search_by_key_and_within_a_radius(shared, vectors):
         shared.search_radius(vectors[:2], 1)
 
 
+def test_a_rerank_of_exact_searches_has_no_effect(shared, vectors):
+    found, exact = shared.search(vectors, 10, rerank=20), shared.search(vectors, 10)
+    assert (found.keys == exact.keys).all() and (found.distances == exact.distances).all()
+
+
 def test_quantized_searches(index, vectors):
     assert index.quantize("rabitq:4") == "rabitq:4"
     truth = index.search(vectors[:100], 10, distances="exact")
     assert jasper.recall(index.search(vectors[:100], 10), truth) > 0.95
-    estimated = index.search(vectors[:100], 10, distances="quantized")
-    assert (estimated.distances != truth.distances).any()
+    reranked = index.search(vectors[:100], 10, distances="quantized")
+    assert (reranked.keys == index.search(vectors[:100], 10).keys).all()
+    for distances in ("auto", "quantized"):
+        estimated = index.search(vectors[:100], 10, distances=distances, rerank=0)
+        assert (estimated.distances != reranked.distances).any()
     index.drop_vectors()
     with pytest.raises(jasper.Error, match="stores codes only"):
         index.insert(vectors[:1])

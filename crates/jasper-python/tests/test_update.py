@@ -15,7 +15,7 @@ import jasper
 def state(index):
     """All that callers see of an index."""
     keys = np.sort(index.keys())
-    return keys.tolist(), index.vectors(keys).tolist()
+    return keys.tolist(), index.vectors(keys).tolist(), index.stats.deleted_keys
 
 
 def test_keys_are_those_given_or_the_next(vectors):

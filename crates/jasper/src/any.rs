@@ -273,6 +273,7 @@ forward! {
     ) -> Result<SearchReport, SearchError>;
     fn search_by_key(key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn delete(keys: &[Key]) -> Result<(), UpdateError>;
+    fn delete_if_present(keys: &[Key]) -> Result<usize, UpdateError>;
     fn undelete(keys: &[Key]) -> Result<(), UpdateError>;
     fn drop_codes() -> Result<(), UpdateError>;
     fn drop_vectors() -> Result<(), UpdateError>;
@@ -305,8 +306,10 @@ forward! {
     fn shards() -> usize;
     fn dimension() -> usize;
     fn metric() -> Metric;
+    fn quantization() -> Option<Quantization>;
     fn params() -> BuildParams;
     fn contains(key: Key) -> bool;
+    fn next_key() -> Key;
     fn keys() -> Vec<Key>;
     fn device() -> Device;
     fn max_beam_width() -> usize;

@@ -287,7 +287,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let vectors = MatrixView::new(&vectors, 64)?;
     /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(&vectors)?;
-    /// println!("{}", index.stats().quantization.expect("one was found"));
+    /// println!("{}", index.quantization().expect("one was found"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn auto_quantize(mut self) -> Self {
