@@ -163,7 +163,7 @@ impl Index {
     ///     With spread="sharded", one shard per GPU of device; or this number of shards. Each has the vectors of some
     ///     keys, and is saved as a file of the folder that Index.save then makes.
     /// exact_linking
-    ///     Whether to link float vectors themselves even where vectors of 8 bits per coordinate do as well.
+    ///     Choose edges by exact distances instead of 8-bit copies (SQ8).
     /// quantization
     ///     Quantizes the vectors after the build: see Index.quantize.
     /// checkpoint, checkpoint_interval
@@ -280,8 +280,8 @@ impl Index {
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// device, vectors and spread are those of Index.to, as if called afterwards, but sooner done: a device compiles its kernels
-    /// while the file is read.
+    /// device, vectors and spread are those of Index.to, as if called afterwards, but faster: a device compiles its
+    /// kernels while the file is read.
     ///
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
@@ -410,7 +410,7 @@ impl Index {
     }
 
     /// Builds a new index over the same vectors and keys, with the same parameters and quantization, on a device. It is
-    /// in host memory, without deleted keys, tuned searches and journal. Only host memory is read, so this saves the
+    /// in host memory, without deleted keys, tuned searches or journal. Only host memory is read, so this saves the
     /// index after a GPU failed. Takes the time of a build.
     ///
     /// >>> import jasper, numpy as np
@@ -538,8 +538,8 @@ impl Index {
         })
     }
 
-    /// Counts and sizes: keys, live_vertices, deleted_keys, tombstones, free_slots, mean_degree, vector_bytes and others.
-    /// Reads the degree of every vector.
+    /// Counts and sizes: keys, live_vertices, deleted_keys, tombstones, free_slots, mean_degree, vector_bytes and
+    /// others. Reads the degree of every vector.
     ///
     /// >>> import jasper
     /// >>> jasper.Index(8, max_degree=32).stats.max_degree

@@ -113,8 +113,8 @@ impl Index {
     ///     Those that traverse the graph: "exact", or "quantized", estimated from the codes of a quantized index.
     ///     "auto" is "quantized" if the index is quantized, and "exact" otherwise.
     /// rerank
-    ///     How many of the nearest vectors found by estimated distances get exact ones in the end; all of the beam by
-    ///     default. With 0, results have estimated distances. Has no effect on exact searches of "auto".
+    ///     How many of the nearest vectors found by estimated distances get exact ones in the end; the whole frontier
+    ///     by default. With 0, results have estimated distances. Has no effect on exact searches of "auto".
     /// out
     ///     Arrays of int64 and float32 in host memory to write the results to, contiguous, of the shape of the results.
     /// stream
@@ -125,8 +125,8 @@ impl Index {
     /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they
     /// are contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of
     /// floats; results are views with strides. Values are not checked there, which would wait for the device: a query
-    /// with NaN or infinity gets any keys of the index, or -1, and other queries what they would get without it. And a
-    /// filter or deleted vectors can leave fewer than k, and of equal vectors only the first is found.
+    /// with NaN or infinity gets arbitrary keys; other queries are unaffected. And a filter or deleted vectors can
+    /// leave fewer than k, and of equal vectors only the first is found.
     ///
     /// May be called from several threads. Raises ParameterError.
     ///

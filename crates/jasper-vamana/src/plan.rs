@@ -58,8 +58,7 @@ impl BeamSize {
 /// Slots sampled to estimate how many keys a filter allows.
 const FILTER_SAMPLE: usize = 1024;
 
-/// Standard deviations by which a frontier should hold more than `k` allowed vertices, whose number varies like that of
-/// successes in independent trials: then hardly a query is left with fewer than `k` and scanned for
+/// Margin, in standard deviations of a binomial count, so that nearly every query finds `k` allowed vertices
 /// (docs/src/experiments.md#filters-a-frontier-longer-than-the-beam).
 const FRONTIER_DEVIATIONS: f64 = 6.0;
 
@@ -179,8 +178,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         filled < self.hits_without_scan()
     }
 
-    /// A query with fewer hits is searched again by a scan: `min(k, keys)` where tombstones or a filter exclude vertices,
-    /// else 0.
+    /// The hits below which a query is scanned again: `min(k, keys)` if tombstones or a filter exclude vertices, else
+    /// 0.
     pub fn hits_without_scan(&self) -> usize {
         if self.allows_all() { 0 } else { self.max_hits }
     }

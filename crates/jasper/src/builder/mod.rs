@@ -57,7 +57,7 @@ pub enum BuildError {
     #[error("shards ({0}) must be between 1 and {max}", max = crate::backend::MAX_SHARDS)]
     Shards(usize),
     /// An option was set that shards do not have.
-    #[error("{0} cannot be had with several shards; leave it out, or build one graph")]
+    #[error("{0} is not supported with several shards; leave it out, or build one graph")]
     Sharded(&'static str),
     /// The progress callback cancelled the build.
     #[error(transparent)]
