@@ -19,12 +19,12 @@ use cuda_std::prelude::*;
 use super::layout::peers_capacity;
 use super::pair_distances::PairDistances;
 use super::robust_prune::PruneBlock;
-use super::sort::{NO_CANDIDATE, sort_padded};
+use super::sort::sort_padded;
 use super::update::run_hash;
 use super::{DISTANCES, FindPeersArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// Compares one vertex with its peers; one block per vertex.
 ///

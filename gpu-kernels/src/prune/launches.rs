@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{DEFERRED, Layout, link_capacity, merge_capacity, peers_capacity, repair_capacity};
+use super::layout::{Layout, MAX_CANDIDATES, link_capacity, merge_capacity, peers_capacity, repair_capacity};
 use super::{FindPeersArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
 use crate::graph::DistanceEpilogue;
 use crate::row_kind::RowKind;
@@ -33,7 +33,7 @@ fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch
     assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
     let warps = warps(graph.shape.row_bytes());
     assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
-    assert!(capacity <= DEFERRED, "{capacity} candidates are more than the {DEFERRED} of a block");
+    assert!(capacity <= MAX_CANDIDATES, "capacity ({capacity}) must be at most {MAX_CANDIDATES}");
     let shared = Layout::new(capacity, *max_degree, stride, warps).end;
     LaunchConfig::linear(blocks, warps * WARP_SIZE).with_shared(shared)
 }

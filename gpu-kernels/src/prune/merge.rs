@@ -23,11 +23,11 @@ use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::sort::{NO_CANDIDATE, sort_padded};
+use super::sort::sort_padded;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::{block_stride, strided};
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// Merges the edges of one target; one block per target.
 ///

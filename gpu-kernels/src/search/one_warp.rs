@@ -18,7 +18,7 @@
 //! 2. *The visited cache is lossy.* It may forget a slot, whose distance is then computed again. The frontier drops the
 //!    second entry of the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). With a
 //!    smaller cache more distances are computed, but results do not change.
-//! 3. *Entries never leave the frontier but at its end.* The last entry only gets nearer, so a vertex that fell out
+//! 3. *Entries leave the frontier only at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
 //! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist once.
 //! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch loads while one is merged.
@@ -30,7 +30,7 @@
 use cuda_std::prelude::*;
 
 use super::SearchArgs;
-use super::frontier::{Frontier, NO_ENTRY};
+use super::frontier::Frontier;
 use super::results::{self, SearchCost};
 use super::score::Scorer;
 use super::shared_layout::{Layout, LayoutParams};
@@ -38,7 +38,7 @@ use super::visited::VisitedCache;
 use crate::WARP_SIZE;
 use crate::collectives::compact;
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// The search for one query, by the block of this thread, which has one warp.
 ///

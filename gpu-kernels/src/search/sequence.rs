@@ -99,8 +99,9 @@ pub unsafe fn quantized_search<S: Stream>(
 /// If there are fewer than two parts, or fewer start points than parts.
 ///
 /// # Safety
-/// As [`Stream::launch`] of a search of vectors of `element`. The start points are shared by all queries, and distinct.
-/// `candidates` has room for `k` slots per part and query.
+/// - The requirements of [`Stream::launch`] hold for a search of vectors of `element`.
+/// - All queries have the same start points, which are distinct.
+/// - `candidates` has room for `k` slots per part and query.
 pub unsafe fn scan_in_parts<S: Stream>(
     stream: &S,
     search: SearchArgs,
@@ -169,7 +170,7 @@ impl SearchArgs {
             } else {
                 self.padding_hits.add(first * self.k as usize)
             },
-            costs: self.costs.add(2 * first),
+            costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
             queries_len: len,
             ..*self
         }

@@ -3,14 +3,13 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
 use crate::element::{DeviceElement, DistanceOp};
 use crate::graph::{DistanceEpilogue, GraphArgs};
-use crate::neighbor::entry;
+use crate::neighbor::{NO_ENTRY, entry};
 use crate::tile::{QueryUnits, RowTiles, Unit};
 
 /// Bytes per cache line.

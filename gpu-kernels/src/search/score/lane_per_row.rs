@@ -8,13 +8,12 @@
 use cuda_std::prelude::*;
 
 use super::super::QuantizedSearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::quantized::lane_per_row_query_bytes;
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
 use crate::DevicePtr;
 use crate::collectives::strided;
-use crate::neighbor::entry;
+use crate::neighbor::{NO_ENTRY, entry};
 
 /// Estimates from rows of `UNITS` times 16 bytes.
 pub(in crate::search) struct LanePerRow<const UNITS: usize> {

@@ -51,7 +51,7 @@ pub(super) trait Scorer: Sized {
     unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 
     /// The entries of up to 32 rows: `slots` holds `count` of them. Each lane has the entry of one,
-    /// [`NO_ENTRY`](super::frontier::NO_ENTRY) if there are fewer.
+    /// [`NO_ENTRY`](crate::neighbor::NO_ENTRY) if there are fewer.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The slots name

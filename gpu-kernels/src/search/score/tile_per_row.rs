@@ -7,7 +7,6 @@
 use cuda_std::prelude::*;
 
 use super::super::QuantizedSearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::quantized::tile_per_row_query_bytes;
 use super::estimate::{Factors, Terms, add, mask};
 use super::{Scorer, query_row};
@@ -15,7 +14,7 @@ use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::codes::{CodeArgs, CodeShape, PlaneShape};
 use crate::collectives::strided;
-use crate::neighbor::entry;
+use crate::neighbor::{NO_ENTRY, entry};
 
 /// Rows that a tile has in flight.
 const ROWS: usize = 2;

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::{Frontier, NO_ENTRY};
+use super::super::frontier::Frontier;
 use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::super::sorted_list::SortedList;
@@ -11,7 +11,7 @@ use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::WARP_SIZE;
 use crate::collectives::{compact, rank_in, strided, warp_min};
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// Marks a vertex that no mailbox holds: the number of trailing zeros of a ballot in which no lane votes.
 const NO_MAILBOX: u32 = u32::BITS;

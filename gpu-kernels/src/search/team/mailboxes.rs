@@ -3,8 +3,8 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::shared_layout::Layout;
+use crate::neighbor::NO_ENTRY;
 
 /// The last request of a mailbox: its workers return. It is the number of no vertex.
 pub(super) const SHUTDOWN: u32 = u32::MAX;

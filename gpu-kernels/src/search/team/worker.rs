@@ -3,7 +3,6 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::score::Scorer;
 use super::super::shared_layout::Layout;
 use super::super::visited::VisitedCache;
@@ -12,7 +11,7 @@ use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::{compact, strided, warp_stride};
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// Edges in a cache line of 128 bytes.
 const EDGES_PER_LINE: u32 = 32;
