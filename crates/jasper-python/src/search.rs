@@ -214,11 +214,11 @@ impl Index {
     ///
     /// >>> import jasper, numpy as np
     /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
-    /// >>> index.search_radius([0.0], 1.5).keys
+    /// >>> index.search_within([0.0], 1.5).keys
     /// array([0, 1])
     #[pyo3(signature = (query, radius, *, beam_width = None, filter = None, distances = "auto", rerank = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
-    fn search_radius<'py>(
+    fn search_within<'py>(
         &self,
         py: Python<'py>,
         query: &Bound<'py, PyAny>,

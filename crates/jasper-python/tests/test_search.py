@@ -140,12 +140,12 @@ def test_search_by_key_and_within_a_radius(shared, vectors):
     keys, distances = shared.search_by_key(3, 5)
     assert 3 not in keys and (keys == shared.search(vectors[3], 6).keys[1:]).all()
     radius = float(distances[2])
-    assert shared.search_radius(vectors[3], radius).keys.tolist() == [3, *keys[:3]]
-    assert len(shared.search_radius(vectors[3], 1e9).keys) == 1000
+    assert shared.search_within(vectors[3], radius).keys.tolist() == [3, *keys[:3]]
+    assert len(shared.search_within(vectors[3], 1e9).keys) == 1000
     with pytest.raises(jasper.UnknownKeyError):
         shared.search_by_key(5000)
     with pytest.raises(jasper.ParameterError, match="query has shape"):
-        shared.search_radius(vectors[:2], 1)
+        shared.search_within(vectors[:2], 1)
 
 
 def test_a_rerank_of_exact_searches_has_no_effect(shared, vectors):

@@ -88,7 +88,7 @@ def test_lookups(index, vectors):
         (lambda index, v: index.quantize("zip"), jasper.ParameterError),
         (lambda index, v: index.to("tpu"), jasper.ParameterError),
         (lambda index, v: index.to("cuda:99"), jasper.DeviceError),
-        (lambda index, v: index.to("cpu", vectors="disk"), jasper.ParameterError),
+        (lambda index, v: index.to("cpu", vector_storage="disk"), jasper.ParameterError),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jasper._native import Index
-from jasper._typing import Metric, Progress
+from jasper._typing import Devices, Metric, Progress
 from jasper.errors import ParameterError
 from jasper.results import Matches
 
@@ -19,7 +19,7 @@ def knn_graph(
     max_degree: int | None = None,
     build_beam_width: int | None = None,
     threads: int | None = None,
-    device: str = "auto",
+    device: Devices = "auto",
     progress: Progress | bool | None = None,
 ) -> Matches:
     """Finds the k nearest neighbors of every vector among the others.
