@@ -153,12 +153,17 @@ impl Nearest {
             unsafe {
                 let slot = |i: u32| global::load_readonly(args.new_vertices.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
-                block.score(self.vertex, args.chunk_len.min(len - first), slot, |i, slot, distance| {
-                    let entry = neighbor::entry(distance, slot);
-                    if slot != self.vertex && entry < bound && is_linked(i) {
-                        entries.add(count.atomic_add(1)).store(entry);
-                    }
-                });
+                block.compute_distances(
+                    self.vertex,
+                    args.chunk_len.min(len - first),
+                    slot,
+                    |i, slot, distance| {
+                        let entry = neighbor::entry(distance, slot);
+                        if slot != self.vertex && entry < bound && is_linked(i) {
+                            entries.add(count.atomic_add(1)).store(entry);
+                        }
+                    },
+                );
                 let found = count.load();
                 self.len = found.min(self.limit);
                 if found > self.limit {

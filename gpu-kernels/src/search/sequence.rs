@@ -70,8 +70,8 @@ pub unsafe fn quantized_search<S: Stream>(
         expanded_entries: DevicePtrMut::null(),
         ..search.scan_candidates(rerank.slots.cast_const(), rerank.len)
     };
-    let SearchArgs { epilogue, frontier_len, .. } = second;
-    let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), frontier_len, warps);
+    let SearchArgs { form, frontier_len, .. } = second;
+    let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), frontier_len, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -132,8 +132,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
         distances_before: len,
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
-    let kernel =
-        Search::for_rows(element, search.epilogue.op(), search.graph.shape.row_bytes(), search.k, warps);
+    let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
     // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
     // or none.
     unsafe {
@@ -152,7 +151,7 @@ impl SearchArgs {
             beam_width: frontier_len,
             frontier_len,
             max_hops: 0,
-            visited_capacity: 0,
+            visited_buckets: 0,
             start_points_stride: len,
             ..self
         }

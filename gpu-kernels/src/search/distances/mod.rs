@@ -1,4 +1,4 @@
-//! Scorers: the distances of a query to rows.
+//! Distance computers: the distances of a query to rows.
 //!
 //! | module | reads |
 //! | --- | --- |
@@ -20,7 +20,7 @@ pub(super) use lane_per_row::LanePerRow;
 pub(super) use tile_per_row::TilePerRow;
 
 /// Computes the distances of one query to rows named by slots.
-pub(super) trait Scorer: Sized {
+pub(super) trait DistanceComputer: Sized {
     /// The arguments of the kernel.
     type Args: AsRef<SearchArgs>;
     /// Rows that are being loaded.
