@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use jasper::tune::Goal;
-use jasper::{AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchParams, with_element};
+use jasper::{
+    AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchError, SearchParams, with_element,
+};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -197,14 +199,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let key = arrays::key(key)?;
-        let found = self.call(py, |index| {
-            let params = options.params(index, 1)?;
-            let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
-            let hits = index.search_by_key(key, params).map_err(Raise::raise)?;
-            found.as_mut().fill(hits.into_iter());
-            Ok(found.into_arrays())
-        })?;
-        matches_of(py, found, None)
+        self.search_one(py, &options, |index, params| index.search_by_key(key, params))
     }
 
     /// Finds the keys within a distance of a query: those whose distance in the metric of the index is at most `radius`
@@ -242,6 +237,23 @@ impl Index {
 }
 
 impl Index {
+    /// Searches for one query, and returns new arrays.
+    fn search_one<'py>(
+        &self,
+        py: Python<'py>,
+        options: &Options,
+        search: impl FnOnce(&AnyIndex, SearchParams<'_>) -> Result<Vec<Hit>, SearchError> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.call(py, |index| {
+            let params = options.params(index, 1)?;
+            let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
+            let hits = search(index, params).map_err(Raise::raise)?;
+            found.as_mut().fill(hits.into_iter());
+            Ok(found.into_arrays())
+        })?;
+        matches_of(py, found, None)
+    }
+
     /// Searches, and returns new arrays.
     fn search_new<'py, T: Scalar>(
         &self,
@@ -251,14 +263,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let view = queries.view()?;
         if queries.is_one() {
-            let found = self.call(py, |index| {
-                let params = options.params(index, 1)?;
-                let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
-                let hits = index.search::<T>(view.row(0), params).map_err(Raise::raise)?;
-                found.as_mut().fill(hits.into_iter());
-                Ok(found.into_arrays())
-            })?;
-            return matches_of(py, found, None);
+            return self.search_one(py, options, |index, params| index.search::<T>(view.row(0), params));
         }
         self.call(py, |index| options.params(index, view.len()).map(drop))?;
         self.search_into(py, queries, options, results::arrays(py, view.len(), options.k)?)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jasper_core::{Element, ProgressFn, no_progress};
-use jasper_graph::{FileError, FileFault, SaveStats};
+use jasper_graph::SaveStats;
 
 use super::{Index, OpenError, OpenOptions};
 use crate::WithProgress;
@@ -104,8 +104,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         let folder = folder.as_ref();
         if self.inner.shards() > 1 {
-            let fault = FileFault::Shards("cannot be durable: the index has several shards".to_owned());
-            return Err(JournalError::new(folder, FileError::new(folder, fault)));
+            return Err(JournalError::new(folder, JournalFault::Sharded));
         }
         journal::create(folder, |path| self.save(path))
     }
