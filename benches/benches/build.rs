@@ -82,13 +82,15 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
 
 /// Checks the rule of the prune: neighbors rise, and none leads towards a later one.
 fn check_row(graph: &Graph<f32>, vertex: Slot) {
-    let (row, scorer) = (graph.adjacency().neighbors(vertex), graph.vectors().slot_scorer(vertex));
+    let (row, computer) =
+        (graph.adjacency().neighbors(vertex), graph.vectors().slot_distance_computer(vertex));
     assert!(!row.is_empty() && row.len() <= graph.params().max_degree() && !row.contains(&vertex));
-    assert!(row.is_sorted_by_key(|&neighbor| scorer.score_one(neighbor)));
+    assert!(row.is_sorted_by_key(|&neighbor| computer.distance_to(neighbor)));
     for (i, &later) in row.iter().enumerate() {
-        let between = graph.vectors().slot_scorer(later);
-        let led =
-            |&nearer: &Slot| graph.params().alpha() * between.score_one(nearer) <= scorer.score_one(later);
+        let between = graph.vectors().slot_distance_computer(later);
+        let led = |&nearer: &Slot| {
+            graph.params().alpha() * between.distance_to(nearer) <= computer.distance_to(later)
+        };
         assert!(!row[..i].iter().any(led), "{vertex:?}: a neighbor leads towards {later:?}");
     }
 }

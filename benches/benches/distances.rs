@@ -15,7 +15,7 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use diskann_vector::distance::{Distance, DistanceProvider, Metric as PeerMetric};
-use jasper_core::distance::{Kernels, Level, ManyFn, PairFn, prefetch};
+use jasper_core::distance::{Kernels, ManyFn, PairFn, SimdLevel, prefetch};
 use jasper_core::synthetic::{Clusters, permutation};
 use jasper_core::{Element, f16};
 
@@ -29,7 +29,7 @@ const LINE_BYTES: usize = 64;
 const LEAST_ROWS: usize = 100_000;
 /// Neighbors of one vertex.
 const HOP: usize = 64;
-/// Bytes prefetched ahead in the peer's loop, the same as in ours.
+/// Bytes prefetched ahead in the competitor's loop, the same as in ours.
 const AHEAD_BYTES: usize = 4096;
 
 /// A distance function that both implement.
@@ -61,7 +61,7 @@ impl Function {
         }
     }
 
-    /// The peer's fastest function, specialized for the dimension if it has such a function. Its dot product is
+    /// The competitor's fastest function, specialized for the dimension if it has such a function. Its dot product is
     /// negated.
     fn peer<T: DistanceProvider<T>>(self, dimension: usize) -> Distance<T, T> {
         let metric = match self {
@@ -103,13 +103,13 @@ impl<T: Element> Rows<T> {
 fn check<T: Element>(rows: &Rows<T>, function: Function, peer: &Distance<T, T>) {
     for row in (0..rows.len.min(100)).map(|index| rows.row(index)) {
         let theirs = peer.call(&rows.query, row).abs();
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let ours = function.pair(&T::kernels_at(level))(&rows.query, row).abs();
             let scale = (T::kernels().dot)(row, row) + (T::kernels().dot)(&rows.query, &rows.query);
             let slack = if T::EXACT_SUMS { 0.0 } else { 1e-5 * scale };
             assert!(
                 (ours - theirs).abs() <= slack,
-                "{} at {level:?}: {ours}, the peer says {theirs}",
+                "{} at {level:?}: {ours}, the competitor says {theirs}",
                 function.name()
             );
         }
@@ -123,7 +123,7 @@ fn cached<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<WallTime>
         let peer = function.peer::<T>(dimension);
         check(&rows, function, &peer);
         let id = |who: &str| format!("{}/{dimension}/{}/{who}", T::KIND, function.name());
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let who = format!("jasper-{level:?}").to_lowercase();
             time_pairs(group, id(&who), &rows, function.pair(&T::kernels_at(level)));
         }

@@ -18,19 +18,20 @@ pub struct CodeArgs {
     /// `[queries][level_bytes][shape.dimensions]`: levels, which are the coordinates of the query rounded to integers,
     /// in natural order, four bytes a word, most significant byte first.
     pub levels: DevicePtr<u32>,
-    /// `[queries]`: the other terms of each query's estimates.
-    pub terms: DevicePtr<QueryTerms>,
+    /// `[queries]`: the factors of each query.
+    pub query_factors: DevicePtr<QueryFactors>,
     /// Bytes per level of a query: 1 or 2.
     pub level_bytes: u32,
     /// The layout of a row.
     pub shape: CodeShape,
 }
 
-/// The terms of a query's estimates besides its levels. `jasper_quant::QueryTerms` documents how they are used.
+/// The numbers of a query, besides its levels, that its estimates need. `jasper_quant::QueryFactors` documents how they
+/// are used.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
-pub struct QueryTerms {
+pub struct QueryFactors {
     /// Added to every estimate.
     pub add: f32,
     /// Multiplies the `add` of a row.
@@ -150,9 +151,9 @@ impl From<&Layout> for CodeShape {
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
-impl From<jasper_quant::QueryTerms> for QueryTerms {
-    fn from(terms: jasper_quant::QueryTerms) -> Self {
-        let jasper_quant::QueryTerms { add, add_unit, error, level_bytes, scale, offset } = terms;
+impl From<jasper_quant::QueryFactors> for QueryFactors {
+    fn from(query_factors: jasper_quant::QueryFactors) -> Self {
+        let jasper_quant::QueryFactors { add, add_unit, error, level_bytes, scale, offset } = query_factors;
         Self { add, add_unit, error, level_bytes, scale, offset }
     }
 }

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "kernels")]
 use cuda_std::math;
+#[cfg(not(target_arch = "nvptx64"))]
+use jasper_core::Metric;
 
 use crate::{DevicePtr, RowShape};
 
@@ -17,7 +19,7 @@ pub struct GraphArgs {
     pub rows: DevicePtr<u8>,
     /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
     pub edges: DevicePtr<u32>,
-    /// `[slots]`: squared lengths of the vectors. Null unless the epilogue needs them.
+    /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
     pub squared_norms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live vertex; identical vectors share a vertex, so it may have more, which the
     /// host looks up.
@@ -34,11 +36,10 @@ pub struct GraphArgs {
     pub largest_squared_norm: f32,
 }
 
-/// How a distance follows from the sum over two vectors, as an epilogue of CUTLASS follows a matrix product. The steps
-/// and their order are those of the CPU.
+/// How a distance follows from the sum over two vectors. The steps and their order are those of the CPU.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DistanceEpilogue {
+pub enum DistanceForm {
     /// Squared L2.
     SquaredL2,
     /// Half of squared L2 of unit vectors, which is 1 - cos.
@@ -59,8 +60,19 @@ pub enum DistanceOpKind {
     Dot,
 }
 
-impl DistanceEpilogue {
-    /// What is summed before this epilogue.
+impl DistanceForm {
+    /// The form of a metric. `is_exact` is whether the element is an integer, whose sums are exact.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub const fn new(metric: Metric, is_exact: bool) -> Self {
+        match (metric, is_exact) {
+            (Metric::L2, _) => Self::SquaredL2,
+            (Metric::InnerProduct, _) => Self::NegatedDot,
+            (Metric::Cosine, false) => Self::HalfSquaredL2,
+            (Metric::Cosine, true) => Self::Cosine,
+        }
+    }
+
+    /// What is summed over two vectors for this form.
     #[cfg(not(target_arch = "nvptx64"))]
     pub const fn op(self) -> DistanceOpKind {
         match self {

@@ -7,6 +7,13 @@
 /// `already_pruned`.
 pub(crate) const UNEXPANDED: u64 = 1;
 
+/// The entry of no vertex in a frontier: sorts last, and counts as expanded.
+pub(crate) const NO_ENTRY: u64 = !UNEXPANDED;
+
+/// The entry of no vertex in a list of candidates: sorts last.
+#[cfg(feature = "kernels")]
+pub(crate) const NO_CANDIDATE: u64 = u64::MAX;
+
 /// The entry of an unexpanded vertex.
 pub(crate) fn entry(distance: f32, slot: u32) -> u64 {
     let bits = (distance + 0.0).to_bits();

@@ -58,8 +58,8 @@ pub fn table(searches: &[Tuned], indent: usize) -> Result<String, fmt::Error> {
             let (batch, rate) = (units::count(search.batch), units::rate(search.queries_per_second));
             let TunedSearch { beam_width, recall, .. } = search;
             write!(text, "\n{:indent$}{batch:>9}{beam_width:>12}{recall:>9.4}{rate:>13}", "")?;
-            if let Some(LaunchParams { warps, expansions, visited_capacity }) = search.launch {
-                write!(text, "{warps:>7}{expansions:>12}{:>14}", units::count(visited_capacity as usize))?;
+            if let Some(LaunchParams { warps, expansions, visited_buckets }) = search.launch {
+                write!(text, "{warps:>7}{expansions:>12}{:>14}", units::count(visited_buckets as usize))?;
             }
         }
     }

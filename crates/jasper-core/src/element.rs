@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
-use crate::distance::{Kernels, Level, select};
+use crate::distance::{Kernels, SimdLevel, select};
 
 /// A coordinate type: f32, [`f16`](struct@f16), u8 or i8.
 ///
@@ -49,7 +49,7 @@ pub trait Element:
     fn kernels() -> &'static Kernels<Self>;
 
     /// The distance functions of the widest level up to `level` that this CPU supports, for tests and benches.
-    fn kernels_at(level: Level) -> Kernels<Self>;
+    fn kernels_at(level: SimdLevel) -> Kernels<Self>;
 }
 
 /// An [`Element`] type as a value, as in file headers and on command lines.
@@ -139,10 +139,10 @@ macro_rules! element {
 
             fn kernels() -> &'static Kernels<Self> {
                 static KERNELS: std::sync::OnceLock<Kernels<$type>> = std::sync::OnceLock::new();
-                KERNELS.get_or_init(|| Self::kernels_at(Level::detect()))
+                KERNELS.get_or_init(|| Self::kernels_at(SimdLevel::detect()))
             }
 
-            fn kernels_at(level: Level) -> Kernels<Self> {
+            fn kernels_at(level: SimdLevel) -> Kernels<Self> {
                 select::kernels(level)
             }
         }

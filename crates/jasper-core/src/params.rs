@@ -13,10 +13,10 @@ pub mod defaults {
     /// Slack of the prune rule, on squared distances. 1.2 keeps enough edges to repair deletes without loss of recall;
     /// 1.0 loses recall after consolidation.
     pub const ALPHA: f32 = 1.2;
-    /// Seed of the insertion order.
+    /// Seed of the order of linking.
     pub const SEED: u64 = 0x_4A41_5350_4552;
     /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not find each other.
-    /// At 2%, recall is within noise of one-by-one insertion; at 16%, it is not.
+    /// At 2%, recall is within noise of linking one by one; at 16%, it is not.
     pub const MAX_BATCH_SHARE: f32 = 0.02;
     /// Maximum candidates of a prune, nearest first. Its cost grows with their square.
     pub const MAX_CANDIDATES: usize = 750;
@@ -75,10 +75,10 @@ impl BuildParams {
         self.build_beam_width
     }
 
-    /// Maximum expansions of a build search, 4 L + 128. This bounds the memory of a search on a device.
+    /// Maximum hops of a build search, 4 L + 128. This bounds the memory of a search on a device.
     ///
-    /// A search on data of average difficulty takes about 1.17 L expansions; past 4 L it finds nothing that a prune
-    /// would keep.
+    /// A search on data of average difficulty takes about 1.17 L hops; past 4 L it finds nothing that a prune would
+    /// keep.
     pub fn max_hops(&self) -> usize {
         4 * self.build_beam_width + 128
     }
@@ -88,7 +88,7 @@ impl BuildParams {
         self.alpha
     }
 
-    /// Seed of the insertion order.
+    /// Seed of the order of linking.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -130,7 +130,7 @@ impl BuildParamsBuilder {
         self
     }
 
-    /// Sets the seed of the insertion order. The same data, parameters and seed give the same graph.
+    /// Sets the seed of the order of linking. The same data, parameters and seed give the same graph.
     pub fn seed(mut self, seed: u64) -> Self {
         self.0.seed = seed;
         self
@@ -168,7 +168,8 @@ pub struct LaunchParams {
     /// has this many mailboxes, but not more than workers; their number never changes the results.
     pub expansions: u32,
     /// Buckets of the visited cache: a power of two, 32 to 32,768, or 0 for none.
-    pub visited_capacity: u32,
+    #[cfg_attr(feature = "serde", serde(rename = "visited_capacity"))]
+    pub visited_buckets: u32,
 }
 
 /// A parameter is out of bounds.

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
+use gpu_kernels::graph::DistanceForm;
 use gpu_kernels::prune::{Link, Merge, PublishRows, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq8};
 use gpu_kernels::search::{QuantizedSearch, Search};
@@ -17,7 +18,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{BuildSpec, SearchParams};
 
 use crate::Context;
-use crate::graph::{epilogue, row_bytes};
+use crate::graph::row_bytes;
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 
@@ -87,7 +88,7 @@ pub(crate) fn query_kernels<T: Element>(
 ) -> Vec<KernelId> {
     let params = SearchParams::new(10);
     let (k, beam_width) = (params.k as u32, params.effective_beam_width() as u32);
-    let (op, row_bytes) = (epilogue::<T>(metric).op(), row_bytes::<T>(dimension));
+    let (op, row_bytes) = (DistanceForm::new(metric, T::EXACT_SUMS).op(), row_bytes::<T>(dimension));
     let warps = default_launch(1, multiprocessors, row_bytes).warps;
     let exact = |beam_width| KernelId::of(&Search::for_rows(T::KIND, op, row_bytes, beam_width, warps));
     let Some(quantizer) = quantizer else { return vec![exact(beam_width)] };
@@ -104,17 +105,18 @@ fn build_kernels<T: Element>(
     quantized: Option<ElementKind>,
     multiprocessors: u32,
 ) -> Vec<KernelId> {
-    let (epilogue, beam_width) = (epilogue::<T>(spec.metric), spec.params.build_beam_width() as u32);
+    let (form, beam_width) =
+        (DistanceForm::new(spec.metric, T::EXACT_SUMS), spec.params.build_beam_width() as u32);
     let row_bytes = row_bytes::<T>(spec.dimension);
     let search = |batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
-        KernelId::of(&Search::for_rows(T::KIND, epilogue.op(), row_bytes, beam_width, warps))
+        KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
     };
     let mut kernels = vec![
         search(1),
         search(usize::MAX),
-        KernelId::of(&Link::for_rows(T::KIND, epilogue, row_bytes)),
-        KernelId::of(&Merge::for_rows(T::KIND, epilogue, row_bytes)),
+        KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&PublishRows),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Reach),

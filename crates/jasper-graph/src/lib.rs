@@ -12,7 +12,7 @@
 //!     graph.keys_mut().assign(key, slot)?;
 //! }
 //! let slots = [10, 11].map(|key| graph.keys().slot_of(key).unwrap());
-//! assert_eq!(graph.vectors().slot_scorer(slots[1]).score_one(slots[0]), 25.0);
+//! assert_eq!(graph.vectors().slot_distance_computer(slots[1]).distance_to(slots[0]), 25.0);
 //! graph.keys_mut().delete(11)?;
 //! assert_eq!((graph.keys().live(), graph.keys().tombstones()), (1, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -57,6 +57,6 @@ pub use spanning_tree::SpanningTree;
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
-    CodeBlock, CodeScorer, Codes, Score, Scorer, Vectors, check_vector, needs_norms, prepare_in_place,
-    prepare_vector, stores_as_given,
+    CodeBlock, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, Vectors, check_vector,
+    needs_norms, prepare_in_place, prepare_vector, stores_as_given,
 };

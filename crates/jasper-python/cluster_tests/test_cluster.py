@@ -66,7 +66,7 @@ def test_answers_are_those_of_one_index(shared, vectors):
     assert len(shared) == 3999 and 3999 not in shared and 7 in shared
     assert np.array_equal(shared[7], vectors[7])
     radius = float(found.distances[0, 9])
-    near = shared.search_radius(vectors[0], radius)
+    near = shared.search_within(vectors[0], radius)
     assert np.array_equal(near.keys[:10], found.keys[0]) and (np.diff(near.distances) >= 0).all()
     with pytest.raises(jasper.ParameterError):
         shared.search(vectors[:2, :5])

@@ -1,24 +1,20 @@
-//! The index: building, opening, saving, moving, and what it holds.
+//! The index: opening, saving, moving, and what it holds.
 
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
-use std::time::Duration;
 
 use jasper::error::PoolError;
-use jasper::{
-    AnyIndex, Device, ElementKind, Key, MemorySpace, Metric, OpenOptions, VectorSource, with_element,
-};
+use jasper::{AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, with_element};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator};
 
-use crate::arrays::{self, Array, Vectors, dtype_name, element, key_array, parse_dtype};
+use crate::arrays::{self, dtype_name, key_array, parse_dtype};
 use crate::call::{self, Process};
 use crate::device;
-use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message, parse};
-use crate::interop;
+use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message};
 use crate::lock;
-use crate::options::{builder, device_options, parse_devices, quantize};
+use crate::options::{DeviceArgument, builder, device_options};
 use crate::results::report;
 
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
@@ -50,7 +46,7 @@ pub struct Index {
 }
 
 impl Index {
-    fn new(index: AnyIndex) -> Self {
+    pub(crate) fn new(index: AnyIndex) -> Self {
         Self {
             process: Process::current(),
             element: index.element(),
@@ -133,168 +129,29 @@ impl Index {
         Ok(Self::new(index))
     }
 
-    /// Builds an index.
-    ///
-    /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
-    /// HDF5 data set, which is read piece by piece. A contiguous array of float32, float16, uint8 or int8 is read in
-    /// place, also one of a library with DLPack. A column of Arrow whose values are lists of one length needs pyarrow.
-    /// Arrays on a device are copied to host memory first.
-    ///
-    /// keys
-    ///     The key of each vector; 0, 1, 2 ... by default.
-    /// dtype
-    ///     Converts the vectors to this type while they are read.
-    /// max_degree
-    ///     Largest number of edges of a vector, 64 by default.
-    /// build_beam_width
-    ///     Beam width of the searches of the build, 128 by default.
-    /// alpha
-    ///     Factor of pruning, 1.2 by default; a larger one keeps more edges.
-    /// max_batch_share
-    ///     Largest batch as a share of the vectors before it, 0.02 by default.
-    /// seed
-    ///     Seed of the order in which vectors are linked.
-    /// threads
-    ///     Number of threads; one per CPU by default.
-    /// device
-    ///     Where to build: "cpu", "cuda", "cuda:1" or "auto", the first GPU with room or else the CPU. The index is in
-    ///     host memory afterwards: see Index.to. Several GPUs such as "cuda:0,1" or "cuda:all" build shards together.
-    /// spread, shards
-    ///     With spread="sharded", one shard per GPU of device; or this number of shards. Each has the vectors of some
-    ///     keys, and is saved as a file of the folder that Index.save then makes.
-    /// exact_linking
-    ///     Whether to link float vectors themselves even where vectors of 8 bits per coordinate do as well.
-    /// quantization
-    ///     Quantizes the vectors after the build: see Index.quantize.
-    /// checkpoint, checkpoint_interval
-    ///     A file to which the build writes its state at intervals, in seconds, and from which it resumes. Remove it
-    ///     after the index is saved.
-    ///
-    /// Raises ParameterError, DuplicateKeyError, OutOfMemoryError (before anything is allocated) or DeviceError.
-    ///
-    /// >>> import jasper, numpy as np
-    /// >>> vectors = np.random.default_rng(0).integers(0, 9, (1000, 16), dtype=np.uint8)
-    /// >>> len(jasper.Index.build(vectors, metric="cosine", keys=np.arange(1000, 2000)))
-    /// 1000
-    #[staticmethod]
-    #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
-                        alpha = None, max_batch_share = None, seed = None, threads = None, device = "auto",
-                        spread = "replicated", shards = None, exact_linking = false, quantization = None,
-                        checkpoint = None, checkpoint_interval = 300.0, progress = None))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
-    fn build(
-        py: Python<'_>,
-        vectors: &Bound<'_, PyAny>,
-        keys: Option<&Bound<'_, PyAny>>,
-        metric: &str,
-        dtype: Option<&Bound<'_, PyAny>>,
-        max_degree: Option<usize>,
-        build_beam_width: Option<usize>,
-        alpha: Option<f32>,
-        max_batch_share: Option<f32>,
-        seed: Option<u64>,
-        threads: Option<usize>,
-        device: &str,
-        spread: &str,
-        shards: Option<usize>,
-        exact_linking: bool,
-        quantization: Option<&str>,
-        checkpoint: Option<PathBuf>,
-        checkpoint_interval: f64,
-        progress: Option<Py<PyAny>>,
-    ) -> PyResult<Self> {
-        let vectors = &interop::to_numpy(vectors, "vectors")?;
-        let keys = keys.map(arrays::keys).transpose()?;
-        let mut builder =
-            builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
-                .device(parse(device)?)
-                .spread(parse(spread)?)
-                .exact_linking(exact_linking);
-        if let Some(shards) = shards {
-            builder = builder.shards(shards);
-        }
-        if let Some(keys) = &keys {
-            builder = builder.keys(keys);
-        }
-        builder = quantize(builder, quantization)?;
-        if let Some(path) = &checkpoint {
-            let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
-                ParameterError::new_err(format!(
-                    "checkpoint_interval ({checkpoint_interval}) must be a number of seconds, at least 0"
-                ))
-            })?;
-            builder = builder.checkpoint(path, interval);
-        }
-        let element = dtype.map_or_else(|| element(vectors), parse_dtype)?;
-        with_element!(element, T => {
-            let vectors = Vectors::<T>::new(vectors, dtype.is_some())?;
-            if matches!(vectors, Vectors::Array(Array::One(_))) {
-                return Err(ParameterError::new_err("vectors are in one dimension; they must have shape (n, dim)"));
-            }
-            let source = vectors.source()?;
-            let index = call::long(py, progress, |progress| {
-                let source: &dyn VectorSource<T> = &source;
-                let built = builder.build_any_with_report(source.into(), progress);
-                built.map(|(index, _)| index).map_err(Raise::raise)
-            })?;
-            Ok(Self::new(index))
-        })
-    }
-
-    /// The most memory that Index.build takes with these arguments: a report with host_bytes, device_bytes, and parts,
-    /// each with its memory, name and bytes. A build checks that there is as much before it begins.
-    ///
-    /// >>> import jasper
-    /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
-    /// 0
-    #[staticmethod]
-    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = "auto", quantization = None))]
-    fn estimate_memory<'py>(
-        py: Python<'py>,
-        rows: i64,
-        dim: i64,
-        dtype: Option<&Bound<'py, PyAny>>,
-        max_degree: Option<usize>,
-        device: &str,
-        quantization: Option<&str>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
-        let builder = builder("l2", max_degree, None, None, None, None, None)?.device(parse(device)?);
-        let builder = quantize(builder, quantization)?;
-        let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
-        let plan = py.detach(|| {
-            device::keep_current(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)))
-        });
-        let plan = plan.map_err(Raise::raise)?;
-        let fields = serde_json::json!({
-            "host_bytes": plan.total(MemorySpace::Host),
-            "device_bytes": plan.total(MemorySpace::Device),
-            "parts": plan.parts(),
-        });
-        report(py, &fields)
-    }
-
     /// Opens an index: a file that Index.save or the command `jasper` has written, its bytes, or a file object; or the
     /// folder of a durable index.
     ///
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// device, vectors and spread are those of Index.to, as if called afterwards, but sooner done: a device compiles its kernels
-    /// while the file is read.
+    /// device, vector_storage and spread are those of Index.to, as if called afterwards, but faster: a device compiles
+    /// its kernels while the file is read.
     ///
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
     #[staticmethod]
-    #[pyo3(signature = (file, *, mmap = false, device = "cpu", vectors = None, spread = "replicated", threads = None,
-                        exact_linking = false, progress = None))]
+    #[pyo3(signature = (file, *, mmap = false, device = DeviceArgument(Device::Cpu), vector_storage = None,
+                        spread = "replicated", threads = None, exact_linking = false, progress = None),
+           text_signature = "(file, *, mmap=False, device=\"cpu\", vector_storage=None, spread=\"replicated\", \
+                             threads=None, exact_linking=False, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn open(
         py: Python<'_>,
         file: &Bound<'_, PyAny>,
         mmap: bool,
-        device: &str,
-        vectors: Option<&str>,
+        device: DeviceArgument,
+        vector_storage: Option<&str>,
         spread: &str,
         threads: Option<usize>,
         exact_linking: bool,
@@ -304,7 +161,7 @@ impl Index {
             return Err(ParameterError::new_err(PoolError::Zero.to_string()));
         }
         let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
-        let options = options.device(parse(device)?, device_options(vectors, spread)?);
+        let options = options.device(device.0, device_options(vector_storage, spread)?);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
@@ -372,29 +229,28 @@ impl Index {
     /// Moves the index to "cpu", "cuda", "cuda:1" or "auto", the first GPU with room or else the CPU, and returns it.
     /// Waits for searches that have begun.
     ///
-    /// vectors says where a GPU reads the vectors: "device", its memory, or "host". By default that is the device if
-    /// the index fits there, or else the host if the index is quantized.
+    /// vector_storage is the memory from which a GPU reads vectors: "device", its own, or "host". By default that is the
+    /// device if the index fits there, or else the host if the index is quantized.
     ///
     /// Several GPUs are a list such as ["cuda:0", "cuda:1"], or "cuda:0,1", or "cuda:all". spread says how they hold
     /// the index: "replicated", each of them all of it, for more queries per second; or "sharded", a part on each, for
     /// which an index of one graph is built again.
     ///
     /// Raises DeviceError or OutOfMemoryError; the index then stays where it was.
-    #[pyo3(signature = (device, *, vectors = None, spread = "replicated"))]
+    #[pyo3(signature = (device, *, vector_storage = None, spread = "replicated"))]
     fn to<'py>(
         slf: Bound<'py, Self>,
-        device: &Bound<'py, PyAny>,
-        vectors: Option<&str>,
+        device: DeviceArgument,
+        vector_storage: Option<&str>,
         spread: &str,
     ) -> PyResult<Bound<'py, Self>> {
-        let device = parse_devices(device)?;
-        let options = device_options(vectors, spread)?;
+        let options = device_options(vector_storage, spread)?;
         let this = slf.get();
         this.process.check()?;
         let moved = || {
             let mut place = this.index.write().unwrap_or_else(PoisonError::into_inner);
             let index = place.take().ok_or_else(lost)?;
-            let moved = index.to_device_with(device, options);
+            let moved = index.to_device_with(device.0, options);
             let (index, result) = match moved {
                 Ok(index) => (index, Ok(())),
                 Err(error) => {
@@ -407,23 +263,6 @@ impl Index {
         };
         slf.py().detach(|| device::keep_current(moved))?;
         Ok(slf)
-    }
-
-    /// Builds a new index over the same vectors and keys, with the same parameters and quantization, on a device. It is
-    /// in host memory, without deleted keys, tuned searches and journal. Only host memory is read, so this saves the
-    /// index after a GPU failed. Takes the time of a build.
-    ///
-    /// >>> import jasper, numpy as np
-    /// >>> index = jasper.Index.build(np.random.default_rng(0).random((1000, 16), dtype=np.float32))
-    /// >>> len(index.rebuild("cpu"))
-    /// 1000
-    #[pyo3(signature = (device = "cpu", *, progress = None))]
-    fn rebuild(&self, py: Python<'_>, device: &str, progress: Option<Py<PyAny>>) -> PyResult<Self> {
-        let device: Device = parse(device)?;
-        let rebuilt = self.long(py, progress, |index, progress| {
-            index.with_progress(progress).rebuild(device).map_err(Raise::raise)
-        });
-        rebuilt.map(Self::new)
     }
 
     /// All keys, in no particular order: an array of int64.
@@ -538,8 +377,8 @@ impl Index {
         })
     }
 
-    /// Counts and sizes: keys, live_vertices, deleted_keys, tombstones, free_slots, mean_degree, vector_bytes and others.
-    /// Reads the degree of every vector.
+    /// Counts and sizes: keys, live_vertices, deleted_keys, tombstones, free_slots, mean_degree, vector_bytes and
+    /// others. Reads the degree of every vector.
     ///
     /// >>> import jasper
     /// >>> jasper.Index(8, max_degree=32).stats.max_degree

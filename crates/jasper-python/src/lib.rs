@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod build;
 mod call;
 mod command;
 #[cfg(feature = "cuda")]

@@ -34,24 +34,32 @@ pub fn builder<'a>(
     })
 }
 
-/// The device of a name such as "cuda:0,1", or the devices of a list of names.
-pub fn parse_devices(device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    let names: Vec<String> = match device.extract::<String>() {
-        Ok(name) => return parse(&name),
-        Err(_) => device.extract()?,
-    };
-    let Some(names) = names.iter().map(|name| name.strip_prefix("cuda:")).collect::<Option<Vec<_>>>() else {
-        return Err(ParameterError::new_err(format!(
-            "a list of devices ({}) must be of GPUs such as cuda:0; name one device that is not",
-            names.join(", ")
-        )));
-    };
-    parse(&format!("cuda:{}", names.join(",")))
+/// The argument `device`: a name such as "cuda:0,1", or a list of names.
+#[derive(Clone, Copy)]
+pub struct DeviceArgument(pub Device);
+
+impl<'py> FromPyObject<'_, 'py> for DeviceArgument {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let names: Vec<String> = match object.extract::<String>() {
+            Ok(name) => return parse(&name).map(Self),
+            Err(_) => object.extract()?,
+        };
+        let numbers: Option<Vec<_>> = names.iter().map(|name| name.strip_prefix("cuda:")).collect();
+        let numbers = numbers.ok_or_else(|| {
+            ParameterError::new_err(format!(
+                "a list of devices ({}) must be of GPUs such as cuda:0; name one device that is not",
+                names.join(", ")
+            ))
+        })?;
+        parse(&format!("cuda:{}", numbers.join(","))).map(Self)
+    }
 }
 
 /// Options of an index on devices.
-pub fn device_options(vectors: Option<&str>, spread: &str) -> PyResult<DeviceOptions> {
-    let storage = vectors.map(parse::<MemorySpace>).transpose()?;
+pub fn device_options(vector_storage: Option<&str>, spread: &str) -> PyResult<DeviceOptions> {
+    let storage = vector_storage.map(parse::<MemorySpace>).transpose()?;
     Ok(DeviceOptions::new().vector_storage(storage).spread(parse::<Spread>(spread)?))
 }
 

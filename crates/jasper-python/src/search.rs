@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use jasper::tune::Goal;
-use jasper::{AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchParams, with_element};
+use jasper::{
+    AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchError, SearchParams, with_element,
+};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -29,6 +31,7 @@ pub struct Options {
     recall: Option<f64>,
     filter: Option<Py<Filter>>,
     distances: Distances,
+    rerank: Option<usize>,
 }
 
 impl Options {
@@ -45,10 +48,10 @@ impl Options {
         let rerank = rerank.map(|rerank| count("rerank", rerank)).transpose()?;
         let refuse = |message: &str| Err(ParameterError::new_err(message.to_owned()));
         let distances = match (distances, rerank) {
-            ("auto", None) => Distances::Auto,
+            ("auto", _) => Distances::Auto,
             ("exact", None) => Distances::Exact,
-            ("auto" | "quantized", rerank) => Distances::Quantized { rerank: rerank.unwrap_or(0) },
-            ("exact", _) => {
+            ("quantized", rerank) => Distances::Quantized { rerank: rerank.unwrap_or(usize::MAX) },
+            ("exact", Some(_)) => {
                 return refuse("rerank is for quantized distances; leave it out with distances=\"exact\"");
             }
             (other, _) => {
@@ -61,7 +64,7 @@ impl Options {
             return refuse("recall chooses the beam width; give one of recall and beam_width");
         }
         let filter = filter.map(Filter::from_argument).transpose()?;
-        Ok(Self { k, beam_width, recall, filter, distances })
+        Ok(Self { k, beam_width, recall, filter, distances, rerank })
     }
 
     /// The search parameters for a batch of `queries` queries.
@@ -78,7 +81,12 @@ impl Options {
             })?;
         }
         params.beam_width = self.beam_width.or(params.beam_width);
-        params.distances = self.distances;
+        params.distances = match (self.distances, self.rerank) {
+            (Distances::Auto, Some(rerank)) if index.quantization().is_some() => {
+                Distances::Quantized { rerank }
+            }
+            (distances, _) => distances,
+        };
         params.filter = self.filter.as_ref().map(|filter| filter.get().as_filter());
         // Here, because batches are searched in parts, and before memory is allocated for results.
         index.limits().check(&params, queries).map_err(Raise::raise)?;
@@ -93,19 +101,22 @@ impl Index {
     ///
     /// queries is an array of shape (dim,) or (n, dim), of numpy or any library that has DLPack or the CUDA array
     /// interface, in host memory or on the device of the index. Floats are converted to those of the index; other types
-    /// must be its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64, distances
-    /// float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
+    /// must be its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64,
+    /// distances float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
     ///
     /// beam_width
-    ///     How many of the nearest vectors found are expanded, at least k; 64 or 2 k by default. A wider beam finds more
-    ///     and takes longer.
+    ///     How many of the nearest vectors found are expanded, at least k; 64 or 2 k by default. A wider beam finds
+    ///     more and takes longer.
     /// recall
     ///     Uses the beam that Index.tune found for this recall, instead of beam_width.
     /// filter
     ///     Which keys may be returned: a Filter, an array of keys, or an array of bools.
     /// distances
-    ///     "exact", or "quantized": estimated from the codes of a quantized index; the nearest `rerank` vectors then
-    ///     get exact distances. "auto" reranks all that are in view if the index is quantized, and is exact otherwise.
+    ///     Those that traverse the graph: "exact", or "quantized", estimated from the codes of a quantized index.
+    ///     "auto" is "quantized" if the index is quantized, and "exact" otherwise.
+    /// rerank
+    ///     How many of the nearest vectors found by estimated distances get exact ones in the end; the whole frontier
+    ///     by default. With 0, results have estimated distances. Has no effect on exact searches of "auto".
     /// out
     ///     Arrays of int64 and float32 in host memory to write the results to, contiguous, of the shape of the results.
     /// stream
@@ -113,11 +124,11 @@ impl Index {
     ///     search is queued there and not waited for: keep the queries, and do not change them, until the stream is
     ///     past it. By default, it follows the work of the current stream, and results are complete on return.
     ///
-    /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they are
-    /// contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of floats;
-    /// results are views with strides. Values are not checked there, which would wait for the device: a query with NaN
-    /// or infinity gets any keys of the index, or -1, and other queries what they would get without it. And a filter or
-    /// deleted vectors can leave fewer than k, and of equal vectors only the first is found.
+    /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they
+    /// are contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of
+    /// floats; results are views with strides. Values are not checked there, which would wait for the device: a query
+    /// with NaN or infinity gets arbitrary keys; other queries are unaffected. And a filter or deleted vectors can
+    /// leave fewer than k, and of equal vectors only the first is found.
     ///
     /// May be called from several threads. Raises ParameterError.
     ///
@@ -188,14 +199,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let key = arrays::key(key)?;
-        let found = self.call(py, |index| {
-            let params = options.params(index, 1)?;
-            let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
-            let hits = index.search_by_key(key, params).map_err(Raise::raise)?;
-            found.as_mut().fill(hits.into_iter());
-            Ok(found.into_arrays())
-        })?;
-        matches_of(py, found, None)
+        self.search_one(py, &options, |index, params| index.search_by_key(key, params))
     }
 
     /// Finds the keys within a distance of a query: those whose distance in the metric of the index is at most `radius`
@@ -205,11 +209,11 @@ impl Index {
     ///
     /// >>> import jasper, numpy as np
     /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
-    /// >>> index.search_radius([0.0], 1.5).keys
+    /// >>> index.search_within([0.0], 1.5).keys
     /// array([0, 1])
     #[pyo3(signature = (query, radius, *, beam_width = None, filter = None, distances = "auto", rerank = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
-    fn search_radius<'py>(
+    fn search_within<'py>(
         &self,
         py: Python<'py>,
         query: &Bound<'py, PyAny>,
@@ -233,6 +237,23 @@ impl Index {
 }
 
 impl Index {
+    /// Searches for one query, and returns new arrays.
+    fn search_one<'py>(
+        &self,
+        py: Python<'py>,
+        options: &Options,
+        search: impl FnOnce(&AnyIndex, SearchParams<'_>) -> Result<Vec<Hit>, SearchError> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.call(py, |index| {
+            let params = options.params(index, 1)?;
+            let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
+            let hits = search(index, params).map_err(Raise::raise)?;
+            found.as_mut().fill(hits.into_iter());
+            Ok(found.into_arrays())
+        })?;
+        matches_of(py, found, None)
+    }
+
     /// Searches, and returns new arrays.
     fn search_new<'py, T: Scalar>(
         &self,
@@ -242,14 +263,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let view = queries.view()?;
         if queries.is_one() {
-            let found = self.call(py, |index| {
-                let params = options.params(index, 1)?;
-                let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
-                let hits = index.search::<T>(view.row(0), params).map_err(Raise::raise)?;
-                found.as_mut().fill(hits.into_iter());
-                Ok(found.into_arrays())
-            })?;
-            return matches_of(py, found, None);
+            return self.search_one(py, options, |index, params| index.search::<T>(view.row(0), params));
         }
         self.call(py, |index| options.params(index, view.len()).map(drop))?;
         self.search_into(py, queries, options, results::arrays(py, view.len(), options.k)?)

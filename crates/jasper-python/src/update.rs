@@ -12,6 +12,9 @@ use crate::functions::neighbors;
 use crate::index::Index;
 use crate::results::report;
 
+/// Keys are below this, because they are int64 in Python.
+const KEY_LIMIT: Key = 1 << 63;
+
 #[pymethods]
 impl Index {
     /// Adds vectors, of shape (n, dim), or (dim,) for one, and returns their keys. Without keys, they get those that
@@ -38,18 +41,17 @@ impl Index {
             let vectors = Vectors::<T>::new(vectors, false)?;
             let source = vectors.source()?;
             self.long(py, progress, |index, progress| {
+                let vectors = &source as &dyn jasper::VectorSource<T>;
                 let call = index.with_progress(progress);
                 if let Some(keys) = keys {
-                    call.insert((&source as &dyn jasper::VectorSource<T>).into(), &keys).map_err(Raise::raise)?;
+                    call.insert(vectors.into(), &keys).map_err(Raise::raise)?;
                     return Ok(keys);
                 }
-                let (first, report) = call.insert_auto((&source as &dyn jasper::VectorSource<T>).into()).map_err(Raise::raise)?;
-                let keys: Vec<Key> = (first..first + report.keys as Key).collect();
-                if keys.last().is_some_and(|&last| i64::try_from(last).is_err()) {
-                    index.delete(&keys).map_err(Raise::raise)?;
+                if vectors.len() as Key > KEY_LIMIT.saturating_sub(index.next_key()) {
                     return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
                 }
-                Ok(keys)
+                let (first, report) = call.insert_auto(vectors.into()).map_err(Raise::raise)?;
+                Ok((first..first + report.keys as Key).collect())
             })?
         });
         Ok(key_array(py, keys))
@@ -87,7 +89,7 @@ impl Index {
     /// (2, 1)
     #[pyo3(signature = (keys, *, missing = "raise"))]
     fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, missing: &str) -> PyResult<usize> {
-        let mut keys = arrays::keys(keys)?;
+        let keys = arrays::keys(keys)?;
         let ignore = match missing {
             "raise" => false,
             "ignore" => true,
@@ -99,9 +101,7 @@ impl Index {
         };
         self.call(py, |index| {
             if ignore {
-                keys.sort_unstable();
-                keys.dedup();
-                keys.retain(|&key| index.contains(key));
+                return index.delete_if_present(&keys).map_err(Raise::raise);
             }
             index.delete(&keys).map_err(Raise::raise)?;
             Ok(keys.len())
@@ -172,7 +172,7 @@ impl Index {
                 Some(chosen) => call.quantize(chosen).map_err(Raise::raise)?,
                 None => drop(call.auto_quantize().map_err(Raise::raise)?),
             }
-            let found = index.stats().quantization.or(chosen);
+            let found = index.quantization().or(chosen);
             Ok(found.map_or_else(String::new, |found| found.to_string()))
         })
     }

@@ -85,9 +85,10 @@ def test_open_takes_a_device(shared, vectors, tmp_path):
         with pytest.raises(jasper.ParameterError, match="device `gpu` is not known"):
             jasper.Index.open(file, device="gpu")
         with pytest.raises(jasper.ParameterError, match="disk"):
-            jasper.Index.open(file, vectors="disk")
-        with pytest.raises(jasper.DeviceError, match="cuda:61 cannot be used"):
-            jasper.Index.open(file, device="cuda:61,62")
+            jasper.Index.open(file, vector_storage="disk")
+        for devices in ("cuda:61,62", ["cuda:61", "cuda:62"]):
+            with pytest.raises(jasper.DeviceError, match="cuda:61 cannot be used"):
+                jasper.Index.open(file, device=devices)
         with pytest.raises(jasper.ParameterError, match="spread `thin` is not known"):
             jasper.Index.open(file, spread="thin")
 

@@ -105,6 +105,7 @@ def test_a_checkpoint_is_resumed(vectors, tmp_path):
     [
         (dict(metric="l3"), "unknown metric `l3`; use l2, ip or cosine"),
         (dict(device="gpu"), "device `gpu` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all"),
+        (dict(device=["cpu", "cuda:0"]), "a list of devices (cpu, cuda:0) must be of GPUs"),
         (dict(max_degree=0), "max_degree (0) must be between"),
         (dict(alpha=0.5), "alpha (0.5) must be"),
         (dict(dtype="float64"), "dtype (float64) must be float32, float16, uint8 or int8"),

@@ -54,8 +54,27 @@ def test_a_beam_that_is_too_wide_is_refused(index, vectors, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_indexes_are_built_on_a_device(vectors, device):
     index = jasper.Index.build(vectors, device=device)
-    assert index.device == "cpu"
-    assert (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
+    for built in (index, index.to("cpu").rebuild(device)):
+        assert built.device == device and built.device_bytes > 0
+        assert (built.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_a_build_without_a_named_gpu_leaves_the_index_in_host_memory(vectors, device):
+    index = jasper.Index.build(vectors, device=device)
+    assert index.device == "cpu" and index.device_bytes == 0
+
+
+@pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
+@pytest.mark.parametrize(("spread", "shards"), [("replicated", 1), ("sharded", 2)])
+def test_indexes_are_built_and_opened_on_several_devices(vectors, tmp_path, spread, shards):
+    index = jasper.Index.build(vectors, device=DEVICES[:2], spread=spread)
+    assert (index.device, index.shards) == ("cuda:0,1", shards)
+    index.save(tmp_path / "vectors")
+    opened = jasper.Index.open(tmp_path / "vectors", device=DEVICES[:2], spread=spread)
+    assert (opened.device, opened.shards) == ("cuda:0,1", shards)
+    for one in (index, opened):
+        assert (one.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 
 
 @pytest.mark.parametrize("current", DEVICES)
@@ -63,7 +82,7 @@ def test_indexes_are_built_on_a_device(vectors, device):
 def test_calls_keep_the_current_device(torch, vectors, tmp_path, device, current):
     with torch.cuda.device(current):
         number = torch.cuda.current_device()
-        index = jasper.Index.build(vectors, device=device).to(device)
+        index = jasper.Index.build(vectors, device=device)
         assert torch.cuda.current_device() == number
         queries = torch.from_numpy(vectors).to(device)
         assert (index.search(queries, 1).keys[:, 0] == torch.arange(1000, device=device)).all()
@@ -80,8 +99,8 @@ def test_calls_keep_the_current_device(torch, vectors, tmp_path, device, current
 def test_a_file_is_opened_on_a_device(shared, vectors, tmp_path, device):
     path = tmp_path / "vectors.jasper"
     shared.save(path)
-    for file in (path, path.read_bytes()):
-        index = jasper.Index.open(file, device=device)
+    for file, storage in ((path, "device"), (path.read_bytes(), "host")):
+        index = jasper.Index.open(file, device=device, vector_storage=storage)
         assert index.device == device and (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 
 
@@ -338,7 +357,7 @@ def test_quantized_searches_on_the_device(torch, index, vectors):
 def test_the_time_of_a_batch(torch, capsys):
     """Prints queries per second from host and device memory, and in streams; the bar is a comparison with Rust."""
     vectors = np.random.default_rng(0).normal(size=(100_000, 64)).astype(np.float32)
-    index = jasper.Index.build(vectors, device="cuda:0").to("cuda:0")
+    index = jasper.Index.build(vectors, device="cuda:0")
     host = np.ascontiguousarray(vectors[:10_000])
     device = torch.from_numpy(host).cuda()
     stream = torch.cuda.Stream()

@@ -22,7 +22,7 @@ vectors = np.random.default_rng(0).random((1000, 16), dtype=np.float32)
 
 def use_jasper():
     import jasper
-    index = jasper.Index.build(vectors, device="cuda:0").to("cuda:0")
+    index = jasper.Index.build(vectors, device="cuda:0")
     assert (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 
 def use_torch():

@@ -140,20 +140,28 @@ def test_search_by_key_and_within_a_radius(shared, vectors):
     keys, distances = shared.search_by_key(3, 5)
     assert 3 not in keys and (keys == shared.search(vectors[3], 6).keys[1:]).all()
     radius = float(distances[2])
-    assert shared.search_radius(vectors[3], radius).keys.tolist() == [3, *keys[:3]]
-    assert len(shared.search_radius(vectors[3], 1e9).keys) == 1000
+    assert shared.search_within(vectors[3], radius).keys.tolist() == [3, *keys[:3]]
+    assert len(shared.search_within(vectors[3], 1e9).keys) == 1000
     with pytest.raises(jasper.UnknownKeyError):
         shared.search_by_key(5000)
     with pytest.raises(jasper.ParameterError, match="query has shape"):
-        shared.search_radius(vectors[:2], 1)
+        shared.search_within(vectors[:2], 1)
+
+
+def test_a_rerank_of_exact_searches_has_no_effect(shared, vectors):
+    found, exact = shared.search(vectors, 10, rerank=20), shared.search(vectors, 10)
+    assert (found.keys == exact.keys).all() and (found.distances == exact.distances).all()
 
 
 def test_quantized_searches(index, vectors):
     assert index.quantize("rabitq:4") == "rabitq:4"
     truth = index.search(vectors[:100], 10, distances="exact")
     assert jasper.recall(index.search(vectors[:100], 10), truth) > 0.95
-    estimated = index.search(vectors[:100], 10, distances="quantized")
-    assert (estimated.distances != truth.distances).any()
+    reranked = index.search(vectors[:100], 10, distances="quantized")
+    assert (reranked.keys == index.search(vectors[:100], 10).keys).all()
+    for distances in ("auto", "quantized"):
+        estimated = index.search(vectors[:100], 10, distances=distances, rerank=0)
+        assert (estimated.distances != reranked.distances).any()
     index.drop_vectors()
     with pytest.raises(jasper.Error, match="stores codes only"):
         index.insert(vectors[:1])

@@ -15,7 +15,7 @@ import jasper
 def state(index):
     """All that callers see of an index."""
     keys = np.sort(index.keys())
-    return keys.tolist(), index.vectors(keys).tolist()
+    return keys.tolist(), index.vectors(keys).tolist(), index.stats.deleted_keys
 
 
 def test_keys_are_those_given_or_the_next(vectors):
@@ -88,7 +88,7 @@ def test_lookups(index, vectors):
         (lambda index, v: index.quantize("zip"), jasper.ParameterError),
         (lambda index, v: index.to("tpu"), jasper.ParameterError),
         (lambda index, v: index.to("cuda:99"), jasper.DeviceError),
-        (lambda index, v: index.to("cpu", vectors="disk"), jasper.ParameterError),
+        (lambda index, v: index.to("cpu", vector_storage="disk"), jasper.ParameterError),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

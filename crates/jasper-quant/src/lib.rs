@@ -76,7 +76,7 @@ pub use parts::Parameters;
 pub use projection::ENCODE_ROWS;
 pub use quantization::{ParseQuantizationError, Quantization};
 pub use quantizer::{EncodeBuffers, Quantizer, open};
-pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryTerms};
+pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryFactors};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
 pub use rotation::Rotation;

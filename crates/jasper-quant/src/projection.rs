@@ -1,6 +1,6 @@
 //! Products of rows with a matrix: Haar rotations, and projections onto principal components.
 
-use jasper_core::distance::Level;
+use jasper_core::distance::SimdLevel;
 
 use crate::parts::MatrixParameters;
 use crate::simd::simd_fn;
@@ -59,18 +59,18 @@ impl Projection {
 
     /// Projects `rows` (`n x dimension`) onto the directions, into `out` (`n x stride`, zero-padded).
     pub(crate) fn project(&self, rows: &[f32], out: &mut [f32], stride: usize) {
-        product(Level::detect(), self, rows, out, stride);
+        product(SimdLevel::detect(), self, rows, out, stride);
     }
 }
 
 simd_fn! {
     /// The product of rows with all panels, blocked so that sums stay in registers.
-    fn product(level => Level, of: &Projection, rows: &[f32], out: &mut [f32], stride: usize) {
+    fn product(level => SimdLevel, of: &Projection, rows: &[f32], out: &mut [f32], stride: usize) {
         let dimension = of.dimension;
         // As many rows as have registers for their sums.
         let block_rows = match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => WIDE_ROWS,
+            SimdLevel::Avx512 => WIDE_ROWS,
             _ => NARROW_ROWS,
         };
         let blocks = rows.chunks(block_rows * dimension).zip(out.chunks_mut(block_rows * stride));
@@ -103,7 +103,7 @@ const NARROW_ROWS: usize = 2;
 /// Writes the products of `ROWS` rows with the first `len` directions of a panel to `out[row][first..first + len]`.
 #[inline(always)]
 fn panel_of<const ROWS: usize>(
-    level: Level,
+    level: SimdLevel,
     panel: &[f32],
     rows: &[f32],
     out: &mut [f32],
@@ -121,20 +121,20 @@ fn panel_of<const ROWS: usize>(
 /// The products of `ROWS` rows with all directions of a panel.
 #[inline(always)]
 fn sums<const ROWS: usize>(
-    level: Level,
+    level: SimdLevel,
     panel: &[[f32; PANEL]],
     rows: [&[f32]; ROWS],
 ) -> [[f32; PANEL]; ROWS] {
     match level {
         // SAFETY: `simd_fn` passes supported levels.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => return unsafe { sums_avx512(panel, rows) },
+        SimdLevel::Avx512 => return unsafe { sums_avx512(panel, rows) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => return unsafe { sums_avx2(panel, rows) },
+        SimdLevel::Avx2 => return unsafe { sums_avx2(panel, rows) },
         // SAFETY: as above.
         #[cfg(target_arch = "aarch64")]
-        Level::Neon | Level::NeonDot => return unsafe { sums_neon(panel, rows) },
+        SimdLevel::Neon | SimdLevel::NeonDot => return unsafe { sums_neon(panel, rows) },
         _ => {}
     }
     let mut sums = [[0.0_f32; PANEL]; ROWS];
@@ -191,7 +191,7 @@ sums!(sums_neon aarch64 "neon": 4 vld1q_f32 vdupq_n_f32 vst1q_f32 |x, y, sum| vf
 
 #[cfg(test)]
 mod tests {
-    use jasper_core::distance::Level;
+    use jasper_core::distance::SimdLevel;
 
     use super::*;
 
@@ -205,7 +205,7 @@ mod tests {
             let projection = Projection::new(&matrix, dimension);
             assert_eq!(projection.values(), matrix);
             let stride = directions + 3;
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let mut out = vec![9.0; rows.len() / dimension * stride];
                 product(level, &projection, &rows, &mut out, stride);
                 for (row, out) in rows.chunks_exact(dimension).zip(out.chunks_exact(stride)) {

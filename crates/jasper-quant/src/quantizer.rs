@@ -89,7 +89,7 @@ pub(crate) struct Common {
 ///            pack levels and factors into the row
 /// query(q):  p = q - center
 ///            y = scale_query(rotate(p))
-///            int8 levels of y, and the query's terms
+///            int8 levels of y, and the query's factors
 /// ```
 pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The kind of the quantizer's section.

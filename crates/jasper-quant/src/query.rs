@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use jasper_core::Slot;
-use jasper_core::distance::Level;
+use jasper_core::distance::SimdLevel;
 
 use crate::factors::Units;
 use crate::score::{self, QueryGroups};
@@ -35,14 +35,14 @@ pub struct QueryCode {
     layout: Arc<Layout>,
     /// `[level_bytes][layout.dimensions()]`, most significant byte first.
     levels: Vec<i8>,
-    terms: QueryTerms,
+    factors: QueryFactors,
     groups: QueryGroups,
 }
 
-/// The scalar terms of an encoded query; the [module docs](self) have the formula.
+/// The factors of an encoded query; the [module docs](self) have the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
-pub struct QueryTerms {
+pub struct QueryFactors {
     /// Added to every estimate.
     pub add: f32,
     /// Unit of a row's `add`.
@@ -72,12 +72,12 @@ impl QueryCode {
         assert_eq!(rotated.len(), layout.dimensions());
         // The maximum of one byte, and of two: 127 * 256 + 127.
         let largest = if level_bytes == 1 { 127.0 } else { 32639.0 };
-        let peak = peak(Level::detect(), rotated);
+        let peak = peak(SimdLevel::detect(), rotated);
         let (scale, inverse) = if peak > 0.0 { (peak / largest, largest / peak) } else { (0.0, 0.0) };
         let mut levels = vec![0_i8; level_bytes * rotated.len()];
         let (high, low) = levels.split_at_mut(rotated.len());
-        round(Level::detect(), rotated, inverse, largest, high, low);
-        let mut terms = QueryTerms {
+        round(SimdLevel::detect(), rotated, inverse, largest, high, low);
+        let mut factors = QueryFactors {
             add,
             add_unit: units.0.add,
             error: norm * units.0.error,
@@ -87,11 +87,11 @@ impl QueryCode {
         };
         for (byte, levels) in levels.chunks_exact(rotated.len()).enumerate() {
             let weight = if byte + 1 == level_bytes { 1.0 } else { 256.0 };
-            terms.scale[byte] = scale * weight * units.0.rescale;
-            terms.offset[byte] = offset(layout, levels);
+            factors.scale[byte] = scale * weight * units.0.rescale;
+            factors.offset[byte] = offset(layout, levels);
         }
         let groups = QueryGroups::new(layout, &levels);
-        Self { layout: Arc::clone(layout), levels, terms, groups }
+        Self { layout: Arc::clone(layout), levels, factors, groups }
     }
 
     /// The layout of the codes that this query scores.
@@ -104,9 +104,9 @@ impl QueryCode {
         &self.levels
     }
 
-    /// The scalar terms.
-    pub fn terms(&self) -> &QueryTerms {
-        &self.terms
+    /// The factors.
+    pub fn factors(&self) -> &QueryFactors {
+        &self.factors
     }
 
     pub(crate) fn groups(&self) -> &QueryGroups {
@@ -118,11 +118,11 @@ impl QueryCode {
     /// # Panics
     /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
     pub fn estimate(&self, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
-        self.estimate_at(Level::detect(), codes, ids, out);
+        self.estimate_at(SimdLevel::detect(), codes, ids, out);
     }
 
     /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: Level, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
+    pub fn estimate_at(&self, level: SimdLevel, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(ids.len(), out.len());
         score::estimates(level, self, |i| codes.row(ids[i].index()), out);
@@ -133,7 +133,7 @@ impl QueryCode {
     /// # Panics
     /// Panics if the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
-        score::estimates(Level::detect(), self, row, out);
+        score::estimates(SimdLevel::detect(), self, row, out);
     }
 
     /// Half-width of the error bound of a row's estimate: [`bound_sigmas`](crate::RabitqParams::bound_sigmas) standard
@@ -142,7 +142,7 @@ impl QueryCode {
         if self.layout.factors() < 4 {
             return f32::INFINITY;
         }
-        Units::ONE.load(&self.layout, row).error * self.terms.error
+        Units::ONE.load(&self.layout, row).error * self.factors.error
     }
 
     fn check(&self, codes: &CodeTable) {
@@ -158,7 +158,7 @@ const MAXIMA: usize = 64;
 
 simd_fn! {
     /// The largest magnitude.
-    fn peak(_ => Level, rotated: &[f32]) -> f32 {
+    fn peak(_ => SimdLevel, rotated: &[f32]) -> f32 {
         let mut peaks = [0.0_f32; MAXIMA];
         for values in rotated.chunks(MAXIMA) {
             for (peak, y) in peaks.iter_mut().zip(values) {
@@ -173,7 +173,7 @@ simd_fn! {
     /// Rounds `rotated * inverse` to the nearest integers, ties to even, up to the magnitude `largest`, and splits them
     /// into one or two bytes. `low` is empty if there is one byte per level.
     fn round(
-        _ => Level,
+        _ => SimdLevel,
         rotated: &[f32],
         inverse: f32,
         largest: f32,
@@ -239,7 +239,7 @@ mod tests {
             let expected_peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
             let inverse = largest / expected_peak;
             let level_bytes = if largest > 127.0 { 2 } else { 1 };
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 assert_eq!(peak(level, rotated), expected_peak);
                 let mut levels = vec![0; level_bytes * rotated.len()];
                 let (high, low) = levels.split_at_mut(rotated.len());

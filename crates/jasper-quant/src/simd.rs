@@ -3,7 +3,7 @@
 //! The loops are plain Rust, compute each element independently, and use no fused multiply-adds; sums go through
 //! [`jasper_core::distance`]. Every level therefore gives the same bits, and codes do not depend on the CPU.
 
-use jasper_core::distance::Level;
+use jasper_core::distance::SimdLevel;
 
 /// Defines a function whose loops are compiled for each level. It runs at the widest level of this CPU up to that of
 /// its first argument. The function body gets the level at which it runs.
@@ -14,34 +14,34 @@ macro_rules! simd_fn {
     (
         $(#[$meta:meta])*
         $vis:vis fn $name:ident $([$($generics:tt)*])?(
-            $level:pat_param => Level $(, $argument:ident: $type:ty)* $(,)?
+            $level:pat_param => SimdLevel $(, $argument:ident: $type:ty)* $(,)?
         ) $(-> $output:ty)? $body:block
     ) => {
         $(#[$meta])*
         #[inline]
-        $vis fn $name $(<$($generics)*>)? (level: Level $(, $argument: $type)*) $(-> $output)? {
+        $vis fn $name $(<$($generics)*>)? (level: SimdLevel $(, $argument: $type)*) $(-> $output)? {
             #[inline(always)]
-            fn run $(<$($generics)*>)? ($level: Level $(, $argument: $type)*) $(-> $output)? $body
+            fn run $(<$($generics)*>)? ($level: SimdLevel $(, $argument: $type)*) $(-> $output)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
             fn avx512 $(<$($generics)*>)? ($($argument: $type),*) $(-> $output)? {
-                run(Level::Avx512 $(, $argument)*)
+                run(SimdLevel::Avx512 $(, $argument)*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             fn avx2 $(<$($generics)*>)? ($($argument: $type),*) $(-> $output)? {
-                run(Level::Avx2 $(, $argument)*)
+                run(SimdLevel::Avx2 $(, $argument)*)
             }
 
-            match level.min(Level::detect()) {
+            match level.min(SimdLevel::detect()) {
                 // SAFETY: this CPU supports the level.
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx512 => unsafe { avx512($($argument),*) },
+                SimdLevel::Avx512 => unsafe { avx512($($argument),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx2 => unsafe { avx2($($argument),*) },
+                SimdLevel::Avx2 => unsafe { avx2($($argument),*) },
                 level => run(level $(, $argument)*),
             }
         }
@@ -72,7 +72,7 @@ pub(crate) fn min(a: f32, b: f32) -> f32 {
 
 simd_fn! {
     /// `out = |values| factor`.
-    pub(crate) fn magnitudes(_ => Level, values: &[f32], factor: f32, out: &mut [f32]) {
+    pub(crate) fn magnitudes(_ => SimdLevel, values: &[f32], factor: f32, out: &mut [f32]) {
         for (out, x) in out.iter_mut().zip(values) {
             *out = x.abs() * factor;
         }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn levels_give_the_same_bits() {
         let values: Vec<f32> = (0..1000).map(|i| (i as f32).sin()).collect();
-        let outs = Level::available().map(|level| {
+        let outs = SimdLevel::available().map(|level| {
             let mut out = vec![0.0; values.len()];
             magnitudes(level, &values, 1.1, &mut out);
             out

@@ -20,18 +20,19 @@ pub struct BulkLinker<'a> {
     writer: Option<CheckpointWriter<'a>>,
 }
 
-/// Batches up to this size may be as large as the graph before them. While a graph is small, searches visit most of its
-/// vertices, whatever the batch.
-const FULL_SHARE_BATCH: usize = 256;
+/// Batches up to this size may double the graph. While a graph is small, searches visit most of its vertices, whatever
+/// the batch.
+const MAX_DOUBLING_BATCH: usize = 256;
 
 /// The largest batch of a build of `vertices`.
 pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
-    batch_after(vertices, params).min(vertices)
+    batch_len(vertices, params.max_batch_share(), MAX_DOUBLING_BATCH)
 }
 
-/// The size of the batch that follows `linked` vertices.
-fn batch_after(linked: usize, params: &BuildParams) -> usize {
-    ((linked as f32 * params.max_batch_share()) as usize).max(linked.min(FULL_SHARE_BATCH))
+/// The length of the batch that follows `linked` vertices: at most `fraction` of them or, up to `max_doubling`, as many
+/// again.
+pub(crate) fn batch_len(linked: usize, fraction: f32, max_doubling: usize) -> usize {
+    linked.min(max_doubling.max((linked as f32 * fraction) as usize))
 }
 
 impl<'a> BulkLinker<'a> {
@@ -87,7 +88,7 @@ impl<'a> BulkLinker<'a> {
             reported?;
             let left = &self.order[self.linked..];
             // The medoid is not in the order and counts as linked.
-            let batch = batch_after(1 + self.linked, graph.host().params()).max(1).min(left.len());
+            let batch = largest_batch(1 + self.linked, graph.host().params()).min(left.len());
             if batch == 0 {
                 break;
             }

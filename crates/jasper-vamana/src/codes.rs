@@ -109,7 +109,7 @@ pub fn code_report<T: Element>(
 fn estimates<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Slot) -> Vec<(f64, f64)> {
     let neighbors = graph.adjacency().neighbors(vertex);
     let mut distances = vec![0.0; neighbors.len()];
-    graph.vectors().slot_scorer(vertex).score(neighbors, &mut distances);
+    graph.vectors().slot_distance_computer(vertex).compute(neighbors, &mut distances);
     let values = |slot| graph.vectors().get(slot).iter().map(|x| x.to_f32());
     let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
     let words = quantizer.layout().words();

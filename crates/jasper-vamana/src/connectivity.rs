@@ -111,7 +111,7 @@ fn reach<T: Element>(graph: &Graph<T>, start: Slot, on_edge: impl Fn(Slot, Slot)
     let mut before = 0;
     loop {
         let count: usize = expanded.par_chunks_mut(WORDS_PER_TASK).enumerate().map(expand_words).sum();
-        if count <= before && count * SWEEP_SHARE < graph.slots() {
+        if count <= before && count * SWEEP_DIVISOR < graph.slots() {
             break;
         }
         before = count;
@@ -127,7 +127,7 @@ fn reach<T: Element>(graph: &Graph<T>, start: Slot, on_edge: impl Fn(Slot, Slot)
 
 /// Sweeps continue while they expand at least one slot in this many. When they expand fewer, few slots are left, or the
 /// paths to them run against the order of slots; a sweep follows at most 32 edges of such a path.
-const SWEEP_SHARE: usize = 64;
+const SWEEP_DIVISOR: usize = 64;
 
 /// Words of slots per task of the thread pool.
 const WORDS_PER_TASK: usize = 16;

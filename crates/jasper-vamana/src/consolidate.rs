@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! transaction:
-//!     prepare_distances                            a device may quantize all vectors to bytes until the end
+//!     quantize_for_linking                         a device may quantize all vectors to bytes until the end
 //!     for each live vertex v with a tombstone (a deleted vertex) among its neighbors, in chunks:
 //!         replacements = live neighbors of those tombstones
 //!         row(v) = live neighbors of v + replacements that no vertex of the row occludes (as in robust pruning),
@@ -80,7 +80,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
-        executor.prepare_distances(graph, &[], distances).map_err(UpdateError::device)?;
+        executor.quantize_for_linking(graph, &[], distances).map_err(UpdateError::device)?;
         let start_points =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;

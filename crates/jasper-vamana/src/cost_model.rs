@@ -1,7 +1,7 @@
-//! Where a search runs, and what its steps cost there: the choice between beam search and scan.
+//! The cost model that chooses between beam search and exact scan.
 //!
-//! A beam search expands about as many vertices as its beam is wide, and computes distances to neighbors that are read at
-//! random. A scan computes a distance to every vertex that may be returned: for each query by itself or, where a
+//! A beam search expands about as many vertices as its beam is wide, and computes distances to neighbors that are read
+//! at random. A scan computes a distance to every vertex that may be returned: for each query by itself or, where a
 //! platform has such a kernel, as one matrix product of all queries with all these vertices. Times are estimated from
 //! measured rates; only their ratios matter, and these are alike on machines of one kind. `gpu_search filters` (crate
 //! `jasper-benches`) prints hops, distances and times on a GPU.
@@ -17,7 +17,8 @@ pub struct CostModel {
     pub beam_distance: DistanceCost,
     /// A distance of a scan of each query by itself.
     pub scan_distance: DistanceCost,
-    /// [`Self::scan_distance`] in batches of at most [`Self::small_batch_max`], where all processors scan for each query.
+    /// [`Self::scan_distance`] in batches of at most [`Self::small_batch_max`], where all processors scan for each
+    /// query.
     pub small_batch_scan_distance: DistanceCost,
     /// The largest batch in which all processors scan for each query together.
     pub small_batch_max: usize,

@@ -11,9 +11,9 @@ use crate::{GraphAccess, MutableGraph, OperationCounts};
 ///
 /// | for | steps |
 /// | --- | --- |
-/// | links | [`find_candidates`](Self::find_candidates) to [`publish_updates`](Self::publish_updates), in this order |
+/// | links | [`find_candidates`](Self::find_candidates) to [`publish_rows`](Self::publish_rows), in this order |
 /// | repairs of rows | [`rows_to_repair`](Self::rows_to_repair) and [`repair_rows`](Self::repair_rows) |
-/// | reachability | [`reachable`](Self::reachable) to [`edge_updates`](Self::edge_updates) |
+/// | reachability | [`reachable`](Self::reachable) to [`new_rows`](Self::new_rows) |
 ///
 /// Only the two `publish` steps change edges; [`Self::sync_host_edges`] updates the host's copy of them.
 /// [`Self::find_candidates`] searches for vertices of the graph. Queries are executed from a
@@ -32,7 +32,7 @@ pub trait Executor<T: Element> {
     /// Reversed edges of a batch that are not merged yet.
     type BackEdges;
     /// New rows, and edges appended to rows.
-    type Updates;
+    type NewRows;
 
     /// Number of vertices searched for before they are pruned. Candidates take a kilobyte or more per vertex, and edges
     /// a third of that. A batch of an insert, whose vertices are candidates of each other, is at most as large, so it
@@ -50,7 +50,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn prepare_distances(
+    fn quantize_for_linking(
         &self,
         _graph: &mut impl GraphAccess<Self::Graph>,
         _new: &[Slot],
@@ -115,7 +115,7 @@ pub trait Executor<T: Element> {
 
     /// Computes the new rows of the next targets: appends back edges if they fit, else prunes old and new edges
     /// together. Removes these targets from the back edges; returns `None` when none are left. The edges of the batch
-    /// and all earlier updates have been published.
+    /// and all earlier new rows have been published.
     ///
     /// A batch of 2% of the vertices may link to all of them, so all new rows at once would need as much memory as the
     /// graph.
@@ -126,16 +126,16 @@ pub trait Executor<T: Element> {
         &self,
         graph: &Self::Graph,
         back_edges: &mut Self::BackEdges,
-    ) -> Result<Option<Self::Updates>, Self::Error>;
+    ) -> Result<Option<Self::NewRows>, Self::Error>;
 
-    /// Writes rows.
+    /// Writes new rows.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn publish_updates(
+    fn publish_rows(
         &self,
         graph: &mut Self::Graph,
-        updates: Self::Updates,
+        new_rows: Self::NewRows,
     ) -> Result<Published, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
@@ -149,7 +149,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::Updates, Self::Error>;
+    fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::NewRows, Self::Error>;
 
     /// All slots that paths from `start` lead to, itself included. Each of their rows is read once.
     ///
@@ -182,16 +182,16 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn edge_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Self::Error>;
 
-    /// Updates that set the rows of some distinct vertices.
+    /// New rows of some distinct vertices, from the host.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn edge_updates(
+    fn new_rows(
         &self,
         graph: &Self::Graph,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
-    ) -> Result<Self::Updates, Self::Error>;
+    ) -> Result<Self::NewRows, Self::Error>;
 
     /// Copies edges that changed on a device to the [host's graph](MutableGraph::host); does nothing on the CPU.
     ///
@@ -211,7 +211,7 @@ pub struct ChunkEdges<E> {
     pub cost: OperationCounts,
 }
 
-/// The result of [`Executor::publish_updates`].
+/// The result of [`Executor::publish_rows`].
 #[derive(Debug, Default)]
 pub struct Published {
     /// The cost of computing the rows.

@@ -109,7 +109,7 @@ struct IngestBuffer<'a, T> {
     /// The vectors as stored, `[capacity][width]`; empty if they are in memory.
     prepared: Vec<T>,
     /// `[capacity]`
-    digests: Vec<NormAndHash>,
+    norms_and_hashes: Vec<NormAndHash>,
 }
 
 /// The squared norm of a vector before preparation, and a hash of it after.
@@ -130,7 +130,7 @@ impl NormAndHash {
 /// The part of the buffer that one thread fills, from vector `first` on.
 struct IngestTask<'a, T> {
     first: usize,
-    digests: &'a mut [NormAndHash],
+    norms_and_hashes: &'a mut [NormAndHash],
     raw: &'a mut [T],
     prepared: &'a mut [T],
 }
@@ -158,7 +158,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             range: 0..0,
             raw: vec![T::default(); if is_padded { capacity * dimension } else { 0 }],
             prepared: vec![T::default(); if in_memory.is_some() { 0 } else { capacity * width }],
-            digests: vec![NormAndHash::default(); capacity],
+            norms_and_hashes: vec![NormAndHash::default(); capacity],
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
         vectors: &dyn VectorSource<T>,
         start: usize,
     ) -> Result<(), UpdateError> {
-        self.range = start..vectors.len().min(start + self.digests.len());
+        self.range = start..vectors.len().min(start + self.norms_and_hashes.len());
         if let Some(vectors) = self.in_memory {
             return executor.install(|| self.check_in_memory(vectors));
         }
@@ -187,13 +187,13 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     /// Checks and hashes vectors in place.
     fn check_in_memory(&mut self, vectors: MatrixView<'_, T>) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
-        let digests = self.digests[..range.len()].par_iter_mut().zip(range);
-        let refusal = |(digest, number): (&mut NormAndHash, usize)| {
+        let norms_and_hashes = self.norms_and_hashes[..range.len()].par_iter_mut().zip(range);
+        let refusal = |(norm_and_hash, number): (&mut NormAndHash, usize)| {
             let vector = vectors.row(number);
             let checked = check_vector(metric, number, vector);
-            checked.map(|squared_norm| *digest = NormAndHash::new(squared_norm, vector)).err()
+            checked.map(|squared_norm| *norm_and_hash = NormAndHash::new(squared_norm, vector)).err()
         };
-        digests.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
+        norms_and_hashes.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Prepares and hashes the vectors, those of each task after `read` was called for them.
@@ -203,27 +203,29 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     ) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
         let task_len = self.range.len().div_ceil(TASKS);
-        let digests = self.digests[..self.range.len()].chunks_mut(task_len);
+        let norms_and_hashes = self.norms_and_hashes[..self.range.len()].chunks_mut(task_len);
         let mut raw = self.raw.chunks_mut(task_len * dimension);
-        let tasks: Vec<IngestTask<'_, T>> = digests
+        let tasks: Vec<IngestTask<'_, T>> = norms_and_hashes
             .zip(self.prepared.chunks_mut(task_len * width))
             .zip((start..).step_by(task_len))
-            .map(|((digests, prepared), first)| {
+            .map(|((norms_and_hashes, prepared), first)| {
                 let raw = raw.next().unwrap_or_default();
-                IngestTask { first, digests, raw, prepared }
+                IngestTask { first, norms_and_hashes, raw, prepared }
             })
             .collect();
-        let prepare = |IngestTask { first, digests, raw, prepared }: IngestTask<'_, T>| {
-            let (numbers, len) = (first..first + digests.len(), digests.len());
+        let prepare = |IngestTask { first, norms_and_hashes, raw, prepared }: IngestTask<'_, T>| {
+            let (numbers, len) = (first..first + norms_and_hashes.len(), norms_and_hashes.len());
             let out = if raw.is_empty() { &mut prepared[..len * width] } else { &mut raw[..len * dimension] };
             read(numbers.clone(), out).map_err(UpdateError::Read)?;
             let mut raw = raw.chunks_exact(dimension);
-            for ((number, prepared), digest) in numbers.zip(prepared.chunks_exact_mut(width)).zip(digests) {
+            for ((number, prepared), norm_and_hash) in
+                numbers.zip(prepared.chunks_exact_mut(width)).zip(norms_and_hashes)
+            {
                 let squared_norm = match raw.next() {
                     Some(raw) => prepare_vector(metric, number, raw, prepared)?,
                     None => prepare_in_place(metric, number, prepared)?,
                 };
-                *digest = NormAndHash::new(squared_norm, prepared);
+                *norm_and_hash = NormAndHash::new(squared_norm, prepared);
             }
             Ok(())
         };
@@ -244,25 +246,25 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
         };
         let insert = |number: usize| {
             let own = bytes_of(vector(number));
-            let hash = self.digests[number - self.range.start].hash;
+            let hash = self.norms_and_hashes[number - self.range.start].hash;
             table.insert(hash, number, |other| bytes_of(vector(other)) == own)
         };
-        let mut firsts: Vec<usize> = self.range.clone().into_par_iter().map(insert).collect();
+        let mut representatives: Vec<usize> = self.range.clone().into_par_iter().map(insert).collect();
         // Only now is every vector of the chunk in the table.
-        firsts.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
-        let of_chunk = || self.range.clone().zip(&firsts);
-        let new = of_chunk().filter(|(number, first)| number == *first);
+        representatives.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
+        let of_chunk = || self.range.clone().zip(&representatives);
+        let new = of_chunk().filter(|(number, representative)| number == *representative);
         let new: Vec<usize> = new.map(|(number, _)| number - self.range.start).collect();
         let added = graph.add_vectors(new.len(), |blocks| {
             blocks.into_par_iter().for_each(|mut block| {
                 for i in block.numbers() {
-                    block.set(i, self.vector(new[i]), self.digests[new[i]].squared_norm);
+                    block.set(i, self.vector(new[i]), self.norms_and_hashes[new[i]].squared_norm);
                 }
             });
         })?;
         let mut added = added.into_iter();
-        for (number, first) in self.range.clone().zip(firsts) {
-            slots.extend(if first == number { added.next() } else { Some(slots[first]) });
+        for (number, representative) in self.range.clone().zip(representatives) {
+            slots.extend(if representative == number { added.next() } else { Some(slots[representative]) });
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
-//!     prepare_distances                                        a device may quantize all vectors to bytes until the end
+//!     quantize_for_linking                                     a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points
@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
+use crate::bulk_linker::batch_len;
 use crate::ingest::{add_vectors, check_keys};
 use crate::mutable::commit_point;
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
@@ -65,10 +66,10 @@ const BATCH: usize = 16_384;
 /// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its
 /// batch first, with 1/8 if that added a candidate, and with all if it added two.
 const PEERS: PeerSampling = PeerSampling { group: BATCH, stride: 32, second_round: 3 };
-/// Batches up to this size may be as large as the graph before them. Larger ones are at most an eighth of it: with
-/// sorted vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
-const FULL_SHARE_BATCH: usize = 512;
-const BATCH_DIVISOR: usize = 8;
+/// Batches up to this size may double the graph. Larger ones are at most an eighth of it: with sorted vectors inserted
+/// into an empty index in one call, larger ones lost 0.03 of recall.
+const MAX_DOUBLING_BATCH: usize = 512;
+const MAX_BATCH_FRACTION: f32 = 1.0 / 8.0;
 
 /// If one vertex in this many is new, reading every row once to check reachability takes a few hundredths of the time
 /// of the insert. Smaller inserts keep a spanning tree instead.
@@ -151,7 +152,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         _ => &order,
     };
     let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
-    executor.prepare_distances(graph, order, distances).map_err(UpdateError::device)?;
+    executor.quantize_for_linking(graph, order, distances).map_err(UpdateError::device)?;
     let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
     let before = graph.read(vertices) - order.len();
     let (mut duplicates, mut detached, mut cost, mut done) =
@@ -211,7 +212,7 @@ fn keep_reachable<T: Element, E: Executor<T>>(
 }
 
 /// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it. This is for [`Executor::prepare_distances`]; the cost model of searches
+/// fourth of their neighbors are new to it. This is for [`Executor::quantize_for_linking`]; the cost model of searches
 /// counts the neighbors that searches for queries were measured to visit.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
@@ -226,7 +227,7 @@ fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
         if left == 0 {
             return None;
         }
-        let max_len = vertices.min(FULL_SHARE_BATCH.max(vertices / BATCH_DIVISOR)).min(BATCH);
+        let max_len = batch_len(vertices, MAX_BATCH_FRACTION, MAX_DOUBLING_BATCH).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])

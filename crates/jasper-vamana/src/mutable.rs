@@ -205,8 +205,8 @@ pub fn without_edges<T: Element, E: Executor<T>>(
 ) -> Result<(), E::Error> {
     let no_edges = vec![Vec::new(); vertices.len()];
     let remove = |graph: &mut Transaction<'_, _>| {
-        let updates = graph.read(|graph| executor.edge_updates(graph, vertices, &no_edges))?;
-        graph.write(|graph| executor.publish_updates(graph, updates))?;
+        let new_rows = graph.read(|graph| executor.new_rows(graph, vertices, &no_edges))?;
+        graph.write(|graph| executor.publish_rows(graph, new_rows))?;
         work();
         Ok(())
     };

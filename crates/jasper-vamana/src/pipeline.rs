@@ -28,14 +28,14 @@ pub struct LinkedBatch {
     pub cost: OperationCounts,
 }
 
-/// Computes updates while searches read the graph, and publishes them; returns their cost.
+/// Computes new rows while searches read the graph, and publishes them; returns their cost.
 pub(crate) fn update<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
-    compute: impl FnOnce(&E::Graph) -> Result<E::Updates, E::Error>,
+    compute: impl FnOnce(&E::Graph) -> Result<E::NewRows, E::Error>,
 ) -> Result<OperationCounts, E::Error> {
-    let updates = graph.read(compute)?;
-    Ok(graph.write(|graph| executor.publish_updates(graph, updates))?.cost)
+    let new_rows = graph.read(compute)?;
+    Ok(graph.write(|graph| executor.publish_rows(graph, new_rows))?.cost)
 }
 
 /// Links one batch of vertices into the graph.
@@ -47,7 +47,7 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 ///     edges += prune(candidates)
 /// publish_edges: write the rows of the batch        no edge leads to the batch yet
 /// back edges = reverse(edges), sorted
-/// while targets are left: publish_updates(merge(targets))    append to rows that are not full, prune full ones
+/// while targets are left: publish_rows(merge(targets))   append to rows that are not full, prune full ones
 /// ```
 ///
 /// Deviations from DiskANN, which inserts vertices one by one under locks, and why each is right:
@@ -81,8 +81,8 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     }
     graph.write(|graph| executor.publish_edges(graph, &edges))?;
     let mut back_edges = executor.reverse_edges(edges)?;
-    while let Some(updates) = graph.read(|graph| executor.merge(graph, &mut back_edges))? {
-        let Published { cost, detached } = graph.write(|graph| executor.publish_updates(graph, updates))?;
+    while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges))? {
+        let Published { cost, detached } = graph.write(|graph| executor.publish_rows(graph, new_rows))?;
         linked.cost += cost;
         linked.detached.extend(detached);
     }

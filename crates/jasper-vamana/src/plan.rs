@@ -58,8 +58,7 @@ impl BeamSize {
 /// Slots sampled to estimate how many keys a filter allows.
 const FILTER_SAMPLE: usize = 1024;
 
-/// Standard deviations by which a frontier should hold more than `k` allowed vertices, whose number varies like that of
-/// successes in independent trials: then hardly a query is left with fewer than `k` and scanned for
+/// Margin, in standard deviations of a binomial count, so that nearly every query finds `k` allowed vertices
 /// (docs/src/experiments.md#filters-a-frontier-longer-than-the-beam).
 const FRONTIER_DEVIATIONS: f64 = 6.0;
 
@@ -175,13 +174,13 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 
     /// Whether a query with `filled` hits may have more, which a scan would find.
-    pub fn wants_more(&self, filled: usize) -> bool {
-        filled < self.hits_without_scan()
+    pub fn needs_scan(&self, filled: usize) -> bool {
+        filled < self.min_hits()
     }
 
-    /// A query with fewer hits is searched again by a scan: `min(k, keys)` where tombstones or a filter exclude vertices,
-    /// else 0.
-    pub fn hits_without_scan(&self) -> usize {
+    /// The hits below which a query is scanned again: `min(k, keys)` if tombstones or a filter exclude vertices, else
+    /// 0.
+    pub fn min_hits(&self) -> usize {
         if self.allows_all() { 0 } else { self.max_hits }
     }
 
@@ -320,7 +319,7 @@ mod tests {
         let plan = SearchPlan::new(&graph, params, 1, CostModel::CPU).unwrap();
         assert_eq!(plan.strategy, Strategy::Scan);
         assert_eq!(plan.list_allowed(), [7, 500].map(Slot::from_index));
-        assert!(plan.wants_more(1) && !plan.wants_more(2));
+        assert!(plan.needs_scan(1) && !plan.needs_scan(2));
         let mut matches = Matches::new(1, 2).unwrap();
         let found = [(Slot::new(501), 1.0), (Slot::new(3), 2.0), (Slot::new(500), 3.0)];
         assert_eq!(plan.fill(found.into_iter(), &mut matches.as_mut()), 1);

@@ -130,7 +130,7 @@ fn add_edges<T: Element, E: Executor<T>>(
             let free = max_degree.saturating_sub(row.len());
             row.extend(edges.iter().take(free).map(|edge| edge.0));
         }
-        update(executor, graph, |graph| executor.edge_updates(graph, &sources, &rows))?;
+        update(executor, graph, |graph| executor.new_rows(graph, &sources, &rows))?;
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn find_orphans<T: Element, E: Executor<T>>(
     let added: HashSet<Slot> =
         added.filter(|((to, _), row)| row.contains(to)).map(|((to, _), _)| *to).collect();
     let is_new = |slot: &Slot| new.binary_search(slot).is_ok();
-    let (mut reached, mut frontier) = (BitSet::new(), Vec::new());
+    let (mut reached, mut level) = (BitSet::new(), Vec::new());
     for new in new.chunks(ORPHAN_CHUNK) {
         let rows = executor.edge_rows(graph, new)?;
         let mut targets = rows.concat();
@@ -167,13 +167,13 @@ fn find_orphans<T: Element, E: Executor<T>>(
                 || graph.host().adjacency().start_points().contains(&vertex)
             {
                 reached.insert(vertex.index());
-                frontier.push(vertex);
+                level.push(vertex);
             }
         }
     }
-    while !frontier.is_empty() {
-        let next = executor.edge_rows(graph, &frontier)?.concat().into_iter();
-        frontier = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
+    while !level.is_empty() {
+        let next = executor.edge_rows(graph, &level)?.concat().into_iter();
+        level = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
     }
     let orphans: Vec<_> = new.iter().copied().filter(|slot| !reached.contains(slot.index())).collect();
     // The set is unused if there are no orphans.
@@ -214,11 +214,11 @@ fn replace_edges<T: Element, E: Executor<T>>(
         added.edges.extend(evicted.map(|evicted| (evicted, vertex)));
         added.evicted.extend(evicted);
         let (changed, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        update(executor, graph, |graph| executor.edge_updates(graph, &changed, &rows))?;
-        let mut frontier = vec![vertex];
-        while !frontier.is_empty() {
-            frontier.retain(|&slot| reached.insert(slot));
-            frontier = graph.read(|graph| executor.edge_rows(graph, &frontier))?.concat();
+        update(executor, graph, |graph| executor.new_rows(graph, &changed, &rows))?;
+        let mut level = vec![vertex];
+        while !level.is_empty() {
+            level.retain(|&slot| reached.insert(slot));
+            level = graph.read(|graph| executor.edge_rows(graph, &level))?.concat();
         }
     }
     Ok(())
@@ -251,8 +251,9 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
         row.push(vertex);
         return Ok((vec![(source, row)], None));
     }
-    let scorer = graph.host().vectors().slot_scorer(source);
-    let Some(farthest) = row.iter().copied().max_by_key(|&id| Neighbor::new(scorer.score_one(id), id)) else {
+    let computer = graph.host().vectors().slot_distance_computer(source);
+    let Some(farthest) = row.iter().copied().max_by_key(|&id| Neighbor::new(computer.distance_to(id), id))
+    else {
         return Ok((Vec::new(), None));
     };
     row.retain(|&id| id != farthest);

@@ -24,7 +24,7 @@ use crate::top_k::TopK;
 /// are the results of searches, and must not be clamped.
 const SAMPLE_VECTORS: usize = 4096;
 /// One coordinate of a dimension in this many, of the sample, may be beyond the largest byte, and is clamped.
-const CLAMPED_SHARE: usize = 1024;
+const CLAMPED_DIVISOR: usize = 1024;
 /// The largest byte that is used; the smallest is its negative.
 const LARGEST: f32 = 127.0;
 
@@ -72,7 +72,7 @@ impl ScalarQuantizer {
     pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
             Metric::InnerProduct => (new.len(), usize::MAX),
-            Metric::Cosine | Metric::L2 => (SAMPLE_VECTORS, CLAMPED_SHARE / 2),
+            Metric::Cosine | Metric::L2 => (SAMPLE_VECTORS, CLAMPED_DIVISOR / 2),
         };
         let sample = evenly(new, most);
         let clamped = sample.par_iter().map(|&slot| {
@@ -134,7 +134,7 @@ impl ScalarQuantizer {
             let sum: f64 = values.iter().map(|&x| f64::from(x)).sum();
             let center = (sum / values.len().max(1) as f64) as f32;
             values.iter_mut().for_each(|x| *x = (*x - center).abs());
-            let cut = values.len() - values.len().div_ceil(CLAMPED_SHARE);
+            let cut = values.len() - values.len().div_ceil(CLAMPED_DIVISOR);
             let reach =
                 if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(cut, f32::total_cmp).1 };
             (center, reach)
@@ -182,7 +182,7 @@ impl ScalarQuantizer {
         for (&query, sq8) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
             let nearest: Vec<Slot> = sq8.iter().map(|near| near.slot()).collect();
             let mut distances = vec![0.0; nearest.len()];
-            graph.vectors().slot_scorer(query).score(&nearest, &mut distances);
+            graph.vectors().slot_distance_computer(query).compute(&nearest, &mut distances);
             let mut exact: Vec<_> =
                 distances.iter().zip(&nearest).map(|(&d, &slot)| Neighbor::new(d, slot)).collect();
             exact.sort_unstable();

@@ -273,6 +273,7 @@ forward! {
     ) -> Result<SearchReport, SearchError>;
     fn search_by_key(key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn delete(keys: &[Key]) -> Result<(), UpdateError>;
+    fn delete_if_present(keys: &[Key]) -> Result<usize, UpdateError>;
     fn undelete(keys: &[Key]) -> Result<(), UpdateError>;
     fn drop_codes() -> Result<(), UpdateError>;
     fn drop_vectors() -> Result<(), UpdateError>;
@@ -305,8 +306,10 @@ forward! {
     fn shards() -> usize;
     fn dimension() -> usize;
     fn metric() -> Metric;
+    fn quantization() -> Option<Quantization>;
     fn params() -> BuildParams;
     fn contains(key: Key) -> bool;
+    fn next_key() -> Key;
     fn keys() -> Vec<Key>;
     fn device() -> Device;
     fn max_beam_width() -> usize;
@@ -337,6 +340,12 @@ impl Measure for AnyIndex {
     }
 }
 
+/// The element type of an index file, or of the shards in a folder.
+fn element_of(path: &Path) -> Result<ElementKind, FileError> {
+    let file = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
+    Ok(IndexInfo::read(file)?.element)
+}
+
 impl OpenOptions {
     /// Opens an index as [`Self::open`] does, with the element type of the file.
     ///
@@ -363,17 +372,12 @@ impl WithProgress<'_, OpenOptions> {
     pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
         // Not generic, so that this crate has the only copy of the machine code, for all element types.
         fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
-            if is_sharded(path) {
-                let element = IndexInfo::read(&shard_files(path)?[0])?.element;
-                return with_element!(element, T => Ok(options.open::<T>(path)?.into()));
-            }
-            if path.is_dir() {
+            if path.is_dir() && !is_sharded(path) {
                 let journal = OpenJournal::new(path)?;
-                let element = IndexInfo::read(journal.snapshot())?.element;
+                let element = element_of(&journal.snapshot())?;
                 return with_element!(element, T => Ok(options.open_folder::<T>(journal)?.into()));
             }
-            let element = IndexInfo::read(path)?.element;
-            with_element!(element, T => Ok(options.open::<T>(path)?.into()))
+            with_element!(element_of(path)?, T => Ok(options.open::<T>(path)?.into()))
         }
         open(self, path.as_ref())
     }
@@ -428,9 +432,7 @@ impl AnyIndex {
     /// Returns [`FileError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         fn open(path: &Path) -> Result<AnyIndex, FileError> {
-            let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
-            let element = IndexInfo::read(first)?.element;
-            with_element!(element, T => Ok(Index::<T>::open(path)?.into()))
+            with_element!(element_of(path)?, T => Ok(Index::<T>::open(path)?.into()))
         }
         open(path.as_ref())
     }

@@ -86,7 +86,7 @@ impl<T: Element> Index<T> {
     /// let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 64)?)?;
     /// let report = index.auto_quantize()?;
-    /// assert_eq!(index.stats().quantization, Some(report.chosen));
+    /// assert_eq!(index.quantization(), Some(report.chosen));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

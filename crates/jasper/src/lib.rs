@@ -113,6 +113,7 @@ mod builder;
 mod check;
 mod device;
 mod device_set;
+pub mod error;
 mod index;
 mod journal;
 mod progress;
@@ -167,45 +168,6 @@ pub mod data {
 pub mod graph {
     pub use jasper_core::Slot;
     pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, Vectors, interop};
-}
-
-/// All errors and their causes. Those of most calls are also at the root of the crate.
-pub mod error {
-    pub use crate::builder::BuildError;
-    pub use crate::check::CheckError;
-    pub use crate::device::{MoveError, ParseDeviceError};
-    pub use crate::index::OpenError;
-    pub use crate::journal::{JournalError, JournalFault};
-    pub use crate::tune::error::TuneError;
-    pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
-    pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
-    pub use jasper_quant::{ParseQuantizationError, TrainError};
-    pub use jasper_vamana::{
-        CheckpointError, ParseMemorySpaceError, PlanError, PoolError, SearchError, UpdateError,
-    };
-
-    /// Converts errors of inner calls. Failures of the device and cancellation keep their own variant, so that callers
-    /// match them in one place.
-    macro_rules! convert {
-        ($($Inner:ident => $Outer:ident::$Variant:ident;)*) => {$(
-            impl From<$Inner> for $Outer {
-                fn from(error: $Inner) -> Self {
-                    match error {
-                        $Inner::Cancelled(error) => Self::Cancelled(error),
-                        $Inner::Device(error) => Self::Device(error),
-                        error => Self::$Variant(error),
-                    }
-                }
-            }
-        )*};
-    }
-
-    convert! {
-        SearchError => TuneError::Search;
-        UpdateError => TuneError::Update;
-        UpdateError => BuildError::Input;
-        TuneError => BuildError::AutoQuantize;
-    }
 }
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.

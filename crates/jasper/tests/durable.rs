@@ -67,7 +67,8 @@ fn change(index: &Index<f32>, number: u64) {
             let keys = some(index.keys(), bits, 9);
             index.upsert(&view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
         }
-        7..=8 => index.delete(&some(index.keys(), bits, 8)),
+        7 => index.delete(&some(index.keys(), bits, 8)),
+        8 => index.delete_if_present(&some(0..index.next_key().min(1000), bits, 8)).map(drop),
         9 => {
             let deleted = index.read_graph(|graph| graph.keys().deleted_keys().collect::<Vec<_>>()).unwrap();
             index.undelete(&some(deleted, bits, 3))

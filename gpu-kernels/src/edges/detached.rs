@@ -13,7 +13,7 @@ use crate::graph::NO_SLOT;
 #[kernel(max_threads = 256)]
 pub unsafe fn find_detached(args: FindDetachedArgs) {
     let row = row_of_warp();
-    if row >= args.rows as usize {
+    if row >= args.rows_len as usize {
         return;
     }
     // SAFETY: the row exists; its vertex is a slot, which has a row of edges to slots, which have parents; each warp is

@@ -66,7 +66,7 @@ pub struct FindDetachedArgs {
     /// `[1]`: their number.
     pub detached_len: DevicePtrMut<u32>,
     /// Number of new rows.
-    pub rows: u32,
+    pub rows_len: u32,
     /// Length of a row, with padding: a multiple of 32.
     pub edges_stride: u32,
 }
@@ -120,7 +120,7 @@ kernels! {
     /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.frontier_len);
     /// Finds vertices that lose the edge from their parent. Reads the old rows and the parents of their neighbors.
-    FindDetached(FindDetachedArgs) = detached::find_detached, |args| LaunchConfig::warp_per_row(args.rows);
+    FindDetached(FindDetachedArgs) = detached::find_detached, |args| LaunchConfig::warp_per_row(args.rows_len);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
     FindRowsToRepair(FindRowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         LaunchConfig::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))

@@ -34,7 +34,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     use crate::{LaunchConfig, launch::kernels};
 } }
 
-use crate::codes::{CodeShape, QueryTerms};
+use crate::codes::{CodeShape, QueryFactors};
 use crate::residuals::RowSelectionArgs;
 use crate::{DevicePtr, DevicePtrMut};
 
@@ -134,7 +134,7 @@ pub struct EncodeQueriesArgs {
     /// `[queries][level_bytes][dimensions]`: int8 levels, as words of four.
     pub levels: DevicePtrMut<u32>,
     /// `[queries]`: scale, offset and the query's part of the distance.
-    pub terms: DevicePtrMut<QueryTerms>,
+    pub query_factors: DevicePtrMut<QueryFactors>,
     /// The metric in terms of residuals.
     pub metric: MetricArgs,
     /// Units of the factors `add`, `rescale` and `error`.
@@ -142,7 +142,7 @@ pub struct EncodeQueriesArgs {
     /// The lowest level of a positive coordinate, for RaBitQ codes.
     pub half: f32,
     /// Number of queries.
-    pub queries: u32,
+    pub queries_len: u32,
     /// Coded dimensions.
     pub dimensions: u32,
     /// int8 numbers per coordinate, 1 or 2.
@@ -169,5 +169,5 @@ kernels! {
     /// The encoder of mixed codes.
     EncodeMixed(EncodeMixedArgs) = mixed::encode_mixed, |args| args.rows.launch();
     /// The encoder of queries.
-    EncodeQueries(EncodeQueriesArgs) = query::encode_queries, |args| LaunchConfig::warp_per_row(args.queries);
+    EncodeQueries(EncodeQueriesArgs) = query::encode_queries, |args| LaunchConfig::warp_per_row(args.queries_len);
 }

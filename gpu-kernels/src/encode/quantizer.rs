@@ -11,7 +11,7 @@ use super::{
     EncodeArgs, EncodeMixed, EncodeMixedArgs, EncodeQueries, EncodeQueriesArgs, EncodeRabitq,
     EncodeRabitqArgs, MetricArgs, RotatedResiduals,
 };
-use crate::codes::{CodeShape, QueryTerms};
+use crate::codes::{CodeShape, QueryFactors};
 use crate::project::{Project, ProjectArgs};
 use crate::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs, RowSelectionArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
@@ -51,8 +51,8 @@ impl RowSelection<'_> {
 pub struct QueryCodes<S: Stream> {
     /// `[queries][level_bytes][dimensions]`: int8 levels, four a word.
     pub levels: S::Buffer<u32>,
-    /// `[queries]`: the terms of each query.
-    pub terms: S::Buffer<QueryTerms>,
+    /// `[queries]`: the factors of each query.
+    pub query_factors: S::Buffer<QueryFactors>,
     scratch: Scratch<S>,
 }
 
@@ -61,7 +61,7 @@ impl<S: Stream> QueryCodes<S> {
     pub fn bytes(&self) -> usize {
         let Scratch { residuals, rotated, sums } = &self.scratch;
         (self.levels.len() + residuals.len() + rotated.len()) * size_of::<u32>()
-            + self.terms.len() * size_of::<QueryTerms>()
+            + self.query_factors.len() * size_of::<QueryFactors>()
             + sums.len() * size_of::<[f32; 2]>()
     }
 }
@@ -70,7 +70,7 @@ impl<S: Stream> QueryCodes<S> {
 pub struct DeviceQuantizer<S: Stream> {
     shape: CodeShape,
     dimension: usize,
-    unit: bool,
+    normalizes: bool,
     metric: MetricArgs,
     units: [f32; 3],
     level_bytes: u32,
@@ -122,7 +122,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(Self {
             shape: (&**quantizer.layout()).into(),
             dimension: quantizer.dimension(),
-            unit: parts.metric == Metric::Cosine,
+            normalizes: parts.metric == Metric::Cosine,
             metric: MetricArgs {
                 product_weight: parts.product_weight,
                 squared_weight: parts.squared_weight,
@@ -299,17 +299,17 @@ impl<S: Stream> DeviceQuantizer<S> {
     pub fn query_codes(&self, stream: &S, queries: usize) -> Result<QueryCodes<S>, S::Error> {
         Ok(QueryCodes {
             levels: stream.allocate(queries * self.levels_words())?,
-            terms: stream.allocate(queries)?,
+            query_factors: stream.allocate(queries)?,
             scratch: self.scratch(stream, queries)?,
         })
     }
 
     /// Whether `codes`, possibly allocated for another quantizer, have room for `queries` of this one.
     pub fn fits(&self, codes: &QueryCodes<S>, queries: usize) -> bool {
-        let QueryCodes { levels, terms, scratch: Scratch { residuals, rotated, sums } } = codes;
+        let QueryCodes { levels, query_factors, scratch: Scratch { residuals, rotated, sums } } = codes;
         let held = [residuals.len(), rotated.len(), sums.len()];
         queries * self.levels_words() <= levels.len()
-            && queries <= terms.len()
+            && queries <= query_factors.len()
             && self.scratch_len(queries).into_iter().zip(held).all(|(needed, held)| needed <= held)
     }
 
@@ -347,11 +347,11 @@ impl<S: Stream> DeviceQuantizer<S> {
                 rotated,
                 of_dimensions,
                 levels: stream.output(&mut codes.levels).add(first * words),
-                terms: stream.output(&mut codes.terms).add(first),
+                query_factors: stream.output(&mut codes.query_factors).add(first),
                 metric: self.metric,
                 units: self.units,
                 half,
-                queries: count,
+                queries_len: count,
                 dimensions: self.shape.dimensions,
                 level_bytes: self.level_bytes,
             };
@@ -385,14 +385,15 @@ impl<S: Stream> DeviceQuantizer<S> {
             row_bytes: (padded_len::<T>(self.dimension) * size_of::<T>()) as u32,
             dimension: self.dimension as u32,
             stride: stride as u32,
-            unit: self.unit.into(),
+            normalizes: self.normalizes.into(),
         };
         // SAFETY: the caller's promise; buffers are freed after the launch.
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
         let (values, stride) = match &self.rotation {
             DeviceRotation::Hadamard { factors } => {
                 let (rows, dimension) = (selection.len, stride as u32);
-                let args = RotateArgs { values: residuals, factors: factors.input(), rows, dimension };
+                let args =
+                    RotateArgs { values: residuals, factors: factors.input(), rows_len: rows, dimension };
                 // SAFETY: residuals and factors are of this length; buffers are freed after the launch.
                 unsafe { stream.launch(&Rotate::new(dimension), args)? };
                 (residuals.cast_const(), stride)
@@ -425,6 +426,6 @@ impl<S: Stream> fmt::Debug for DeviceQuantizer<S> {
 
 impl<S: Stream> fmt::Debug for QueryCodes<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "QueryCodes(room for {})", self.terms.len())
+        write!(f, "QueryCodes(room for {})", self.query_factors.len())
     }
 }

@@ -1,4 +1,4 @@
-//! Encodes queries: int8 levels with one scale, and the terms of the distance estimate.
+//! Encodes queries: int8 levels with one scale, and the factors of the distance estimate.
 
 use cuda_std::prelude::*;
 
@@ -64,13 +64,13 @@ impl EncodeQueriesArgs {
 #[kernel(max_threads = 256)]
 pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
     let query = row_of_warp();
-    if query >= args.queries as usize {
+    if query >= args.queries_len as usize {
         return;
     }
     let one = args.level_bytes == 1;
     let largest = if one { LARGEST[0] } else { LARGEST[1] };
-    // SAFETY: the query and its coordinates exist; levels and terms belong to this warp; the warp is converged at every
-    // collective.
+    // SAFETY: the query and its coordinates exist; levels and factors belong to this warp; the warp is converged
+    // at every collective.
     unsafe {
         let mut peak = 0;
         for_coordinates(args.dimensions, |_, i| {
@@ -114,9 +114,9 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
             if one { 0.0 } else { offset[1] as f32 / 2.0 },
         ];
         if warp::lane_id() == 0 {
-            let terms = args.terms.add(query).cast::<[u32; 4]>();
-            global::store(terms.at(0), head);
-            global::store(terms.cast::<[f32; 4]>().at(1), tail);
+            let query_factors = args.query_factors.add(query).cast::<[u32; 4]>();
+            global::store(query_factors.at(0), head);
+            global::store(query_factors.cast::<[f32; 4]>().at(1), tail);
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use cuda_std::prelude::*;
 
-use super::list::{NO_ENTRY, QueryLists};
+use super::list::QueryLists;
 use super::{ListCandidatesArgs, RANK_THREADS};
 use crate::collectives::strided;
 use crate::graph::NO_SLOT;
+use crate::neighbor::NO_CANDIDATE;
 
 /// Writes the candidates of one query, the best first; one block per query.
 ///
@@ -21,7 +22,7 @@ pub unsafe fn knn_candidates(args: ListCandidatesArgs) {
         thread::sync_threads();
         strided(thread::thread_idx_x(), wanted, RANK_THREADS, |i| {
             let slot = match best.add(i).load() {
-                NO_ENTRY => NO_SLOT,
+                NO_CANDIDATE => NO_SLOT,
                 entry => global::load_readonly(slots.at(entry as u32 as usize)),
             };
             global::store(candidates.at(query as usize * wanted as usize + i as usize), slot);

@@ -63,7 +63,8 @@ pub(super) unsafe fn distance<S: Score>(query: DevicePtr<u8>, row: DevicePtr<u8>
     }
 }
 
-/// Bits that compare as unsigned integers like the distances compare, and never [`NO_ENTRY`](super::list::NO_ENTRY).
+/// Bits that compare as unsigned integers like the distances compare, and never
+/// [`NO_CANDIDATE`](crate::neighbor::NO_CANDIDATE).
 #[inline(always)]
 pub(super) fn ordered_bits(distance: f64) -> u64 {
     let bits = distance.to_bits();

@@ -10,13 +10,13 @@ use super::{RankArgs, ScanArgs};
 use crate::element::{F16, F32, I8, U8};
 
 macro_rules! scans {
-    ($($rows:ident: $score:ty, $blocks:tt;)*) => {
-        $(mod $rows {
+    ($($kind_name:ident: $score:ty, $blocks:tt;)*) => {
+        $(mod $kind_name {
             use super::*;
 
             /// # Safety
             /// The arguments are as [`ScanArgs`] says, and the launch is the one planned for them.
-            #[kernel(name = knn_scan_ $rows, max_threads = 256, min_blocks = $blocks)]
+            #[kernel(name = knn_scan_ $kind_name, max_threads = 256, min_blocks = $blocks)]
             pub unsafe fn scan(args: ScanArgs) {
                 // SAFETY: the caller's promise.
                 unsafe { crate::knn::scan::scan::<$score>(args) }
@@ -25,24 +25,24 @@ macro_rules! scans {
 
         /// The function of the scan of some rows, for the emulator.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn scan_body(rows: &str) -> unsafe fn(ScanArgs) {
-            match rows {
-                $(stringify!($rows) => $rows::scan,)*
-                _ => unreachable!("the table holds every element and metric, {rows} too"),
+        pub(super) fn scan_body(kind_name: &str) -> unsafe fn(ScanArgs) {
+            match kind_name {
+                $(stringify!($kind_name) => $kind_name::scan,)*
+                _ => unreachable!("the table holds every element and metric, {kind_name} too"),
             }
         }
     };
 }
 
 macro_rules! ranks {
-    ($($rows:ident: $score:ty;)*) => {
+    ($($kind_name:ident: $score:ty;)*) => {
         mod rank {
             use super::*;
             $(
                 /// # Safety
                 /// The arguments are as [`RankArgs`] says, and the launch is the one planned for them.
-                #[kernel(name = knn_rank_ $rows, max_threads = 128)]
-                pub unsafe fn $rows(args: RankArgs) {
+                #[kernel(name = knn_rank_ $kind_name, max_threads = 128)]
+                pub unsafe fn $kind_name(args: RankArgs) {
                     // SAFETY: the caller's promise.
                     unsafe { crate::knn::rank::rank::<$score>(args) }
                 }
@@ -51,10 +51,10 @@ macro_rules! ranks {
 
         /// The function of the ranking of some rows, for the emulator.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn rank_body(rows: &str) -> unsafe fn(RankArgs) {
-            match rows {
-                $(stringify!($rows) => rank::$rows,)*
-                _ => unreachable!("the table holds every element and metric, {rows} too"),
+        pub(super) fn rank_body(kind_name: &str) -> unsafe fn(RankArgs) {
+            match kind_name {
+                $(stringify!($kind_name) => rank::$kind_name,)*
+                _ => unreachable!("the table holds every element and metric, {kind_name} too"),
             }
         }
     };

@@ -5,10 +5,8 @@ use cuda_std::prelude::*;
 use super::{RANK_THREADS, list_len};
 use crate::WARP_SIZE;
 use crate::collectives::{strided, warp_stride};
+use crate::neighbor::NO_CANDIDATE;
 use crate::{DevicePtr, DevicePtrMut};
-
-/// The entry of an empty place: sorts last.
-pub(super) const NO_ENTRY: u64 = u64::MAX;
 
 /// Entries of `list` below `entry`: the place where it belongs. One thread.
 ///
@@ -36,11 +34,11 @@ pub(super) unsafe fn lower_bound(list: *const u64, len: u32, entry: u64) -> u32 
 #[inline(always)]
 pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
     // SAFETY: i < len.
-    warp_stride(len, |i| unsafe { global::store(list.at(i as usize), NO_ENTRY) });
+    warp_stride(len, |i| unsafe { global::store(list.at(i as usize), NO_CANDIDATE) });
 }
 
-/// Merges `count` pending entries into the list and returns the entry that is then the last of the first `wanted`. Called
-/// by the whole warp.
+/// Merges `count` pending entries into the list and returns the entry that is then the last of the first `wanted`.
+/// Called by the whole warp.
 ///
 /// ```text
 /// sort the pending entries
@@ -52,17 +50,17 @@ pub(super) unsafe fn clear(list: DevicePtrMut<u64>, len: u32) {
 ///
 /// # Safety
 /// - `pending` holds `count` entries, at most 32, distinct and none of them in the list.
-/// - `list` has [`list_len(wanted)`](super::list_len) entries, rising, and `wanted` is at least 1; this warp alone reads
-///   and writes both, and what is pending was written before a barrier of the block. A lane reads only the entries of
-///   the list that it has written.
+/// - `list` has [`list_len(wanted)`](super::list_len) entries, rising, and `wanted` is at least 1; this warp alone
+///   reads and writes both, and what is pending was written before a barrier of the block. A lane reads only the
+///   entries of the list that it has written.
 #[inline(always)]
 pub(super) unsafe fn merge(pending: Shared<u64>, count: u32, list: DevicePtrMut<u64>, wanted: u32) -> u64 {
     let lane = warp::lane_id();
     // SAFETY: lane < count, and 32 entries of the list begin at every multiple of 32 below `wanted`, which is the same
     // in every lane, so that the whole warp reaches every collective.
     unsafe {
-        let own = if lane < count { pending.add(lane).load() } else { NO_ENTRY };
-        let (mut carried, mut last) = (sort(own), NO_ENTRY);
+        let own = if lane < count { pending.add(lane).load() } else { NO_CANDIDATE };
+        let (mut carried, mut last) = (sort(own), NO_CANDIDATE);
         let mut first = 0;
         while first < wanted {
             let at = list.at((first + lane) as usize);
@@ -162,15 +160,17 @@ impl QueryLists {
         self.first.add(segment as usize * self.stride)
     }
 
-    /// Writes the best `wanted` entries of all lists to `merged`, then [`NO_ENTRY`]: the place of an entry is the number
-    /// of entries below it in all of them. Called by the whole block; a barrier must follow.
+    /// Writes the best `wanted` entries of all lists to `merged`, then [`NO_CANDIDATE`]: the place of an entry is the
+    /// number of entries below it in all of them. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
     /// The lists have the shape that they say, and are not written during the launch; `merged` has room for one.
     #[inline(always)]
     pub(super) unsafe fn merge_into(&self, merged: Shared<u64>) {
         // SAFETY: i < len.
-        strided(thread::thread_idx_x(), self.len, RANK_THREADS, |i| unsafe { merged.add(i).store(NO_ENTRY) });
+        strided(thread::thread_idx_x(), self.len, RANK_THREADS, |i| unsafe {
+            merged.add(i).store(NO_CANDIDATE)
+        });
         // SAFETY: every thread of the block comes here; places are below the entries that count, and no two entries are
         // equal, so that no two have the same place.
         unsafe {
@@ -178,7 +178,7 @@ impl QueryLists {
             strided(thread::thread_idx_x(), self.segments * self.wanted, RANK_THREADS, |i| {
                 let (segment, mut place) = (i / self.wanted, i % self.wanted);
                 let entry = global::load_readonly(self.list(segment).at(place as usize));
-                if entry != NO_ENTRY {
+                if entry != NO_CANDIDATE {
                     for other in 0..self.segments {
                         if other != segment {
                             place += lower_bound(self.list(other).at(0), self.wanted, entry);

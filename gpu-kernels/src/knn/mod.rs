@@ -1,4 +1,4 @@
-//! Exact nearest neighbors, by brute force: a product of two matrices (GEMM), the queries and the rows, whose epilogue
+//! Exact nearest neighbors, by brute force: a product of two matrices (GEMM), the queries and the rows, whose form
 //! keeps the nearest rows of each query.
 //!
 //! ```text

@@ -18,7 +18,7 @@ use jasper_core::{ElementKind, Metric};
 
 use super::sequence::{QUERIES_PER_PASS, segments};
 use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE, list_len};
-use crate::graph::DistanceEpilogue;
+use crate::graph::DistanceForm;
 use crate::rows::{CopyRows, CopyRowsArgs};
 use crate::search::{Search, SearchArgs};
 use crate::{Buffer, DevicePtr, Stream};
@@ -119,10 +119,10 @@ pub unsafe fn nearest_slots<S: Stream>(
     let slots_len = search.graph.start_points_len;
     assert!(slots_len > 0, "a product has rows");
     assert!(k as usize <= super::MAX_K, "k ({k}) must be at most {}", super::MAX_K);
-    let metric = match search.epilogue {
-        DistanceEpilogue::SquaredL2 | DistanceEpilogue::HalfSquaredL2 => Metric::L2,
-        DistanceEpilogue::NegatedDot => Metric::InnerProduct,
-        DistanceEpilogue::Cosine => Metric::Cosine,
+    let metric = match search.form {
+        DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => Metric::L2,
+        DistanceForm::NegatedDot => Metric::InnerProduct,
+        DistanceForm::Cosine => Metric::Cosine,
     };
     let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch.bytes));
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
@@ -133,7 +133,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             to: stream.output(to),
             from_slots,
             to_slots,
-            rows,
+            rows_len: rows,
             row_words: row_bytes / 4,
         };
         // SAFETY: the table has room for a piece of the rows, which the caller promises.
@@ -187,7 +187,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             distances_before: slots_len,
             ..pass.scan_candidates(stream.input(candidates), wanted)
         };
-        let kernel = Search::for_rows(element, search.epilogue.op(), row_bytes, ranking.frontier_len, warps);
+        let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.frontier_len, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
         // are the caller's promise.
         unsafe {

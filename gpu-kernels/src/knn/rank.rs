@@ -3,12 +3,13 @@
 use cuda_std::prelude::*;
 
 use super::exact::{LANES, distance, from_ordered_bits, ordered_bits};
-use super::list::{NO_ENTRY, QueryLists};
+use super::list::QueryLists;
 use super::score::Score;
 use super::{RANK_THREADS, RankArgs, list_len};
 use crate::DevicePtr;
 use crate::collectives::strided;
 use crate::graph::NO_SLOT;
+use crate::neighbor::NO_CANDIDATE;
 
 /// The query of this block.
 struct QueryRanking {
@@ -40,11 +41,11 @@ impl QueryRanking {
             // those without a candidate with row 0 in its place.
             unsafe {
                 let entry = self.candidates.add(i).load();
-                let row = self.row(if entry == NO_ENTRY { 0 } else { entry });
+                let row = self.row(if entry == NO_CANDIDATE { 0 } else { entry });
                 let distance = distance::<S>(query, row, self.args.dimension);
                 if thread::thread_idx_x().is_multiple_of(LANES) {
-                    self.distances.add(i).store(if entry == NO_ENTRY {
-                        NO_ENTRY
+                    self.distances.add(i).store(if entry == NO_CANDIDATE {
+                        NO_CANDIDATE
                     } else {
                         ordered_bits(distance)
                     });
@@ -74,7 +75,7 @@ impl QueryRanking {
                     place += u32::from(before);
                 }
                 // Candidates that are none stay where they are: after all others.
-                let (place, id, distance) = if key.0 == NO_ENTRY {
+                let (place, id, distance) = if key.0 == NO_CANDIDATE {
                     (i, NO_SLOT, f64::INFINITY.to_bits())
                 } else {
                     (place, key.1, from_ordered_bits(key.0).to_bits())

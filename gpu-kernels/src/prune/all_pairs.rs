@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! for each pair (a, b) that is not already pruned on both sides:     all warps, without barriers between
-//!     set bit b of occluded[a] and bit a of occluded[b] as the rule says, with alpha and without slack
+//!     set bit b of occluded[a] and bit a of occluded[b] as the rule says, with alpha and with 1
 //! run both rounds on bit sets                                        one warp
 //! write the kept candidates
 //! ```
@@ -201,11 +201,11 @@ impl AllPairs {
                 let reference = distances.reference(neighbor::slot(entry_a));
                 strided(one + 1, count, distances.per_warp(), |first| {
                     let at = first + distances.lane_vertex();
-                    let is_scored = distances.lane_vertex() < distances.per_warp() && at < count;
-                    let b = if is_scored { u32::from(self.indices.add(at).load()) } else { a };
+                    let is_computed = distances.lane_vertex() < distances.per_warp() && at < count;
+                    let b = if is_computed { u32::from(self.indices.add(at).load()) } else { a };
                     let entry_b = self.entries.add(b).load();
                     let between = distances.distance(&reference, neighbor::slot(entry_b));
-                    if is_scored {
+                    if is_computed {
                         self.note(a, (b, entry_b), between, rule);
                         self.note(b, (a, entry_a), between, rule);
                     }
@@ -239,14 +239,14 @@ impl AllPairs {
             let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
             let occluding = self.occluding(count).or(new);
             let (mut remaining, mut kept) = (BitSet::below(count), BitSet::EMPTY);
-            let (mut first, mut free_places, mut scored) = (BitSet::EMPTY, args.max_degree, 0);
+            let (mut first, mut free_places, mut computed) = (BitSet::EMPTY, args.max_degree, 0);
             let mut second_round = false;
             while free_places > 0 {
                 let open = if second_round { remaining } else { remaining.without(deferred) };
                 let next = open.and(occluding).min();
                 // Candidates before `next` occlude nothing: all of them are kept in one step.
                 let run = open.and(BitSet::below(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
-                scored += run.len().min(free_places - 1) * remaining.and(new).len();
+                computed += run.len().min(free_places - 1) * remaining.and(new).len();
                 free_places = free_places.saturating_sub(run.len());
                 (kept, remaining) = (kept.or(run), remaining.without(run));
                 let Some(next) = next else {
@@ -262,7 +262,7 @@ impl AllPairs {
                     free_places -= 1;
                 }
                 if free_places > 0 {
-                    scored += if new.contains(next) { remaining } else { remaining.and(new) }.len();
+                    computed += if new.contains(next) { remaining } else { remaining.and(new) }.len();
                     let occluded = self.occluded.add(2 * next * WORDS);
                     remaining = remaining.without(BitSet::load(occluded));
                     deferred = deferred.or(BitSet::load(occluded.add(WORDS)));
@@ -275,8 +275,8 @@ impl AllPairs {
             if warp::lane_id() == 0 {
                 first.store(self.sets);
                 kept.store(self.sets.add(WORDS));
-                if scored > 0 {
-                    atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+                if computed > 0 {
+                    atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(computed));
                 }
             }
         }

@@ -30,7 +30,7 @@ use crate::neighbor;
 /// No candidate.
 const NONE: u32 = u32::MAX;
 /// The state of a candidate that is kept or dropped. Before that, it is the number of kept vertices that it was
-/// compared with, and [`DEFERRED`] is set once one of them occludes it without slack.
+/// compared with, and [`DEFERRED`] is set once one of them occludes it with alpha 1.
 const DECIDED: u32 = u16::MAX as u32;
 
 /// How many entries the row has after each round, with the neighbors that it had.
@@ -79,17 +79,17 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     #[inline(always)]
     pub(super) unsafe fn fill(&self) -> Kept {
         let mut kept = self.live;
-        let mut scored = 0;
+        let mut computed = 0;
         // SAFETY: places are below the number of entries. Branches depend on values that all threads of the block agree
         // on, or all lanes of a warp where only a warp must converge.
         unsafe {
             block_stride(self.live, |place| self.kept.add(place).store(self.entries.add(place).load()));
             thread::sync_threads();
-            self.compare_live(&mut scored);
+            self.compare_live(&mut computed);
             thread::sync_threads();
-            let first_round = self.run_rounds(&mut kept, &mut scored);
-            if warp::lane_id() == 0 && scored > 0 {
-                atomic::add(self.block.args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+            let first_round = self.run_rounds(&mut kept, &mut computed);
+            if warp::lane_id() == 0 && computed > 0 {
+                atomic::add(self.block.args.counters.at(PRUNE_DISTANCES), u64::from(computed));
             }
             Kept { first_round, both_rounds: kept }
         }
@@ -101,7 +101,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     /// # Safety
     /// Called by the whole warp; a barrier has passed since the kept entries were written, and another follows.
     #[inline(always)]
-    unsafe fn compare_live(&self, scored: &mut u32) {
+    unsafe fn compare_live(&self, computed: &mut u32) {
         let (distances, rule, candidates) =
             (&self.block.distances, OcclusionRule::new(self.block.args), self.count - self.live);
         let list = self.lists.add(warp_number() * candidates.div_ceil(warps()));
@@ -120,23 +120,23 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 let kept = self.kept.add(compared).load();
                 let reference = distances.reference(neighbor::slot(kept));
                 compared += 1;
-                *scored += len;
+                *computed += len;
                 let mut end = 0;
                 strided(0, len, per_step, |first| {
                     let at = first + distances.lane_vertex();
-                    let is_scored = distances.lane_vertex() < per_step && at < len;
-                    let candidate = if is_scored { list.add(at).load() } else { 0 };
-                    let entry = if is_scored { self.entries.add(candidate.into()).load() } else { kept };
+                    let is_computed = distances.lane_vertex() < per_step && at < len;
+                    let candidate = if is_computed { list.add(at).load() } else { 0 };
+                    let entry = if is_computed { self.entries.add(candidate.into()).load() } else { kept };
                     let between = distances.distance(&reference, neighbor::slot(entry));
                     let distance = neighbor::distance(entry);
                     let is_dropped = rule.occludes(between, distance);
-                    let is_open = !is_dropped && between > distance;
-                    if is_scored && !is_open {
+                    let is_undecided = !is_dropped && between > distance;
+                    if is_computed && !is_undecided {
                         let state = if is_dropped { DECIDED } else { compared | DEFERRED };
                         self.states.add(candidate.into()).store(state as u16);
                     }
                     warp::sync_warp();
-                    end += compact(list.add(end), candidate, is_scored && is_open);
+                    end += compact(list.add(end), candidate, is_computed && is_undecided);
                 });
                 warp::sync_warp();
                 len = end;
@@ -153,9 +153,9 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     /// # Safety
     /// As for [`Self::fill`]; a barrier has passed since states were written.
     #[inline(always)]
-    unsafe fn run_rounds(&self, kept: &mut u32, scored: &mut u32) -> u32 {
+    unsafe fn run_rounds(&self, kept: &mut u32, computed: &mut u32) -> u32 {
         let (mut first, mut second_round, mut first_round) = (self.live, false, *kept);
-        // SAFETY: the caller's promise; all warps find the same open candidates, and barriers separate that from the
+        // SAFETY: the caller's promise; all warps find the same undecided candidates, and barriers separate that from the
         // stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {
@@ -171,7 +171,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 let mut state = DECIDED;
                 if candidate != NONE {
                     let compared = u32::from(self.states.add(candidate).load()) & !DEFERRED;
-                    state = self.compare(candidate, compared, *kept, second_round, scored);
+                    state = self.compare(candidate, compared, *kept, second_round, computed);
                 }
                 let is_free = state & DEFERRED == 0;
                 if warp::lane_id() == 0 {
@@ -241,23 +241,23 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         mut compared: u32,
         kept: u32,
         second_round: bool,
-        scored: &mut u32,
+        computed: &mut u32,
     ) -> u32 {
         let (distances, rule) = (&self.block.distances, OcclusionRule::new(self.block.args));
-        // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp scores and
-        // votes.
+        // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp computes
+        // distances and votes.
         unsafe {
             let entry = self.entries.add(candidate).load();
             let (slot, distance) = (neighbor::slot(entry), neighbor::distance(entry));
             let reference = distances.reference(slot);
             while compared < kept {
                 let place = compared + distances.lane_vertex();
-                let is_scored = distances.lane_vertex() < distances.per_warp() && place < kept;
-                let other = if is_scored { neighbor::slot(self.kept.add(place).load()) } else { slot };
+                let is_computed = distances.lane_vertex() < distances.per_warp() && place < kept;
+                let other = if is_computed { neighbor::slot(self.kept.add(place).load()) } else { slot };
                 let between = distances.distance(&reference, other);
-                let occluded = |is_occluded| warp::ballot(is_scored && is_occluded) != 0;
+                let occluded = |is_occluded| warp::ballot(is_computed && is_occluded) != 0;
                 let end = kept.min(compared + distances.per_warp());
-                *scored += end - compared;
+                *computed += end - compared;
                 compared = end;
                 if occluded(rule.occludes(between, distance)) {
                     return DECIDED;

@@ -19,12 +19,12 @@ use cuda_std::prelude::*;
 use super::layout::peers_capacity;
 use super::pair_distances::PairDistances;
 use super::robust_prune::PruneBlock;
-use super::sort::{NO_CANDIDATE, sort_padded};
+use super::sort::sort_padded;
 use super::update::run_hash;
 use super::{DISTANCES, FindPeersArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// Compares one vertex with its peers; one block per vertex.
 ///
@@ -153,12 +153,17 @@ impl Nearest {
             unsafe {
                 let slot = |i: u32| global::load_readonly(args.new_vertices.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
-                block.score(self.vertex, args.chunk_len.min(len - first), slot, |i, slot, distance| {
-                    let entry = neighbor::entry(distance, slot);
-                    if slot != self.vertex && entry < bound && is_linked(i) {
-                        entries.add(count.atomic_add(1)).store(entry);
-                    }
-                });
+                block.compute_distances(
+                    self.vertex,
+                    args.chunk_len.min(len - first),
+                    slot,
+                    |i, slot, distance| {
+                        let entry = neighbor::entry(distance, slot);
+                        if slot != self.vertex && entry < bound && is_linked(i) {
+                            entries.add(count.atomic_add(1)).store(entry);
+                        }
+                    },
+                );
                 let found = count.load();
                 self.len = found.min(self.limit);
                 if found > self.limit {

@@ -10,12 +10,12 @@ use crate::row_kind::row_kinds;
 use {crate::graph::DistanceOpKind, crate::row_kind::RowKind, jasper_core::ElementKind};
 
 macro_rules! kernel_fn {
-    ($rows:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
+    ($kind_name:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// The arguments are as the fields of their type say, and the launch is the one planned for them.
-        #[kernel(name = $family _ $rows, max_threads = 128, min_blocks = 3)]
+        #[kernel(name = $family _ $kind_name, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
             // SAFETY: the caller's promise.
             unsafe { super::super::$family::$family::<Distances>(args) }
@@ -25,39 +25,39 @@ macro_rules! kernel_fn {
 
 /// The functions of the kernels of a family, for the emulator.
 macro_rules! body {
-    ($family:ident($Args:ident): $($element:ident $op:ident $rows:ident;)*) => {
+    ($family:ident($Args:ident): $($element:ident $op:ident $kind_name:ident;)*) => {
         #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn $family(rows: RowKind) -> unsafe fn($Args) {
-            match (rows.element, rows.op) {
-                $((ElementKind::$element, DistanceOpKind::$op) => $rows::$family,)*
+        pub(super) fn $family(kind: RowKind) -> unsafe fn($Args) {
+            match (kind.element, kind.op) {
+                $((ElementKind::$element, DistanceOpKind::$op) => $kind_name::$family,)*
             }
         }
     };
 }
 
 macro_rules! kernels_of_rows {
-    ($($element:ident $op:ident $rows:ident;)*) => {
-        $(mod $rows {
+    ($($element:ident $op:ident $kind_name:ident;)*) => {
+        $(mod $kind_name {
             use super::*;
 
             type Distances = Rows<$element, $op>;
-            kernel_fn!($rows link(LinkArgs)
+            kernel_fn!($kind_name link(LinkArgs)
                 /// Prunes the candidates of new vertices.
             );
-            kernel_fn!($rows merge(MergeArgs)
+            kernel_fn!($kind_name merge(MergeArgs)
                 /// Merges back edges into rows.
             );
-            kernel_fn!($rows find_peers(FindPeersArgs)
+            kernel_fn!($kind_name find_peers(FindPeersArgs)
                 /// Compares new vertices with each other.
             );
-            kernel_fn!($rows repair(RepairArgs)
+            kernel_fn!($kind_name repair(RepairArgs)
                 /// Repairs rows around deleted neighbors.
             );
         })*
-        body!(link(LinkArgs): $($element $op $rows;)*);
-        body!(merge(MergeArgs): $($element $op $rows;)*);
-        body!(find_peers(FindPeersArgs): $($element $op $rows;)*);
-        body!(repair(RepairArgs): $($element $op $rows;)*);
+        body!(link(LinkArgs): $($element $op $kind_name;)*);
+        body!(merge(MergeArgs): $($element $op $kind_name;)*);
+        body!(find_peers(FindPeersArgs): $($element $op $kind_name;)*);
+        body!(repair(RepairArgs): $($element $op $kind_name;)*);
     };
 }
 row_kinds!(kernels_of_rows);

@@ -1,53 +1,53 @@
-//! Selects the kernel for an element, epilogue and length of rows, and its grid.
+//! Selects the kernel for an element, form and length of rows, and its grid.
 
 use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{DEFERRED, Layout, link_capacity, merge_capacity, peers_capacity, repair_capacity};
+use super::layout::{Layout, MAX_CANDIDATES, link_capacity, merge_capacity, peers_capacity, repair_capacity};
 use super::{FindPeersArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
-use crate::graph::DistanceEpilogue;
+use crate::graph::DistanceForm;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
-/// Warps per block, which share the candidates. Two suffice for short rows: they score all candidates that remain after
+/// Warps per block, which share the candidates. Two suffice for short rows: they process all candidates that remain after
 /// some steps at once, and more resident blocks hide more barriers. Of long rows, each takes a warp several loads.
 const fn warps(row_bytes: u32) -> u32 {
     if row_bytes <= 512 { 2 } else { 4 }
 }
 
 /// # Panics
-/// Panics if no graph is built with `epilogue` on rows of `element`.
-fn find(element: ElementKind, epilogue: DistanceEpilogue, row_bytes: u32) -> RowKind {
-    let sound = epilogue != DistanceEpilogue::Cosine || element.is_integer();
-    assert!(sound, "no graph of {element} rows is built by {epilogue:?}");
-    RowKind::new(element, epilogue.op(), row_bytes)
+/// Panics if no graph is built with `form` on rows of `element`.
+fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
+    let sound = form != DistanceForm::Cosine || element.is_integer();
+    assert!(sound, "no graph of {element} rows is built by {form:?}");
+    RowKind::new(element, form.op(), row_bytes)
 }
 
 /// One block per vertex or row, with room for `capacity` candidates.
-fn launch(rows: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
+fn launch(kind: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
     let PruneArgs { max_degree, graph, .. } = args;
     let stride = graph.edges_stride;
-    rows.check(graph.shape);
+    kind.check(graph.shape);
     assert!(stride.is_multiple_of(WARP_SIZE), "edges_stride ({stride}) must be a multiple of {WARP_SIZE}");
     assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
     let warps = warps(graph.shape.row_bytes());
     assert!(capacity >= warps, "{capacity} candidates are fewer than the {warps} warps of a block");
-    assert!(capacity <= DEFERRED, "{capacity} candidates are more than the {DEFERRED} of a block");
+    assert!(capacity <= MAX_CANDIDATES, "capacity ({capacity}) must be at most {MAX_CANDIDATES}");
     let shared = Layout::new(capacity, *max_degree, stride, warps).end;
     LaunchConfig::linear(blocks, warps * WARP_SIZE).with_shared(shared)
 }
 
 /// The launch bound, in resident blocks per multiprocessor, at which `ptxas` does not spill: `blocks`, or fewer for
 /// many loads of halves, which are converted, and for rounds, which `ptxas` unrolls.
-const fn min_blocks(rows: RowKind, blocks: u32) -> u32 {
-    let shape = rows.shape;
+const fn min_blocks(kind: RowKind, blocks: u32) -> u32 {
+    let shape = kind.shape;
     if !shape.is_one_round() {
         let fewer = shape.total_steps() / 8;
         return if fewer < blocks { blocks - fewer } else { 1 };
     }
     let takes_more =
-        matches!(rows.element, ElementKind::F16) && shape.steps_in_flight * shape.rows_in_flight > 8;
+        matches!(kind.element, ElementKind::F16) && shape.steps_in_flight * shape.rows_in_flight > 8;
     if takes_more && blocks > 3 { 3 } else { blocks }
 }
 
@@ -60,12 +60,12 @@ macro_rules! families {
         pub struct $Family(RowKind);
 
         impl $Family {
-            /// The kernel for rows of `row_bytes` bytes and distances of `epilogue`.
+            /// The kernel for rows of `row_bytes` bytes and distances of `form`.
             ///
             /// # Panics
-            /// Panics if no graph is built with `epilogue` on such rows.
-            pub fn for_rows(element: ElementKind, epilogue: DistanceEpilogue, row_bytes: u32) -> Self {
-                Self(find(element, epilogue, row_bytes))
+            /// Panics if no graph is built with `form` on such rows.
+            pub fn for_rows(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
+                Self(find(element, form, row_bytes))
             }
         }
 
@@ -104,7 +104,7 @@ pub(crate) fn specializations(
     fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
         (kernel.entry_point(), kernel.specialization())
     }
-    let families = |rows| [of(Link(rows)), of(Merge(rows)), of(FindPeers(rows)), of(Repair(rows))];
+    let families = |kind| [of(Link(kind)), of(Merge(kind)), of(FindPeers(kind)), of(Repair(kind))];
     RowKind::all(row_bytes).flat_map(families)
 }
 
@@ -116,12 +116,12 @@ families! {
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
     Merge(MergeArgs) = merge, 4 blocks, |args| {
-        (args.targets, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
+        (args.targets_len, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
     /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
     FindPeers(FindPeersArgs) = find_peers, 4 blocks, |args| {
         (args.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
-    Repair(RepairArgs) = repair, 3 blocks, |args| (args.rows, repair_capacity(&args.prune));
+    Repair(RepairArgs) = repair, 3 blocks, |args| (args.rows_len, repair_capacity(&args.prune));
 }

@@ -43,8 +43,12 @@ impl Layout {
     }
 }
 
+/// The most candidates that a block has room for: an index has 15 bits.
+pub(super) const MAX_CANDIDATES: u32 = 1 << 15;
+
 /// The bit that marks the index of a candidate as deferred to the second round. All indices are below it.
-pub(super) const DEFERRED: u32 = 1 << 15;
+#[cfg(feature = "kernels")]
+pub(super) const DEFERRED: u32 = MAX_CANDIDATES;
 
 /// Room for up to `found` candidates of a search, and `of_batch` of the same batch.
 pub(super) const fn link_capacity(found: u32, of_batch: u32) -> u32 {

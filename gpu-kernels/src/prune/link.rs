@@ -6,11 +6,11 @@ use super::layout::link_capacity;
 use super::pair_distances::PairDistances;
 use super::remaining::DeferredRange;
 use super::robust_prune::{PruneBlock, SharedMemory};
-use super::sort::{NO_CANDIDATE, distinct, sort_padded};
+use super::sort::{distinct, sort_padded};
 use super::{DISTANCES, DUPLICATES, HOPS, LinkArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// Links one new vertex: sorts its candidates, prunes them, writes its row; one block per vertex.
 ///

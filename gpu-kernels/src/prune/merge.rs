@@ -23,11 +23,11 @@ use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
-use super::sort::{NO_CANDIDATE, sort_padded};
+use super::sort::sort_padded;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::{block_stride, strided};
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// Merges the edges of one target; one block per target.
 ///
@@ -70,11 +70,11 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             });
             return;
         }
-        // Score the old row, store its entries after the new edges, and mark those already pruned.
+        // Compute the distances of the old row, store its entries after the new edges, and mark those already pruned.
         let old_entries = memory.entries.add(edges);
         let store_entry =
             |place, slot, distance| old_entries.add(place).store(neighbor::entry(distance, slot));
-        block.score(target, degree, |place| memory.old.add(place).load(), store_entry);
+        block.compute_distances(target, degree, |place| memory.old.add(place).load(), store_entry);
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }

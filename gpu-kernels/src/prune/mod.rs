@@ -82,7 +82,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use update::{FindDuplicatesArgs, FindPeersArgs, RepairArgs};
 
-use crate::graph::{DistanceEpilogue, GraphArgs};
+use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Edges per thread of [`PublishRows`].
@@ -95,7 +95,7 @@ pub struct PruneArgs {
     /// The graph.
     pub graph: GraphArgs,
     /// How distances follow from sums.
-    pub epilogue: DistanceEpilogue,
+    pub form: DistanceForm,
     /// The slack of the second round.
     pub alpha: f32,
     /// The maximum number of neighbors per vertex, at most the stride of the rows.
@@ -168,7 +168,7 @@ pub struct MergeArgs {
     /// `[targets][edges_stride]`: the new row, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
-    pub targets: u32,
+    pub targets_len: u32,
 }
 
 /// Arguments of [`ReverseEdges`].
@@ -203,7 +203,7 @@ pub struct PublishRowsArgs {
     /// `[slots][edges_stride]`: the adjacency table.
     pub edges: DevicePtrMut<u32>,
     /// Rows to write.
-    pub rows: u32,
+    pub rows_len: u32,
     /// Length of a row, with padding: a multiple of 32.
     pub edges_stride: u32,
 }
@@ -228,7 +228,7 @@ kernels! {
     };
     /// Writes rows into the graph.
     PublishRows(PublishRowsArgs) = reverse_and_publish::publish_rows, |args| {
-        LaunchConfig::thread_per_item(u64::from(args.rows) * u64::from(args.edges_stride / EDGES_PER_THREAD))
+        LaunchConfig::thread_per_item(u64::from(args.rows_len) * u64::from(args.edges_stride / EDGES_PER_THREAD))
     };
 }
 
@@ -243,7 +243,7 @@ mod tests {
             row_vertices: pointer,
             neighbors: pointer,
             edges: output,
-            rows,
+            rows_len: rows,
             edges_stride,
         })
     }

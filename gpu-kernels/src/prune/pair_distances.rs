@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::DevicePtr;
 use crate::element::{DeviceElement, DistanceOp};
-use crate::graph::{DistanceEpilogue, GraphArgs};
+use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
 use crate::tile::{QueryUnits, RowTiles, load_unit};
 
@@ -12,11 +12,11 @@ use crate::tile::{QueryUnits, RowTiles, load_unit};
 pub(super) trait PairDistances: Sized {
     /// The vertex that others are compared with, in registers.
     type Reference;
-    /// Vertices that a warp scores per call.
+    /// Distances that a warp computes per call.
     fn per_warp(&self) -> u32;
 
-    /// The distances of `epilogue` between the vertices of `graph`.
-    fn new(graph: &GraphArgs, epilogue: DistanceEpilogue) -> Self;
+    /// The distances of `form` between the vertices of `graph`.
+    fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
     /// The number of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
     /// has none.
@@ -43,7 +43,7 @@ const LOADS: usize = MAX_LOADS as usize;
 pub(super) struct Rows<E, Op> {
     tile: RowTiles<E, Op, LOADS>,
     rows: DevicePtr<u8>,
-    epilogue: DistanceEpilogue,
+    form: DistanceForm,
     squared_norms: DevicePtr<f32>,
 }
 
@@ -61,20 +61,16 @@ impl<E: DeviceElement, Op: DistanceOp> Rows<E, Op> {
         self.rows.add(slot as usize * self.tile.row_bytes())
     }
 
-    /// The squared length of a row; an arbitrary value if the epilogue needs none.
+    /// The squared length of a row; an arbitrary value if the form needs none.
     ///
     /// # Safety
     /// The same as for [`PairDistances::reference`].
     #[inline(always)]
     unsafe fn squared_norm(&self, slot: u32) -> f32 {
-        match self.epilogue {
-            // SAFETY: this epilogue has a squared norm for each row.
-            DistanceEpilogue::Cosine => unsafe {
-                global::load_readonly(self.squared_norms.at(slot as usize))
-            },
-            DistanceEpilogue::SquaredL2 | DistanceEpilogue::HalfSquaredL2 | DistanceEpilogue::NegatedDot => {
-                0.0
-            }
+        match self.form {
+            // SAFETY: this form has a squared norm for each row.
+            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(slot as usize)) },
+            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
         }
     }
 }
@@ -88,13 +84,8 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
     }
 
     #[inline(always)]
-    fn new(graph: &GraphArgs, epilogue: DistanceEpilogue) -> Self {
-        Self {
-            tile: RowTiles::new(graph.shape),
-            rows: graph.rows,
-            epilogue,
-            squared_norms: graph.squared_norms,
-        }
+    fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
+        Self { tile: RowTiles::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
     }
 
     /// Lane `r` of a tile has row `r` of the tile.
@@ -132,7 +123,7 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
             };
             let sum = self.tile.sums(row, unit, 0, E::ZERO);
             let norms = [reference.squared_norm, self.squared_norm(slot)];
-            self.epilogue.distance(E::to_f32(sum), norms)
+            self.form.distance(E::to_f32(sum), norms)
         }
     }
 }

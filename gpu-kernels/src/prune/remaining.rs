@@ -76,8 +76,8 @@ impl IndexList {
             // SAFETY: the index is within the list; the warp is converged at the vote.
             unsafe {
                 let item = if at < self.len() { self.item(at) } else { DEFERRED };
-                let is_open = at < self.len() && (second_round || item & DEFERRED == 0);
-                let lanes = warp::ballot(is_open);
+                let is_undecided = at < self.len() && (second_round || item & DEFERRED == 0);
+                let lanes = warp::ballot(is_undecided);
                 if lanes != 0 {
                     return self.item(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
@@ -180,7 +180,7 @@ impl Remaining {
     }
 
     /// Compares the remaining candidates with the entry `kept`, except already pruned ones with each other: drops those
-    /// that it occludes, and defers those that it occludes only without slack. Returns the number of distances.
+    /// that it occludes, and defers those that it occludes only with alpha 1. Returns the number of distances.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. The entries of the block are those that indices refer to.
@@ -204,21 +204,22 @@ impl Remaining {
         let mut first = 0;
         while first < compared {
             let at = first + distances.lane_vertex();
-            let is_scored = distances.lane_vertex() < distances.per_warp() && at < compared;
+            let is_computed = distances.lane_vertex() < distances.per_warp() && at < compared;
             let is_new = at < new;
             // SAFETY: indices are within the lists; items are indices of entries, and entries name vertices.
             unsafe {
                 let mut item = 0;
-                if is_scored {
+                if is_computed {
                     item = if is_new { new_items.item(at) } else { pruned_items.item(at - new) };
                 }
-                let entry = if is_scored { block.memory.entries.add(item & !DEFERRED).load() } else { kept };
+                let entry =
+                    if is_computed { block.memory.entries.add(item & !DEFERRED).load() } else { kept };
                 let between = distances.distance(&reference, neighbor::slot(entry));
                 let distance = neighbor::distance(entry);
                 if between <= distance {
                     item |= DEFERRED;
                 }
-                let is_kept = is_scored && !rule.occludes(between, distance);
+                let is_kept = is_computed && !rule.occludes(between, distance);
                 // All items of this step have been read, so the lists may be compacted in place.
                 warp::sync_warp();
                 self.new.push(item, is_kept && is_new);

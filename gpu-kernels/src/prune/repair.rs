@@ -52,7 +52,7 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         let store_entry = |place, slot, distance| {
             live_entries.add(place).store(neighbor::already_pruned(neighbor::entry(distance, slot)));
         };
-        block.score(vertex, live, |place| memory.old.add(place).load(), store_entry);
+        block.compute_distances(vertex, live, |place| memory.old.add(place).load(), store_entry);
         let ends = pruned_ends(prune, live, live_entries, memory);
         let replacements = nearest_replacements(&block, &args, vertex, &Split { live, deleted });
         let count = (live + replacements).min(prune.max_candidates);
@@ -178,7 +178,7 @@ unsafe fn nearest_replacements<S: PairDistances>(
             thread::sync_threads();
             let len = memory.count.load() - gathered;
             let slot = |place: u32| new.add(place).load() as u32;
-            block.score(vertex, len, slot, |place, slot, distance| {
+            block.compute_distances(vertex, len, slot, |place, slot, distance| {
                 new.add(place).store(neighbor::entry(distance, slot));
             });
             sort_padded(replacements, nearest + len);

@@ -39,7 +39,7 @@ const EDGES_PER_THREAD: usize = super::EDGES_PER_THREAD as usize;
 pub unsafe fn publish_rows(args: PublishRowsArgs) {
     let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
     let (row, at) = (piece / pieces, piece % pieces * EDGES_PER_THREAD);
-    if row >= args.rows as usize {
+    if row >= args.rows_len as usize {
         return;
     }
     // SAFETY: the row exists; each vertex has one.

@@ -7,7 +7,7 @@ use super::pair_distances::PairDistances;
 use super::remaining::{DeferredRange, NO_HEAD, Remaining};
 use super::{PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::strided;
-use crate::graph::DistanceEpilogue;
+use crate::graph::DistanceForm;
 
 /// `alpha` of the first round.
 pub(super) const FIRST_ALPHA: f32 = 1.0;
@@ -23,7 +23,7 @@ pub(super) struct OcclusionRule {
 impl OcclusionRule {
     pub(super) fn new(args: &PruneArgs) -> Self {
         let offset =
-            if args.epilogue == DistanceEpilogue::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
+            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
         Self { alpha: args.alpha, offset }
     }
 
@@ -96,7 +96,7 @@ pub(super) struct PruneBlock<'a, S> {
 impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// The block of a launch for `capacity` candidates.
     pub(super) fn new(args: &'a PruneArgs, capacity: u32) -> Self {
-        let distances = S::new(&args.graph, args.epilogue);
+        let distances = S::new(&args.graph, args.form);
         Self { distances, args, memory: SharedMemory::new(args, capacity) }
     }
 
@@ -106,7 +106,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// # Safety
     /// The slots and `vertex` name vertices.
     #[inline(always)]
-    pub(super) unsafe fn score(
+    pub(super) unsafe fn compute_distances(
         &self,
         vertex: u32,
         len: u32,
@@ -120,10 +120,10 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
             let step = warps() * distances.per_warp();
             strided(warp_number() * distances.per_warp(), len, step, |first| {
                 let index = first + distances.lane_vertex();
-                let is_scored = distances.lane_vertex() < distances.per_warp() && index < len;
-                let slot = if is_scored { slot(index) } else { vertex };
+                let is_computed = distances.lane_vertex() < distances.per_warp() && index < len;
+                let slot = if is_computed { slot(index) } else { vertex };
                 let distance = distances.distance(&reference, slot);
-                if is_scored {
+                if is_computed {
                     emit(index, slot, distance);
                 }
             });
@@ -147,7 +147,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         emit: impl Fn(u32, u64),
     ) -> u32 {
         let Self { args, memory, .. } = self;
-        let (mut kept, mut scored, mut step) = (0, 0, 0);
+        let (mut kept, mut computed, mut step) = (0, 0, 0);
         let mut second_round = false;
         // SAFETY: indices are below `count`. Branches depend on values that are the same in all threads of the block,
         // or in all lanes of a warp where only a warp must converge.
@@ -184,10 +184,10 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
                 }
                 // Drop the candidates that it occludes.
                 remaining.remove(next, second_round);
-                scored += remaining.drop_occluded(self, entry);
+                computed += remaining.drop_occluded(self, entry);
             }
-            if warp::lane_id() == 0 && scored > 0 {
-                atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(scored));
+            if warp::lane_id() == 0 && computed > 0 {
+                atomic::add(args.counters.at(PRUNE_DISTANCES), u64::from(computed));
             }
         }
         kept

@@ -4,9 +4,7 @@ use cuda_std::prelude::*;
 
 use super::robust_prune::warp_number;
 use crate::collectives::{block_stride, compact, strided};
-
-/// The entry of no candidate: greater than all others.
-pub(super) const NO_CANDIDATE: u64 = u64::MAX;
+use crate::neighbor::NO_CANDIDATE;
 
 /// Pads `len` entries to a power of two with [`NO_CANDIDATE`] and sorts them. Called by the whole block; ends with a
 /// barrier.

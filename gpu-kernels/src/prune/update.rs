@@ -73,7 +73,7 @@ pub struct RepairArgs {
     /// `[rows][edges_stride]`: the new rows of `row_vertices`, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// Number of vertices.
-    pub rows: u32,
+    pub rows_len: u32,
 }
 
 /// A hash of the index of a run of [`FindPeersArgs::stride`] vertices; its remainder is the vertex of the run that

@@ -193,7 +193,7 @@ unsafe fn kac_step<P: RowMemory>(row: P, dimension: u32) {
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_shared(args: RotateArgs) {
     let number = row_of_warp();
-    if number >= args.rows as usize {
+    if number >= args.rows_len as usize {
         return;
     }
     let row = args.values.add(number * args.dimension as usize);
@@ -214,7 +214,7 @@ pub unsafe fn rotate_shared(args: RotateArgs) {
 #[kernel(max_threads = 256)]
 pub unsafe fn rotate_global(args: RotateArgs) {
     let number = row_of_warp();
-    if number < args.rows as usize {
+    if number < args.rows_len as usize {
         // SAFETY: the row exists; no lane reads or writes what another writes.
         unsafe { rotate(args.values.add(number * args.dimension as usize), &args) };
     }

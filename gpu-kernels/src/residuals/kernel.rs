@@ -20,7 +20,7 @@ unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
         let row = args.rows.add(args.selection.slot(number) * args.row_bytes as usize);
         let coordinate = |i: u32| if i < args.dimension { E::coordinate(row, i).into() } else { 0.0 };
         let mut norm = 0.0;
-        if args.unit != 0 {
+        if args.normalizes != 0 {
             let mut square = Sum::ZERO;
             for_coordinates(args.dimension, |half, i| square.add(half, coordinate(i), coordinate(i)));
             norm = math::sqrt_f32(square.total());

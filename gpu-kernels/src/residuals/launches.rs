@@ -65,8 +65,8 @@ unsafe impl Kernel for Rotate {
     fn launch_config(&self, args: &RotateArgs) -> LaunchConfig {
         assert!(args.dimension.is_multiple_of(64) && args.dimension > 0, "{} coordinates", args.dimension);
         match self {
-            Self::InShared => LaunchConfig::warp_per_row_with_shared(args.rows, args.dimension * 4),
-            Self::InGlobal => LaunchConfig::warp_per_row(args.rows),
+            Self::InShared => LaunchConfig::warp_per_row_with_shared(args.rows_len, args.dimension * 4),
+            Self::InGlobal => LaunchConfig::warp_per_row(args.rows_len),
         }
     }
 

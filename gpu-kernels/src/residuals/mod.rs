@@ -43,7 +43,7 @@ pub struct ResidualArgs {
     /// Floats from residual to residual, a multiple of 64.
     pub stride: u32,
     /// 1 if vectors are normalized first, else 0.
-    pub unit: u32,
+    pub normalizes: u32,
 }
 
 /// Some rows of a table.
@@ -83,7 +83,7 @@ pub struct RotateArgs {
     /// `[4][dimension]`: the factors of each round.
     pub factors: DevicePtr<f32>,
     /// Number of rows.
-    pub rows: u32,
+    pub rows_len: u32,
     /// Coordinates per row, a multiple of 64.
     pub dimension: u32,
 }

@@ -13,7 +13,7 @@ use crate::graph::NO_SLOT;
 #[kernel(max_threads = 256)]
 pub unsafe fn copy_rows(args: CopyRowsArgs) {
     let row = row_of_warp();
-    if row >= args.rows as usize {
+    if row >= args.rows_len as usize {
         return;
     }
     // SAFETY: a row that there is, in both tables; what one warp writes, no other reads or writes.

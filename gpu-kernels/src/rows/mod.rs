@@ -29,7 +29,7 @@ pub struct CopyRowsArgs {
     /// the rows in order.
     pub to_slots: DevicePtr<u32>,
     /// Rows to copy.
-    pub rows: u32,
+    pub rows_len: u32,
     /// Words of a row.
     pub row_words: u32,
 }
@@ -61,7 +61,7 @@ pub struct QuantizeSq8Args {
     /// `[rows][row_words]`: the vectors as bytes, padded with zeros.
     pub bytes: DevicePtrMut<u32>,
     /// Number of rows.
-    pub rows: u32,
+    pub rows_len: u32,
     /// Bytes of a vector.
     pub row_bytes: u32,
     /// Words of a quantized vector: at least one for each four coordinates.
@@ -93,7 +93,7 @@ unsafe impl Kernel for QuantizeSq8 {
         assert!(!self.element.is_integer(), "{} vectors are not quantized", self.element);
         let coordinates = args.row_bytes as usize / self.element.size();
         assert!(args.row_words as usize * 4 >= coordinates, "{} words for {coordinates}", args.row_words);
-        LaunchConfig::warp_per_row(args.rows)
+        LaunchConfig::warp_per_row(args.rows_len)
     }
 
     #[cfg(feature = "kernels")]
@@ -105,7 +105,7 @@ unsafe impl Kernel for QuantizeSq8 {
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
     /// Copies rows of a table.
-    CopyRows(CopyRowsArgs) = kernel::copy_rows, |args| LaunchConfig::warp_per_row(args.rows);
+    CopyRows(CopyRowsArgs) = kernel::copy_rows, |args| LaunchConfig::warp_per_row(args.rows_len);
     /// Renames neighbors after vertices were moved.
     RenameEdges(RenameEdgesArgs) = kernel::rename_edges, |args| LaunchConfig::warp_per_row(args.kept);
 }

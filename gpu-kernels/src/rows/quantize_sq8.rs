@@ -49,7 +49,7 @@ impl ToF32 for F16 {
 #[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
 unsafe fn quantize_sq8<E: ToF32>(args: QuantizeSq8Args) {
     let row = row_of_warp();
-    if row >= args.rows as usize {
+    if row >= args.rows_len as usize {
         return;
     }
     let from = args.vectors.add(row * args.row_bytes as usize);

@@ -17,12 +17,12 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_ENTRY, is_same_vertex, sorted};
+use super::frontier::{Frontier, is_same_vertex, sorted};
 use super::shared_layout::BUFFER_LEN;
 use super::sorted_list::SortedList;
 use crate::WARP_SIZE;
 use crate::collectives::{rank_in, warp_min};
-use crate::neighbor::UNEXPANDED;
+use crate::neighbor::{NO_ENTRY, UNEXPANDED};
 
 /// One entry per lane, so that one sort takes them all.
 const _: () = assert!(BUFFER_LEN == WARP_SIZE);

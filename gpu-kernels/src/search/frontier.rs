@@ -6,9 +6,6 @@ use cuda_std::prelude::*;
 use crate::WARP_SIZE;
 use crate::collectives::lanes_below;
 
-/// Stands for no entry. It sorts last, and counts as expanded.
-pub(super) const NO_ENTRY: u64 = u64::MAX - 1;
-
 /// Whether both entries name the same vertex, expanded or not.
 pub(super) fn is_same_vertex(a: u64, b: u64) -> bool {
     (a ^ b) >> 1 == 0
@@ -21,21 +18,22 @@ pub(super) trait Frontier: Sized {
     /// Whether the entries are in shared memory, not in registers.
     const IN_SHARED_MEMORY: bool;
 
-    /// An empty frontier of `len` entries, of which the nearest `beam_width` are the beam, in shared memory of the size
-    /// planned.
+    /// An empty frontier with room for `len` entries, of which the nearest `beam_width` are the beam, in shared memory
+    /// of the size planned.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together, and no other warp uses the memory.
     unsafe fn new(len: u32, beam_width: u32, memory: Shared<u64>) -> Self;
 
-    /// Inserts one entry per lane; [`NO_ENTRY`] stands for none. Entries already present, and duplicates among the
-    /// lanes, are dropped.
+    /// Inserts one entry per lane; [`NO_ENTRY`](crate::neighbor::NO_ENTRY) stands for none. Entries already present,
+    /// and duplicates among the lanes, are dropped.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
     unsafe fn offer(&mut self, entry: u64);
 
-    /// Marks the nearest unexpanded entry of the beam as expanded and returns it; [`NO_ENTRY`] if there is none.
+    /// Marks the nearest unexpanded entry of the beam as expanded and returns it;
+    /// [`NO_ENTRY`](crate::neighbor::NO_ENTRY) if there is none.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
@@ -47,8 +45,8 @@ pub(super) trait Frontier: Sized {
     /// All 32 lanes of the warp call this together.
     unsafe fn flush(&mut self);
 
-    /// Entry `index`, which is per lane; [`NO_ENTRY`] past the last. No entry has been offered since the last
-    /// [`Self::flush`].
+    /// Entry `index`, which is per lane; [`NO_ENTRY`](crate::neighbor::NO_ENTRY) past the last. No entry has been
+    /// offered since the last [`Self::flush`].
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.

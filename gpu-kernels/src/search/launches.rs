@@ -32,7 +32,7 @@ fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
 /// A search by exact distances. Arguments: [`SearchArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Search {
-    pub(crate) rows: RowKind,
+    pub(crate) kind: RowKind,
     pub(crate) variant: Variant,
 }
 
@@ -49,14 +49,14 @@ impl Search {
         frontier_len: u32,
         warps: u32,
     ) -> Self {
-        let rows = RowKind::new(element, op, row_bytes);
-        Self { rows, variant: Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM) }
+        let kind = RowKind::new(element, op, row_bytes);
+        Self { kind, variant: Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM) }
     }
 
     /// Every kernel of the family, for rows of `row_bytes`.
     pub fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
-        let of_rows = |rows| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { rows, variant });
-        RowKind::all(row_bytes).flat_map(of_rows)
+        let of_kind = |kind| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { kind, variant });
+        RowKind::all(row_bytes).flat_map(of_kind)
     }
 }
 
@@ -65,24 +65,24 @@ unsafe impl Kernel for Search {
     type Args = SearchArgs;
 
     fn entry_point(&self) -> Cow<'static, str> {
-        format!("search_{}_{}", self.rows.name, self.variant.name()).into()
+        format!("search_{}_{}", self.kind.name, self.variant.name()).into()
     }
 
     /// # Panics
     /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
     fn launch_config(&self, args: &SearchArgs) -> LaunchConfig {
-        self.rows.check(args.graph.shape);
+        self.kind.check(args.graph.shape);
         self.variant.launch_config(args, args.graph.shape.query_bytes())
     }
 
     fn specialization(&self) -> Option<Specialization> {
-        let min_blocks = min_blocks(self.rows.element, self.rows.shape, self.variant);
-        Some(Specialization::new(self.rows.shape.constants(), min_blocks))
+        let min_blocks = min_blocks(self.kind.element, self.kind.shape, self.variant);
+        Some(Specialization::new(self.kind.shape.constants(), min_blocks))
     }
 
     #[cfg(feature = "kernels")]
     fn body(&self) -> unsafe fn(SearchArgs) {
-        super::kernels::exact_body(self.rows.name, self.variant)
+        super::kernels::exact_body(self.kind.name, self.variant)
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `team` | the search by a team of warps, for few queries |
 //! | `frontier` | the trait of frontiers, which `register_list`, `sorted_list` and `buffered_list` implement |
 //! | `visited` | the visited cache |
-//! | `score` | scorers, which compute distances: exact ones, or estimates from codes (quantized vectors) |
+//! | `distances` | distance computers: of exact distances, or of estimates from codes (quantized vectors) |
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
@@ -33,7 +33,7 @@ cfg_if! { if #[cfg(feature = "kernels")] {
     mod one_warp;
     mod register_list;
     mod results;
-    mod score;
+    mod distances;
     mod sorted_list;
     mod team;
     mod visited;
@@ -51,7 +51,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
-use crate::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// The widest beam, and the longest frontier.
@@ -83,17 +83,17 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 
 /// Arguments of every search kernel. A kernel serves several uses; fields that a use does not set are null, 0 or 1:
 ///
-/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `epilogue` |
+/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `form` |
 /// | --- | --- |
-/// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_capacity` |
-/// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_capacity` |
+/// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
+/// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
 /// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
 /// | scan of some slots, which are the start points | `costs` |
 /// | the first launch of a scan in parts | `rerank_slots`, `rerank_len`, `start_points_stride`, `start_point_parts` |
 /// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_before` |
 ///
-/// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_capacity` have no effect on results.
+/// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_buckets` have no effect on results.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SearchArgs {
@@ -129,11 +129,11 @@ pub struct SearchArgs {
     pub frontier_len: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a team
-    /// has a mailbox for each.
+    /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a
+    /// team has a mailbox for each.
     pub expansions: u32,
     /// Buckets of the visited cache: a power of two that is at least 32, or 0 for no cache.
-    pub visited_capacity: u32,
+    pub visited_buckets: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`].
     pub start_points_stride: u32,
@@ -145,7 +145,7 @@ pub struct SearchArgs {
     /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
     pub distances_before: u32,
     /// How distances follow from sums.
-    pub epilogue: DistanceEpilogue,
+    pub form: DistanceForm,
 }
 
 #[cfg(feature = "kernels")]

@@ -4,7 +4,7 @@
 //! unvisited = start points                              (start_point)
 //! loop:
 //!     drop vertices that the visited cache knows            (push_unvisited)
-//!     compute their distances, offer them to the frontier   (score)
+//!     compute their distances, offer them to the frontier   (compute_distances)
 //!     vertex = nearest unexpanded vertex of the beam        (expand)
 //!     if there is none, or max_hops vertices are expanded: stop
 //!     mark it expanded; unvisited = its neighbors
@@ -18,7 +18,7 @@
 //! 2. *The visited cache is lossy.* It may forget a slot, whose distance is then computed again. The frontier drops the
 //!    second entry of the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). With a
 //!    smaller cache more distances are computed, but results do not change.
-//! 3. *Entries never leave the frontier but at its end.* The last entry only gets nearer, so a vertex that fell out
+//! 3. *Entries leave the frontier only at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
 //! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist once.
 //! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch loads while one is merged.
@@ -30,22 +30,22 @@
 use cuda_std::prelude::*;
 
 use super::SearchArgs;
-use super::frontier::{Frontier, NO_ENTRY};
+use super::distances::DistanceComputer;
+use super::frontier::Frontier;
 use super::results::{self, SearchCost};
-use super::score::Scorer;
 use super::shared_layout::{Layout, LayoutParams};
 use super::visited::VisitedCache;
 use crate::WARP_SIZE;
 use crate::collectives::compact;
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// The search for one query, by the block of this thread, which has one warp.
 ///
 /// # Safety
 /// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
-pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
+pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
     let query_bytes = S::query_bytes(&kernel_args);
     let params = LayoutParams { query_bytes, has_list: F::IN_SHARED_MEMORY, is_team: false };
@@ -54,19 +54,19 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
     // collective.
     unsafe {
         let lane = warp::lane_id();
-        let scorer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
+        let computer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
         let visited =
-            VisitedCache::new(Layout::memory_at(layout.visited), args.visited_capacity, lane, WARP_SIZE);
+            VisitedCache::new(Layout::memory_at(layout.visited), args.visited_buckets, lane, WARP_SIZE);
         let mut frontier = F::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list));
         warp::sync_warp();
 
         let mut unvisited = UnvisitedBuffer { slots: Layout::memory_at(layout.slots), count: 0, visited };
         let mut cost = SearchCost { hops: 0, distances: 0 };
-        let mut started = 0;
+        let mut start_points_done = 0;
         loop {
-            if started < args.start_points(query).1 {
-                unvisited.push_unvisited(start_point(args, query, started + lane));
-                started += WARP_SIZE;
+            if start_points_done < args.start_points(query).1 {
+                unvisited.push_unvisited(start_point(args, query, start_points_done + lane));
+                start_points_done += WARP_SIZE;
             } else {
                 let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
                 if hops == 0 {
@@ -74,7 +74,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
                 }
                 cost.hops += hops;
             }
-            cost.distances += unvisited.score(&scorer, &mut frontier);
+            cost.distances += unvisited.compute_distances(&computer, &mut frontier);
         }
         frontier.flush();
         results::write(args, query, &frontier, cost);
@@ -91,7 +91,7 @@ unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
 }
 
-/// A buffer of the slots of vertices to be scored.
+/// A buffer of the slots of vertices whose distances are to be computed.
 struct UnvisitedBuffer {
     slots: Shared<u32>,
     count: u32,
@@ -153,10 +153,14 @@ impl UnvisitedBuffer {
         }
     }
 
-    /// Scores the unvisited neighbors, offers them to the frontier and empties the buffer; returns how many there were.
-    /// Called by the whole warp.
+    /// Computes the distances of the unvisited neighbors, offers them to the frontier and empties the buffer; returns
+    /// how many there were. Called by the whole warp.
     #[inline(always)]
-    unsafe fn score(&mut self, scorer: &impl Scorer, frontier: &mut impl Frontier) -> u32 {
+    unsafe fn compute_distances(
+        &mut self,
+        computer: &impl DistanceComputer,
+        frontier: &mut impl Frontier,
+    ) -> u32 {
         // SAFETY: the buffer holds slots of vertices, which all lanes see after the barrier.
         unsafe {
             warp::sync_warp();
@@ -164,16 +168,16 @@ impl UnvisitedBuffer {
             let mut first = 0;
             if self.count > 0 {
                 let (slots, count) = batch(0);
-                let mut fetched = scorer.fetch(slots, count);
+                let mut fetched = computer.fetch(slots, count);
                 while first < self.count {
                     let (slots, count) = batch(first);
                     let now = fetched;
                     first += WARP_SIZE;
                     if first < self.count {
                         let (slots, count) = batch(first);
-                        fetched = scorer.fetch(slots, count);
+                        fetched = computer.fetch(slots, count);
                     }
-                    frontier.offer(scorer.entries(now, slots, count));
+                    frontier.offer(computer.entries(now, slots, count));
                 }
             }
             warp::sync_warp();

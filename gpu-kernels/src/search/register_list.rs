@@ -11,9 +11,9 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex, sorted};
+use super::frontier::{Frontier, is_duplicate_in_warp, is_same_vertex, sorted};
 use crate::WARP_SIZE;
-use crate::neighbor::UNEXPANDED;
+use crate::neighbor::{NO_ENTRY, UNEXPANDED};
 
 /// Up to this many entries are inserted one by one; more are sorted and merged. This was measured as 5% faster than
 /// always sorting at 64 entries, and 33% at 128.

@@ -2,12 +2,12 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_ENTRY};
+use super::frontier::Frontier;
 use super::{DeviceHit, NO_HIT, SearchArgs};
 use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// The cost of a search so far.
 #[derive(Clone, Copy)]

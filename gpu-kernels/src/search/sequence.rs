@@ -70,8 +70,8 @@ pub unsafe fn quantized_search<S: Stream>(
         expanded_entries: DevicePtrMut::null(),
         ..search.scan_candidates(rerank.slots.cast_const(), rerank.len)
     };
-    let SearchArgs { epilogue, frontier_len, .. } = second;
-    let exact = Search::for_rows(element, epilogue.op(), search.graph.shape.row_bytes(), frontier_len, warps);
+    let SearchArgs { form, frontier_len, .. } = second;
+    let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), frontier_len, warps);
     // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -99,8 +99,9 @@ pub unsafe fn quantized_search<S: Stream>(
 /// If there are fewer than two parts, or fewer start points than parts.
 ///
 /// # Safety
-/// As [`Stream::launch`] of a search of vectors of `element`. The start points are shared by all queries, and distinct.
-/// `candidates` has room for `k` slots per part and query.
+/// - The requirements of [`Stream::launch`] hold for a search of vectors of `element`.
+/// - All queries have the same start points, which are distinct.
+/// - `candidates` has room for `k` slots per part and query.
 pub unsafe fn scan_in_parts<S: Stream>(
     stream: &S,
     search: SearchArgs,
@@ -131,8 +132,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
         distances_before: len,
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
-    let kernel =
-        Search::for_rows(element, search.epilogue.op(), search.graph.shape.row_bytes(), search.k, warps);
+    let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
     // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
     // or none.
     unsafe {
@@ -151,7 +151,7 @@ impl SearchArgs {
             beam_width: frontier_len,
             frontier_len,
             max_hops: 0,
-            visited_capacity: 0,
+            visited_buckets: 0,
             start_points_stride: len,
             ..self
         }
@@ -169,7 +169,7 @@ impl SearchArgs {
             } else {
                 self.padding_hits.add(first * self.k as usize)
             },
-            costs: self.costs.add(2 * first),
+            costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
             queries_len: len,
             ..*self
         }

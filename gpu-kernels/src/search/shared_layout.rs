@@ -9,8 +9,8 @@ use super::SearchArgs;
 const ENTRY: u32 = 8;
 /// Bytes of a slot.
 const SLOT: u32 = 4;
-/// Number of slots that are scored at once. There is always room for them.
-const SCORED_AT_ONCE: u32 = 32;
+/// Number of slots whose distances are computed at once. There is always room for them.
+const COMPUTED_AT_ONCE: u32 = 32;
 /// Entries that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
 pub(super) const BUFFER_LEN: u32 = 32;
 /// Warps of the largest team.
@@ -31,25 +31,25 @@ pub(super) struct LayoutParams {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "kernels"), expect(dead_code, reason = "only kernels read the parts"))]
 pub(super) struct Layout {
-    /// The query, as the scorer stores it.
+    /// The query, as the computer stores it.
     pub(super) query: u32,
     /// The entries of the list: `frontier_len`, then [`BUFFER_LEN`].
     pub(super) list: u32,
     /// Teams: `[expansions][edges_stride]` entries of neighbors.
     pub(super) entries: u32,
     /// Teams: `[edges_stride]` entries to be merged into the list.
-    pub(super) near: u32,
+    pub(super) to_merge: u32,
     /// Teams: `[expansions]` requests, one per mailbox, then the bound of the list.
     pub(super) requests: u32,
     /// Teams: `[expansions]` entries, the nearest unexpanded vertices.
-    pub(super) wanted: u32,
+    pub(super) upcoming: u32,
     /// `[expansions][edges_stride]` slots of neighbors.
     pub(super) slots: u32,
     /// Teams: `[expansions]` numbers of parts done, one per mailbox.
     pub(super) done: u32,
-    /// Teams: the number of neighbors that each worker has scored for the last request.
-    pub(super) scored: u32,
-    /// `[visited_capacity]` slots: the visited cache.
+    /// Teams: the number of distances that each worker has computed for the last request.
+    pub(super) computed: u32,
+    /// `[visited_buckets]` slots: the visited cache.
     pub(super) visited: u32,
     /// Bytes of all parts, a multiple of 16.
     #[cfg_attr(target_arch = "nvptx64", expect(dead_code, reason = "only a launch needs the size"))]
@@ -59,19 +59,19 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) const fn new(args: &SearchArgs, params: LayoutParams) -> Self {
         let neighbors = args.expansions * args.graph.edges_stride;
-        let neighbors = if neighbors < SCORED_AT_ONCE { SCORED_AT_ONCE } else { neighbors };
+        let neighbors = if neighbors < COMPUTED_AT_ONCE { COMPUTED_AT_ONCE } else { neighbors };
         let query = 0;
         let list = query + params.query_bytes;
         let entries = list + if params.has_list { (args.frontier_len + BUFFER_LEN) * ENTRY } else { 0 };
-        let near = entries + if params.is_team { neighbors * ENTRY } else { 0 };
-        let requests = near + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
-        let wanted = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };
-        let slots = wanted + if params.is_team { args.expansions * ENTRY } else { 0 };
+        let to_merge = entries + if params.is_team { neighbors * ENTRY } else { 0 };
+        let requests = to_merge + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
+        let upcoming = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };
+        let slots = upcoming + if params.is_team { args.expansions * ENTRY } else { 0 };
         let done = slots + neighbors * SLOT;
-        let scored = done + if params.is_team { args.expansions * SLOT } else { 0 };
-        let visited = scored + if params.is_team { MAX_WARPS * SLOT } else { 0 };
-        let end = (visited + args.visited_capacity * SLOT).next_multiple_of(16);
-        Self { query, list, entries, near, requests, wanted, slots, done, scored, visited, end }
+        let computed = done + if params.is_team { args.expansions * SLOT } else { 0 };
+        let visited = computed + if params.is_team { MAX_WARPS * SLOT } else { 0 };
+        let end = (visited + args.visited_buckets * SLOT).next_multiple_of(16);
+        Self { query, list, entries, to_merge, requests, upcoming, slots, done, computed, visited, end }
     }
 
     /// The shared memory of this block from `offset`, one of a layout, on.

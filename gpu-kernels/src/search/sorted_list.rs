@@ -5,10 +5,10 @@
 
 use cuda_std::prelude::*;
 
-use super::frontier::{Frontier, NO_ENTRY, is_duplicate_in_warp, is_same_vertex};
+use super::frontier::{Frontier, is_duplicate_in_warp, is_same_vertex};
 use crate::WARP_SIZE;
 use crate::collectives::rank_in;
-use crate::neighbor::UNEXPANDED;
+use crate::neighbor::{NO_ENTRY, UNEXPANDED};
 
 /// A frontier of any length, owned by one warp.
 pub(super) struct SortedList {
@@ -142,8 +142,8 @@ impl SortedList {
         }
     }
 
-    /// Copies the nearest unexpanded entries of the beam to `count` places, at most 32; [`NO_ENTRY`] after the last. All
-    /// lanes see them.
+    /// Copies the nearest unexpanded entries of the beam to `count` places, at most 32; [`NO_ENTRY`] after the last.
+    /// All lanes see them.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together, and no other warp uses the places.
@@ -189,8 +189,8 @@ impl SortedList {
         }
     }
 
-    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. Starting from
-    /// the end, 32 at a time, the entries that come after a new one move up.
+    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. Starting
+    /// from the end, 32 at a time, the entries that come after a new one move up.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. New entries are not in the list, and each `place` is the rank of

@@ -1,5 +1,5 @@
-//! Compares every frontier with the definition: the nearest of all entries offered, each expanded at most once, while it is in
-//! the beam.
+//! Compares every frontier with the definition: the nearest of all entries offered, each expanded at most once, while
+//! it is in the beam.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,10 +10,11 @@ use jasper_core::{Neighbor, Slot, synthetic};
 use rand::{Rng, RngExt};
 
 use super::buffered_list::BufferedList;
-use super::frontier::{Frontier, NO_ENTRY};
+use super::frontier::Frontier;
 use super::register_list::RegisterList;
 use super::sorted_list::SortedList;
 use crate::WARP_SIZE;
+use crate::neighbor::NO_ENTRY;
 
 /// Entries that fit into shared memory: enough for every frontier.
 const FRONTIER: u32 = 2 << 10;

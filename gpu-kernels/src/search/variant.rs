@@ -6,7 +6,7 @@ use crate::{LaunchConfig, WARP_SIZE};
 
 /// Warps of the smallest team: a search by several warps has at least these.
 pub const MIN_TEAM_WARPS: u32 = 8;
-/// Warps of the largest teams: those that score rows, and those that score codes, whose kernels need more registers.
+/// Warps of the largest teams: those that read rows, and those that read codes, whose kernels need more registers.
 pub(super) const MAX_ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const MAX_CODE_TEAM: u32 = 8;
 
@@ -93,7 +93,7 @@ impl Variant {
         check("k", args.k, 0, args.frontier_len);
         check("rerank_len", args.rerank_len, 0, args.frontier_len);
         check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
-        let (stride, visited_capacity) = (args.graph.edges_stride, args.visited_capacity);
+        let (stride, visited_buckets) = (args.graph.edges_stride, args.visited_buckets);
         assert!(
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
             "edges_stride ({stride}) must be a multiple of 32"
@@ -110,8 +110,8 @@ impl Variant {
             args.graph.start_points_len
         );
         assert!(
-            visited_capacity == 0 || visited_capacity >= WARP_SIZE && visited_capacity.is_power_of_two(),
-            "visited_capacity ({visited_capacity}) must be 0 or a power of two from 32 on"
+            visited_buckets == 0 || visited_buckets >= WARP_SIZE && visited_buckets.is_power_of_two(),
+            "visited_buckets ({visited_buckets}) must be 0 or a power of two from 32 on"
         );
         let is_team = matches!(self, Self::Team(_));
         let params = LayoutParams { query_bytes, has_list: is_team || self == Self::SharedMemory, is_team };

@@ -160,7 +160,7 @@ pub fn detached_vertices_agree_with_the_reference(stream: &impl Stream, seed: u6
             neighbors: neighbors.input(),
             detached: detached.output(),
             detached_len: detached_len.output(),
-            rows: vertices.len() as u32,
+            rows_len: vertices.len() as u32,
             edges_stride: edges.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.

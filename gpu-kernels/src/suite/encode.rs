@@ -135,7 +135,7 @@ fn expected<T: Element>(
     codes
 }
 
-/// Queries of every kind have the levels and the terms that the quantizer gives them.
+/// Queries of every kind have the levels and the factors that the quantizer gives them.
 ///
 /// # Panics
 /// Panics if they have not, or the stream fails.
@@ -157,14 +157,19 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
     unsafe { on_device.encode_queries(stream, rows_there.input(), CODED, &mut codes).unwrap() };
     let levels = stream.download(&codes.levels).unwrap();
     let levels: &[i8] = bytemuck::cast_slice(&levels);
-    let terms = stream.download(&codes.terms).unwrap();
+    let query_factors = stream.download(&codes.query_factors).unwrap();
     let queries = view(rows, quantizer.dimension());
-    for (i, (levels, terms)) in levels.chunks(levels.len() / CODED).zip(terms).enumerate() {
+    for (i, (levels, query_factors)) in levels.chunks(levels.len() / CODED).zip(query_factors).enumerate() {
         let query: Vec<f32> = queries.row(i).iter().map(|x| x.to_f32()).collect();
         let expected = quantizer.query(&query);
         assert_eq!(levels, expected.levels(), "query {i} of {}, {:?}", T::KIND, quantizer.parameters());
         let bits = bytemuck::cast::<_, [u32; 8]>;
-        assert_eq!(bits(terms), bits((*expected.terms()).into()), "query {i}, {:?}", quantizer.parameters());
+        assert_eq!(
+            bits(query_factors),
+            bits((*expected.factors()).into()),
+            "query {i}, {:?}",
+            quantizer.parameters()
+        );
     }
 }
 
@@ -218,7 +223,7 @@ pub fn long_rows_are_rotated_in_place(stream: &impl Stream, seed: u64) {
             let args = RotateArgs {
                 values: values.output(),
                 factors: factors.input(),
-                rows: 2,
+                rows_len: 2,
                 dimension: dimension as u32,
             };
             // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.

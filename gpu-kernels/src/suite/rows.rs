@@ -37,7 +37,7 @@ pub fn saved_rows_equal_the_graph(stream: &impl Stream, seed: u64) {
             to: ids.output(),
             from_slots: vertices.input(),
             to_slots: DevicePtr::null(),
-            rows: rows as u32,
+            rows_len: rows as u32,
             row_words: edges.stride as u32,
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
@@ -81,7 +81,7 @@ pub fn moved_rows_keep_their_links(stream: &impl Stream, seed: u64) {
                 to: on_device.output(),
                 from_slots: from.input(),
                 to_slots: to.input(),
-                rows: moves.len() as u32,
+                rows_len: moves.len() as u32,
                 row_words: row_words as u32,
             };
             // SAFETY: as above; slots are moved to free ones, each to one of its own.
@@ -139,7 +139,7 @@ fn sq8_rows_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize)
         vectors: vectors.input().cast(),
         centers: centers.input(),
         bytes: bytes.output().cast(),
-        rows: rows as u32,
+        rows_len: rows as u32,
         row_bytes: (width * size_of::<T>()) as u32,
         row_words: (bytes_width / 4) as u32,
         scale,

@@ -2,7 +2,7 @@
 
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
-use gpu_kernels::graph::{DistanceEpilogue, DistanceOpKind, GraphArgs};
+use gpu_kernels::graph::{DistanceForm, DistanceOpKind, GraphArgs};
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, RowShape, Stream as _};
 use jasper_core::ElementKind;
@@ -40,12 +40,12 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         frontier_len: 1,
         max_hops: 0,
         expansions: 1,
-        visited_capacity: 0,
+        visited_buckets: 0,
         start_points_stride: 0,
         start_point_parts: 1,
         rerank_len: 0,
         distances_before: 0,
-        epilogue: DistanceEpilogue::SquaredL2,
+        form: DistanceForm::SquaredL2,
     };
     let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, 1, 1);
     // SAFETY: one start point has no row, which the emulator finds before it reads there.

@@ -36,13 +36,13 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
             println!("{}", bench.line(what, point.fields(bench.copy)));
             Ok(point)
         };
-        let visited_capacity: &[u32] = match (exact, k) {
+        let visited_buckets: &[u32] = match (exact, k) {
             (true, 10) => &[0, 256, 512, 1024, 2048],
-            (true, _) => &[ONE_WARP.visited_capacity],
+            (true, _) => &[ONE_WARP.visited_buckets],
             (false, _) => &[512, 1024, 2048],
         };
         let points =
-            measure_curve(k, &launches(visited_capacity), &mut |setting| measure("point", setting, QUERIES))?;
+            measure_curve(k, &launches(visited_buckets), &mut |setting| measure("point", setting, QUERIES))?;
         for (what, fields) in (Report { k, points: &points, copy: bench.copy }).lines() {
             println!("{}", bench.line(what, fields));
         }
@@ -56,11 +56,11 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
 }
 
 /// The launches of one warp per query.
-fn launches(visited_capacity: &[u32]) -> Vec<LaunchParams> {
+fn launches(visited_buckets: &[u32]) -> Vec<LaunchParams> {
     let with = |expansions| {
-        visited_capacity.iter().map(move |&visited_capacity| LaunchParams {
+        visited_buckets.iter().map(move |&visited_buckets| LaunchParams {
             expansions,
-            visited_capacity,
+            visited_buckets,
             ..ONE_WARP
         })
     };
@@ -129,7 +129,7 @@ mod tests {
     fn model(setting: Setting, slowness: f64) -> Point {
         let Setting { beam_width, launch, .. } = setting;
         let width = beam_width as f64 + 2.0 * f64::from(launch.expansions - 1);
-        let better = if (launch.expansions, launch.visited_capacity) == (2, 256) { 1.2 } else { 1.0 };
+        let better = if (launch.expansions, launch.visited_buckets) == (2, 256) { 1.2 } else { 1.0 };
         Point {
             setting,
             queries: 10_000,

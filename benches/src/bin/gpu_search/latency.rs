@@ -24,7 +24,7 @@ const UNTIMED: usize = 20;
 
 /// One warp per query, and teams that look further and further ahead.
 fn launches() -> Vec<LaunchParams> {
-    let team = |(warps, expansions)| LaunchParams { warps, expansions, visited_capacity: 4096 };
+    let team = |(warps, expansions)| LaunchParams { warps, expansions, visited_buckets: 4096 };
     let teams = [(8, 1), (8, 3), (8, 7), (16, 1), (16, 2), (16, 3), (16, 5), (16, 7)];
     [ONE_WARP].into_iter().chain(teams.map(team)).collect()
 }

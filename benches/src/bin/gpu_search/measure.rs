@@ -11,7 +11,7 @@ use super::set::Set;
 /// Queries of the largest batch.
 pub const MAX_QUERIES: usize = 100_000;
 /// What the library uses for large batches: one warp per query.
-pub const ONE_WARP: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_capacity: 1024 };
+pub const ONE_WARP: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_buckets: 1024 };
 
 /// How a batch is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,8 +161,8 @@ impl Setting {
 }
 
 /// Launch parameters as fields of a line.
-pub fn launch_fields(LaunchParams { warps, expansions, visited_capacity }: LaunchParams) -> Value {
-    json!({"warps": warps, "expansions": expansions, "visited_capacity": visited_capacity})
+pub fn launch_fields(LaunchParams { warps, expansions, visited_buckets }: LaunchParams) -> Value {
+    json!({"warps": warps, "expansions": expansions, "visited_capacity": visited_buckets})
 }
 
 /// Adds the fields of one object to another.

@@ -18,7 +18,7 @@ pub struct GraphArgs {
     /// more robust
     #[arg(long, default_value_t = 1.2)]
     alpha: f32,
-    /// Seed of the insertion order; on the CPU, the same data, parameters and seed give the same index
+    /// Seed of the order of linking; on the CPU, the same data, parameters and seed give the same index
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Choose edges by exact distances, where vectors are floats; by default builds, and large changes on a GPU, compare

@@ -82,7 +82,7 @@ impl Args {
             "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {unreachable} unreachable keys"
         );
         graph.examples.iter().try_for_each(|fault| write!(text, "\n           {fault}"))?;
-        let quantization = index.stats().quantization;
+        let quantization = index.quantization();
         let mut codes_json = Value::Null;
         // An index whose quantizer cannot be retrained is sound nevertheless.
         let not_checked = match quantization.map_or(Ok(None), |_| index.measure_code_error()) {

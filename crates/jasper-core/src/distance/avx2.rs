@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::blocks::registers;
 use super::scalar::scale;
-use super::select::{Level, Simd};
+use super::select::{Simd, SimdLevel};
 use super::x86::sum_eight;
 use crate::Element;
 
@@ -116,7 +116,7 @@ macro_rules! avx2 {
         }
 
         impl Simd<$type> for Avx2 {
-            const LEVEL: Level = Level::Avx2;
+            const LEVEL: SimdLevel = SimdLevel::Avx2;
 
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::avx2::Avx2;
-use super::select::{Level, Simd};
+use super::select::{Simd, SimdLevel};
 use super::x86::sum_eight;
 
 pub(crate) struct Avx512;
@@ -105,7 +105,7 @@ macro_rules! avx512 {
         }
 
         impl Simd<$type> for Avx512 {
-            const LEVEL: Level = Level::Avx512;
+            const LEVEL: SimdLevel = SimdLevel::Avx512;
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {

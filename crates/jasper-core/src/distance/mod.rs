@@ -33,7 +33,7 @@ mod x86;
 
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
-pub use select::Level;
+pub use select::SimdLevel;
 
 /// A function of two vectors of equal length.
 pub type PairFn<T> = fn(&[T], &[T]) -> f32;
@@ -50,7 +50,7 @@ pub type ManyFn<T> = fn(query: &[T], rows: &[&[T]], out: &mut [f32]);
 #[derive(Clone, Copy, Debug)]
 pub struct Kernels<T: 'static> {
     /// The instruction set.
-    pub level: Level,
+    pub level: SimdLevel,
     /// Sum of products.
     pub dot: PairFn<T>,
     /// Sum of squared differences.

@@ -5,10 +5,10 @@ use std::arch::asm;
 
 use super::blocks::registers;
 use super::scalar::scale;
-use super::select::{Level, Simd};
+use super::select::{Simd, SimdLevel};
 use crate::Element;
 
-/// The level [`Level::Neon`] or, with dot products of bytes (`DOT`), [`Level::NeonDot`].
+/// The level [`SimdLevel::Neon`] or, with dot products of bytes (`DOT`), [`SimdLevel::NeonDot`].
 #[derive(Debug)]
 pub struct Neon<const DOT: bool>;
 
@@ -18,7 +18,7 @@ macro_rules! dot {
         $(#[$doc])*
         ///
         /// # Safety
-        /// If `DOT`, the CPU supports [`Level::NeonDot`].
+        /// If `DOT`, the CPU supports [`SimdLevel::NeonDot`].
         #[inline]
 #[target_feature(enable = "neon")]
         pub unsafe fn $name(mut $sum: int32x4_t, $a: $register, $b: $register) -> int32x4_t {
@@ -150,7 +150,7 @@ trait Bytes: Element {
     unsafe fn differences(a: Self::Register, b: Self::Register) -> uint8x16_t;
 
     /// # Safety
-    /// If `DOT`, the CPU supports [`Level::NeonDot`].
+    /// If `DOT`, the CPU supports [`SimdLevel::NeonDot`].
     unsafe fn dot<const DOT: bool>(sum: int32x4_t, a: Self::Register, b: Self::Register) -> int32x4_t;
 }
 
@@ -208,7 +208,7 @@ unsafe fn bytes<T: Bytes, const DOT: bool, const SQUARED: bool>(a: *const T, b: 
 macro_rules! neon {
     ($($type:ty: $sum:ident::<$first:ty $(, $dot:ident)?>, $scale:ident;)*) => {$(
         impl<const DOT: bool> Simd<$type> for Neon<DOT> {
-            const LEVEL: Level = if DOT { Level::NeonDot } else { Level::Neon };
+            const LEVEL: SimdLevel = if DOT { SimdLevel::NeonDot } else { SimdLevel::Neon };
 
             #[target_feature(enable = "neon")]
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {

@@ -1,6 +1,6 @@
 //! The reference implementation in plain Rust, also used where no SIMD implementation exists.
 
-use super::select::{Level, Simd};
+use super::select::{Simd, SimdLevel};
 use crate::Element;
 
 /// Partial sums of a float reduction.
@@ -11,7 +11,7 @@ pub(crate) struct Scalar;
 macro_rules! scalar {
     ($reduce:ident: $($type:ty),*) => {$(
         impl Simd<$type> for Scalar {
-            const LEVEL: Level = Level::Scalar;
+            const LEVEL: SimdLevel = SimdLevel::Scalar;
 
             unsafe fn sum<const SQUARED: bool>(a: *const $type, b: *const $type, len: usize) -> f32 {
                 // SAFETY: the caller says that both are readable for `len`.

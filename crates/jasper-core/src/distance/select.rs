@@ -9,7 +9,7 @@ use super::{avx2::Avx2, avx512::Avx512};
 /// A SIMD instruction set of this architecture, in ascending order of speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Level {
+pub enum SimdLevel {
     /// Plain Rust.
     Scalar,
     /// AVX2, FMA and F16C (2013 on).
@@ -26,7 +26,7 @@ pub enum Level {
     NeonDot,
 }
 
-impl Level {
+impl SimdLevel {
     /// The fastest level that this CPU supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -49,7 +49,7 @@ impl Level {
 
 /// The kernels of one level for one element type.
 pub(crate) trait Simd<T> {
-    const LEVEL: Level;
+    const LEVEL: SimdLevel;
 
     /// The squared L2 distance if `SQUARED`, else the dot product.
     ///
@@ -68,7 +68,7 @@ pub(crate) trait Simd<T> {
 /// Defines what needs the list of this architecture's levels and their implementations.
 macro_rules! levels {
     ($($level:ident: $simd:ty),*) => {
-        impl Level {
+        impl SimdLevel {
             /// The levels that this CPU supports, for tests and benches.
             pub fn available() -> impl Iterator<Item = Self> {
                 [Self::Scalar $(, Self::$level)*].into_iter().filter(|level| *level <= Self::detect())
@@ -76,14 +76,14 @@ macro_rules! levels {
         }
 
         /// The functions of the fastest level up to `level`.
-        pub(crate) fn kernels<T: 'static>(level: Level) -> Kernels<T>
+        pub(crate) fn kernels<T: 'static>(level: SimdLevel) -> Kernels<T>
         where
             Scalar: Simd<T>,
             $($simd: Simd<T>,)*
         {
-            match level.min(Level::detect()) {
-                Level::Scalar => table::<Scalar, T>(),
-                $(Level::$level => table::<$simd, T>(),)*
+            match level.min(SimdLevel::detect()) {
+                SimdLevel::Scalar => table::<Scalar, T>(),
+                $(SimdLevel::$level => table::<$simd, T>(),)*
             }
         }
     };

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::Level;
+use super::SimdLevel;
 use crate::{Element, f16};
 
 fn check_levels<T: Element>(a: &[T], b: &[T]) {
-    let reference = T::kernels_at(Level::Scalar);
+    let reference = T::kernels_at(SimdLevel::Scalar);
     let product: f64 = a.iter().zip(b).map(|(x, y)| f64::from(x.to_f32()) * f64::from(y.to_f32())).sum();
     let distance: f64 =
         a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()) - f64::from(y.to_f32())).powi(2)).sum();
@@ -14,7 +14,7 @@ fn check_levels<T: Element>(a: &[T], b: &[T]) {
         a.iter().zip(b).map(|(x, y)| f64::from((x.to_f32() * y.to_f32()).abs())).sum::<f64>() + 1.0;
     assert!((f64::from((reference.dot)(a, b)) - product).abs() <= 1e-5 * scale);
     assert!((f64::from((reference.squared_l2)(a, b)) - distance).abs() <= 1e-5 * (distance + 1.0));
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let level = T::kernels_at(level);
         let expected = [(reference.dot)(a, b), (reference.squared_l2)(a, b)];
         assert_eq!([(level.dot)(a, b), (level.squared_l2)(a, b)], expected, "{:?}", level.level);

@@ -83,7 +83,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     fn prune_args(&self, graph: &GraphInput, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args,
-            epilogue: graph.epilogue,
+            form: graph.form,
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
@@ -103,7 +103,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
             neighbors: self.stream.input(&rows.neighbors),
             detached: self.stream.output(&mut detached),
             detached_len: self.stream.output(&mut detached_len),
-            rows: rows.len(),
+            rows_len: rows.len(),
             edges_stride: graph.edges_stride(),
         };
         // SAFETY: the graph has a row and a parent for each slot, and there is a new row for each vertex, which are
@@ -117,13 +117,13 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     }
 
     /// Waits until the new rows are computed, so that publishing them takes little time.
-    fn updates(
+    fn when_computed(
         &self,
         rows: EdgeRows<S>,
         counters: &S::Buffer<u64>,
         graph: GraphId,
-    ) -> Result<Updates<S>, S::Error> {
-        Ok(Updates { rows, graph, cost: cost_of(&self.stream.download(counters)?), detached: Vec::new() })
+    ) -> Result<NewRows<S>, S::Error> {
+        Ok(NewRows { rows, graph, cost: cost_of(&self.stream.download(counters)?), detached: Vec::new() })
     }
 
     /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
@@ -198,7 +198,7 @@ pub struct BackEdges<S: Stream> {
 }
 
 /// New rows to publish.
-pub struct Updates<S: Stream> {
+pub struct NewRows<S: Stream> {
     rows: EdgeRows<S>,
     /// The graph of the rows.
     graph: GraphId,
@@ -214,7 +214,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     type Candidates = Candidates<S>;
     type Edges = Edges<S>;
     type BackEdges = BackEdges<S>;
-    type Updates = Updates<S>;
+    type NewRows = NewRows<S>;
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
@@ -222,7 +222,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.cpu.pool().install(work)
     }
 
-    fn prepare_distances(
+    fn quantize_for_linking(
         &self,
         graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
         new: &[Slot],
@@ -415,7 +415,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &MirroredGraph<T, S>,
         back_edges: &mut BackEdges<S>,
-    ) -> Result<Option<Updates<S>>, S::Error> {
+    ) -> Result<Option<NewRows<S>>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
         let len = (*targets_len - *merged).min(MERGE_CHUNK);
@@ -431,25 +431,25 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             offsets: stream.input(&targets.offsets).add(*merged as usize),
             row_vertices: stream.output(&mut rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),
-            targets: len,
+            targets_len: len,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.
         unsafe { stream.launch(&input.kernel(Merge::for_rows), args)? };
         *merged += len;
         let detached = self.detached(graph, &rows)?;
-        Ok(Some(Updates { detached, ..self.updates(rows, &counters, id)? }))
+        Ok(Some(NewRows { detached, ..self.when_computed(rows, &counters, id)? }))
     }
 
-    fn publish_updates(
+    fn publish_rows(
         &self,
         graph: &mut MirroredGraph<T, S>,
-        updates: Updates<S>,
+        new_rows: NewRows<S>,
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
-        self.assert_same_graph(graph, updates.graph);
-        graph.publish_rows(&updates.rows)?;
-        Ok(Published { cost: updates.cost, detached: updates.detached })
+        self.assert_same_graph(graph, new_rows.graph);
+        graph.publish_rows(&new_rows.rows)?;
+        Ok(Published { cost: new_rows.cost, detached: new_rows.detached })
     }
 
     fn rows_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
@@ -476,7 +476,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(vertices)
     }
 
-    fn repair_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Updates<S>, S::Error> {
+    fn repair_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<NewRows<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         graph.check_vertices(vertices);
         let input = graph.linking_input();
@@ -487,12 +487,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             live: stream.input(graph.live_bits()),
             row_vertices: stream.input(&rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),
-            rows: rows.len(),
+            rows_len: rows.len(),
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
         // each.
         unsafe { stream.launch(&input.kernel(Repair::for_rows), args)? };
-        self.updates(rows, &counters, graph.id)
+        self.when_computed(rows, &counters, graph.id)
     }
 
     fn reachable(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Reached, S::Error> {
@@ -553,15 +553,15 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.on_device().download_rows(vertices)
     }
 
-    fn edge_updates(
+    fn new_rows(
         &self,
         graph: &MirroredGraph<T, S>,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
-    ) -> Result<Updates<S>, S::Error> {
+    ) -> Result<NewRows<S>, S::Error> {
         let rows = graph.on_device().upload_rows(vertices, rows)?;
         let (graph, cost) = (graph.on_device().id, OperationCounts::default());
-        Ok(Updates { rows, graph, cost, detached: Vec::new() })
+        Ok(NewRows { rows, graph, cost, detached: Vec::new() })
     }
 
     fn sync_host_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {

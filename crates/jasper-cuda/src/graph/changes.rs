@@ -140,7 +140,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                     to: stream.output(parents),
                     from_slots: DevicePtr::null(),
                     to_slots: stream.input(&to_slots),
-                    rows: slots.len() as u32,
+                    rows_len: slots.len() as u32,
                     row_words: 1,
                 };
                 // SAFETY: there is a word for each of these distinct slots, which the table has room for.

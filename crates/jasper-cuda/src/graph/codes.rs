@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gpu_kernels::codes::{CodeArgs, QueryTerms};
+use gpu_kernels::codes::{CodeArgs, QueryFactors};
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{Element, Slot};
@@ -51,10 +51,10 @@ impl<S: Stream> DeviceCodes<S> {
         self.on_device.shape().words as usize
     }
 
-    /// Arguments for kernels that estimate distances to queries with these levels and terms.
-    pub(crate) fn args(&self, levels: DevicePtr<u32>, terms: DevicePtr<QueryTerms>) -> CodeArgs {
+    /// Arguments for kernels that estimate distances to queries with these levels and factors.
+    pub(crate) fn args(&self, levels: DevicePtr<u32>, query_factors: DevicePtr<QueryFactors>) -> CodeArgs {
         let (level_bytes, shape) = (self.on_device.level_bytes(), *self.on_device.shape());
-        CodeArgs { rows: self.table.input(), levels, terms, level_bytes, shape }
+        CodeArgs { rows: self.table.input(), levels, query_factors, level_bytes, shape }
     }
 
     /// Whether these codes are of the same quantizer.

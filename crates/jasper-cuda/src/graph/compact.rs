@@ -79,7 +79,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 to: table,
                 from_slots: stream.input(from),
                 to_slots: stream.input(to),
-                rows,
+                rows_len: rows,
                 row_words: row_words as u32,
             };
             // SAFETY: the slots are rows of the table, as asserted by `upload_moves`; no slot is both source and

@@ -105,7 +105,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 neighbors: self.stream.input(&rows.neighbors).add(first as usize * stride),
                 edges_stride: stride as u32,
                 edges: self.stream.output(&mut self.edges),
-                rows: most.min(rows.len() - first),
+                rows_len: most.min(rows.len() - first),
             };
             // SAFETY: the arrays have these rows, of the length of the graph's, and are freed after the launch.
             unsafe { self.stream.launch(&PublishRows, args)? };
@@ -143,7 +143,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             to: self.stream.output(&mut rows.neighbors),
             from_slots: self.stream.input(&rows.vertices),
             to_slots: DevicePtr::null(),
-            rows: rows.len(),
+            rows_len: rows.len(),
             row_words: self.edges_stride as u32,
         };
         // SAFETY: there is a row for each vertex; the vertices are slots of this graph, or `NO_SLOT`.

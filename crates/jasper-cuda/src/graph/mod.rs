@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
-use gpu_kernels::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
+use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
 use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Slot, padded_len};
 use jasper_graph::Graph;
@@ -255,13 +255,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// How kernels compute distances; the same as on the host.
-    pub fn epilogue(&self) -> DistanceEpilogue {
-        epilogue::<T>(self.metric)
+    pub fn form(&self) -> DistanceForm {
+        DistanceForm::new(self.metric, T::EXACT_SUMS)
     }
 
     /// The graph as kernels read it.
     pub(crate) fn input(&self) -> GraphInput {
-        GraphInput { args: self.args(), element: T::KIND, epilogue: self.epilogue() }
+        GraphInput { args: self.args(), element: T::KIND, form: self.form() }
     }
 }
 
@@ -279,23 +279,13 @@ pub(crate) struct GraphInput {
     /// The element of the rows.
     pub(crate) element: ElementKind,
     /// How distances follow from sums over two rows.
-    pub(crate) epilogue: DistanceEpilogue,
+    pub(crate) form: DistanceForm,
 }
 
 impl GraphInput {
     /// The kernel for these rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
-    pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceEpilogue, u32) -> K) -> K {
-        for_rows(self.element, self.epilogue, self.args.shape.row_bytes())
-    }
-}
-
-/// How distances of a metric follow from sums: see [`DeviceGraph::epilogue`].
-pub(crate) fn epilogue<T: Element>(metric: Metric) -> DistanceEpilogue {
-    match (metric, T::EXACT_SUMS) {
-        (Metric::L2, _) => DistanceEpilogue::SquaredL2,
-        (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
-        (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
-        (Metric::Cosine, true) => DistanceEpilogue::Cosine,
+    pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
+        for_rows(self.element, self.form, self.args.shape.row_bytes())
     }
 }
 

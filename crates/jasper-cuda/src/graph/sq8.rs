@@ -1,6 +1,6 @@
 //! Vectors quantized to bytes (SQ8) on the device, by whose distances a build or a large change chooses edges.
 
-use gpu_kernels::graph::GraphArgs;
+use gpu_kernels::graph::{DistanceForm, GraphArgs};
 use gpu_kernels::rows::{QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
@@ -8,7 +8,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
-use super::{DeviceGraph, GraphInput, epilogue, write_rows};
+use super::{DeviceGraph, GraphInput, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
 use crate::{Bytes, MemoryPlan, MemorySpace};
 
@@ -140,7 +140,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),
             ..self.tables()
         };
-        GraphInput { args, element: i8::KIND, epilogue: epilogue::<i8>(sq8_metric(self.metric)) }
+        GraphInput {
+            args,
+            element: i8::KIND,
+            form: DistanceForm::new(sq8_metric(self.metric), i8::EXACT_SUMS),
+        }
     }
 }
 
@@ -176,7 +180,7 @@ impl<S: Stream> Sq8Rows<S> {
             vectors: stream.input(vectors).cast(),
             centers: stream.input(&centers),
             bytes: stream.output(&mut self.words).add(first * row_words),
-            rows: rows as u32,
+            rows_len: rows as u32,
             row_bytes: (row_len * size_of::<T>()) as u32,
             row_words: row_words as u32,
             scale: quantizer.scale(),

@@ -77,9 +77,12 @@ impl<T: Element> Subject<T> {
         let host = self.graph.host();
         let (mut found, mut wanted) = (0, 0);
         for slot in host.keys().live_slots().step_by(3) {
-            let scorer = host.vectors().slot_scorer(slot);
-            let mut exact: Vec<_> =
-                host.keys().live_slots().map(|other| Neighbor::new(scorer.score_one(other), other)).collect();
+            let computer = host.vectors().slot_distance_computer(slot);
+            let mut exact: Vec<_> = host
+                .keys()
+                .live_slots()
+                .map(|other| Neighbor::new(computer.distance_to(other), other))
+                .collect();
             exact.sort_unstable();
             let params = SearchParams::new(10).beam_width(12);
             let hits = self.cpu.search_one(host, host.vectors().get(slot), params).unwrap();
@@ -136,7 +139,7 @@ fn sq8_vectors_are_the_nearest_bytes() {
     let rows = vectors::<f16>(Metric::L2, BUILT);
     let mut subject = Subject::new(Metric::L2, &rows, false);
     subject.graph.begin().unwrap();
-    subject.executor.prepare_distances(&mut subject.graph, &[], u64::MAX).unwrap();
+    subject.executor.quantize_for_linking(&mut subject.graph, &[], u64::MAX).unwrap();
     let quantizer = subject.graph.trial.as_ref().unwrap().quantizer.clone().unwrap();
     let sq8 = subject.graph.on_device().sq8.as_ref().unwrap();
     let words = subject.stream.download(&sq8.words).unwrap();

@@ -14,7 +14,7 @@
 use std::cell::OnceCell;
 
 use gpu_kernels::Stream as _;
-use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
 use jasper_core::{BitSet, Element, NO_KEY, Slot};
@@ -101,10 +101,10 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             self.run(&launch, &mut queries, sets, &add, &mut report)?;
             if plan.strategy == Strategy::Scan {
                 // If no slot is allowed, nothing was scanned: the launch only checked the queries.
-                report.scanned = if plan.wants_more(0) { queries.len() } else { 0 };
+                report.scanned = if plan.needs_scan(0) { queries.len() } else { 0 };
                 return Ok(report);
             }
-            queries.retain(|query| plan.wants_more(query.filled));
+            queries.retain(|query| plan.needs_scan(query.filled));
             if queries.is_empty() {
                 return Ok(report);
             }
@@ -162,7 +162,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
         self.graph.mark_async_reader();
         self.submit_chunk(&launch, buffers, &slot_array, &chunk, Some(UNWRITTEN))?;
-        Ok(StartedQueries::new(queries.len(), launch.k(), plan.hits_without_scan()))
+        Ok(StartedQueries::new(queries.len(), launch.k(), plan.min_hits()))
     }
 
     /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.
@@ -184,7 +184,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let mut pointers = buffers.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
             let codes = buffers.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
-            (pointers.levels, pointers.terms) = codes;
+            (pointers.levels, pointers.query_factors) = codes;
         }
         if let Some(unwritten) = unwritten {
             buffers.fill_results(unwritten).map_err(SearchError::device)?;
@@ -273,17 +273,19 @@ fn prepare<T: Element>(
 
 /// Quantizes the queries of a chunk on the host.
 fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>, row_len: usize) {
-    let QueryBuffers { queries, levels, terms } = buffers;
-    let words = levels.len() / terms.len().max(1);
+    let QueryBuffers { queries, levels, query_factors } = buffers;
+    let words = levels.len() / query_factors.len().max(1);
     let dimension = quantizer.dimension();
     let mut values = vec![0.0; queries.len() / row_len * dimension];
     for (values, row) in values.chunks_exact_mut(dimension).zip(queries.chunks_exact(row_len)) {
         T::slice_to_f32(&row[..dimension], values);
     }
     let query_codes = quantizer.queries(&mut values);
-    for (query, (levels, terms)) in query_codes.iter().zip(levels.chunks_exact_mut(words).zip(terms)) {
+    for (query, (levels, query_factors)) in
+        query_codes.iter().zip(levels.chunks_exact_mut(words).zip(query_factors))
+    {
         bytemuck::cast_slice_mut(levels).copy_from_slice(query.levels());
-        *terms = QueryTerms::from(*query.terms());
+        *query_factors = QueryFactors::from(*query.factors());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::DeviceHit;
@@ -33,12 +33,12 @@ pub(crate) unsafe trait SearchBuffers<T> {
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
 
     /// Queues the quantization of the first `queries` queries on the device. Returns pointers to their levels and
-    /// terms.
+    /// factors.
     fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), ErrorOf<T, Self>>;
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryFactors>), ErrorOf<T, Self>>;
 
     /// Sets the results that the next launch writes to `value`.
     fn fill_results(&mut self, value: DeviceHit) -> Result<(), ErrorOf<T, Self>>;
@@ -60,7 +60,7 @@ pub(crate) struct QueryBuffers<'a, T> {
     /// `[queries][words]`
     pub(crate) levels: &'a mut [u32],
     /// `[queries]`
-    pub(crate) terms: &'a mut [QueryTerms],
+    pub(crate) query_factors: &'a mut [QueryFactors],
 }
 
 /// The results of a launch.
@@ -87,7 +87,7 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     scratch: ProductScratch<Stream>,
     queries: Pinned<T>,
     levels: Pinned<u32>,
-    terms: Pinned<QueryTerms>,
+    query_factors: Pinned<QueryFactors>,
     results: Pinned<DeviceHit>,
     costs: Pinned<u32>,
     rerank_slots: Buffer<u32>,
@@ -103,7 +103,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
         Ok(Self {
             queries: Pinned::zeroed(context, 0)?,
             levels: Pinned::zeroed(context, 0)?,
-            terms: Pinned::zeroed(context, 0)?,
+            query_factors: Pinned::zeroed(context, 0)?,
             results: Pinned::zeroed(context, 0)?,
             costs: Pinned::zeroed(context, 0)?,
             rerank_slots: stream.allocate(0)?,
@@ -120,7 +120,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
     pub(super) fn bytes(&self) -> Bytes {
         let pinned = size_of_val::<[T]>(&self.queries)
             + size_of_val::<[u32]>(&self.levels)
-            + size_of_val::<[QueryTerms]>(&self.terms)
+            + size_of_val::<[QueryFactors]>(&self.query_factors)
             + size_of_val::<[DeviceHit]>(&self.results)
             + size_of_val::<[u32]>(&self.costs)
             + self.stream.staging_bytes();
@@ -181,7 +181,8 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         Ok(QueryBuffers {
             queries: &mut grow_pinned(context, &mut self.queries, sizes.queries)?[..sizes.queries],
             levels: &mut grow_pinned(context, &mut self.levels, sizes.levels)?[..sizes.levels],
-            terms: &mut grow_pinned(context, &mut self.terms, sizes.terms)?[..sizes.terms],
+            query_factors: &mut grow_pinned(context, &mut self.query_factors, sizes.query_factors)?
+                [..sizes.query_factors],
         })
     }
 
@@ -195,7 +196,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
             costs,
             rerank_costs: costs.add(sizes.costs),
             levels: self.levels.input(),
-            terms: self.terms.input(),
+            query_factors: self.query_factors.input(),
             rerank_slots: grow_buffer(&self.stream, &mut self.rerank_slots, sizes.rerank_slots)?.output(),
             padding_hits: grow_buffer(&self.stream, &mut self.padding_hits, sizes.padding_hits)?.output(),
         })
@@ -205,7 +206,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         &mut self,
         quantizer: &DeviceQuantizer<Stream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>)> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryFactors>)> {
         // The codes of an earlier chunk are reused if they have room.
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
@@ -215,7 +216,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         assert!(queries * padded_len::<T>(quantizer.dimension()) <= self.queries.len());
         // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream.
         unsafe { quantizer.encode_queries(&self.stream, self.queries.input(), queries, codes)? };
-        Ok((codes.levels.input(), codes.terms.input()))
+        Ok((codes.levels.input(), codes.query_factors.input()))
     }
 
     fn fill_results(&mut self, value: DeviceHit) -> Result<()> {

@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 
 use bytemuck::Pod;
-use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::DeviceHit;
@@ -100,7 +100,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             costs: costs.output().add(first * 2),
             rerank_costs: DevicePtrMut::null(),
             levels: DevicePtr::null(),
-            terms: DevicePtr::null(),
+            query_factors: DevicePtr::null(),
             rerank_slots: rerank_slots.output(),
             padding_hits: DevicePtrMut::null(),
         };
@@ -143,7 +143,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let one = launch.sizes(1);
         let words = quantizer.levels_words() + one.rerank_costs + one.rerank_slots;
         let left =
-            words * size_of::<u32>() + size_of::<QueryTerms>() + one.padding_hits * size_of::<DeviceHit>();
+            words * size_of::<u32>() + size_of::<QueryFactors>() + one.padding_hits * size_of::<DeviceHit>();
         let each = left + quantizer.scratch_bytes(1);
         let parts = count.div_ceil((bytes / each).max(1)).max(1);
         let queries = count.div_ceil(parts);
@@ -171,7 +171,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
         // SAFETY: the caller's promise; rows have the length of the graph's.
         unsafe { self.quantizer.encode_queries(stream, pointers.queries, len, &mut self.codes)? };
         pointers.levels = self.codes.levels.input();
-        pointers.terms = self.codes.terms.input();
+        pointers.query_factors = self.codes.query_factors.input();
         pointers.rerank_costs = self.rerank_costs.output();
         pointers.rerank_slots = self.rerank_slots.output();
         pointers.padding_hits = self.padding_hits.output();

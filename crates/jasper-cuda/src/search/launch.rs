@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
-use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::knn::{ProductScratch, nearest_slots};
@@ -94,8 +94,8 @@ pub(crate) struct LaunchPointers<T> {
     pub(crate) rerank_costs: DevicePtrMut<u32>,
     /// `[queries][words]`: levels of quantized queries.
     pub(crate) levels: DevicePtr<u32>,
-    /// `[queries]`: scalar terms of quantized queries.
-    pub(crate) terms: DevicePtr<QueryTerms>,
+    /// `[queries]`: factors of quantized queries.
+    pub(crate) query_factors: DevicePtr<QueryFactors>,
     /// `[queries][rerank]`: slots to rerank.
     pub(crate) rerank_slots: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances.
@@ -110,7 +110,7 @@ pub(crate) enum QueryQuantizer<'a, S: Stream> {
     Device(&'a DeviceQuantizer<S>),
 }
 
-/// Lengths of the arrays of [`LaunchPointers`]; levels and terms are empty if the device quantizes.
+/// Lengths of the arrays of [`LaunchPointers`]; levels and factors are empty if the device quantizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSizes {
     pub(crate) queries: usize,
@@ -118,7 +118,7 @@ pub(crate) struct BufferSizes {
     pub(crate) costs: usize,
     pub(crate) rerank_costs: usize,
     pub(crate) levels: usize,
-    pub(crate) terms: usize,
+    pub(crate) query_factors: usize,
     pub(crate) rerank_slots: usize,
     pub(crate) padding_hits: usize,
 }
@@ -165,7 +165,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let rerank = (!graph.has_vectors()).then_some(0);
         // No slot is visited twice: no visited cache.
         let launch = LaunchParams {
-            visited_capacity: 0,
+            visited_buckets: 0,
             ..default_launch(queries, multiprocessors, graph.row_bytes())
         };
         let slots = allowed;
@@ -208,7 +208,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             costs: queries * 2,
             rerank_costs: of(rerank > 0, 2),
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
-            terms: quantized_on_host,
+            query_factors: quantized_on_host,
             rerank_slots: queries * rerank.max(self.part_candidates()),
             padding_hits: of(rerank > 0, self.k()),
         }
@@ -348,7 +348,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                     RerankStream { stream, queries_per_launch }
                 }),
             };
-            let codes = codes.args(pointers.levels, pointers.terms);
+            let codes = codes.args(pointers.levels, pointers.query_factors);
             let args = QuantizedSearchArgs { search: args, codes };
             quantized_search(stream, args, rerank, T::KIND, warps)
         }
@@ -357,7 +357,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
 /// The kernel of a search by exact distances.
 pub(crate) fn search_kernel(graph: &GraphInput, frontier_len: u32, launch: LaunchParams) -> Search {
-    let (op, row_bytes) = (graph.epilogue.op(), graph.args.shape.row_bytes());
+    let (op, row_bytes) = (graph.form.op(), graph.args.shape.row_bytes());
     Search::for_rows(graph.element, op, row_bytes, frontier_len, launch.warps)
 }
 
@@ -379,12 +379,12 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         frontier_len: beam.frontier_len as u32,
         max_hops: u32::MAX,
         expansions: launch.expansions,
-        visited_capacity: launch.visited_capacity,
+        visited_buckets: launch.visited_buckets,
         start_points_stride: 0,
         start_point_parts: 1,
         rerank_len: 0,
         distances_before: 0,
-        epilogue: graph.epilogue,
+        form: graph.form,
     }
 }
 

@@ -14,7 +14,7 @@ const LONG_TEAM_WARPS: u32 = 16;
 /// Batches of up to this many queries per multiprocessor are searched by teams: one warp per query would leave most of
 /// the device idle.
 const TEAMS_PER_MULTIPROCESSOR: u32 = 2;
-/// Mailboxes of a team: the number of vertices whose neighbors are scored concurrently.
+/// Mailboxes of a team: the number of vertices whose neighbors are processed concurrently.
 const TEAM_MAILBOXES: u32 = 3;
 /// Mailboxes of a team on long rows, where more workers share the neighbors of one vertex.
 const LONG_TEAM_MAILBOXES: u32 = 2;
@@ -22,19 +22,19 @@ const LONG_TEAM_MAILBOXES: u32 = 2;
 const LONG_ROW: u32 = 1 << 10;
 /// Buckets of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
 /// would forget too many slots (docs/src/search-ablations.md).
-const VISITED_CAPACITY: u32 = 1024;
+const VISITED_BUCKETS: u32 = 1024;
 /// Buckets of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and
 /// a repeated distance costs more.
-const LONG_VISITED_CAPACITY: u32 = 2048;
+const LONG_VISITED_BUCKETS: u32 = 2048;
 const LONG_VISITED_ROW: u32 = 192;
 /// Buckets of the visited cache for quantized searches: up to a beam width of `CODE_VISITED_WIDTH`, and above.
-const CODE_VISITED_CAPACITY: u32 = 512;
-const WIDE_CODE_VISITED_CAPACITY: u32 = 1024;
+const CODE_VISITED_BUCKETS: u32 = 512;
+const WIDE_CODE_VISITED_BUCKETS: u32 = 1024;
 const CODE_VISITED_WIDTH: usize = 64;
 /// Buckets of the visited cache for a team, which has more shared memory to itself.
-const TEAM_VISITED_CAPACITY: u32 = 4096;
+const TEAM_VISITED_BUCKETS: u32 = 4096;
 /// Maximum number of buckets of the visited cache.
-const MAX_VISITED_CAPACITY: u32 = 1 << 15;
+const MAX_VISITED_BUCKETS: u32 = 1 << 15;
 /// Maximum number of vertices expanded in one step.
 const MAX_EXPANSIONS: u32 = 8;
 
@@ -96,15 +96,15 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
 /// neither on the size of the batch nor on the device.
 pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> LaunchParams {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
-        let visited_capacity =
-            if row_bytes < LONG_VISITED_ROW { VISITED_CAPACITY } else { LONG_VISITED_CAPACITY };
-        return LaunchParams { warps: 1, expansions: 1, visited_capacity };
+        let visited_buckets =
+            if row_bytes < LONG_VISITED_ROW { VISITED_BUCKETS } else { LONG_VISITED_BUCKETS };
+        return LaunchParams { warps: 1, expansions: 1, visited_buckets };
     }
     let is_long = row_bytes >= LONG_ROW;
     LaunchParams {
         warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM_WARPS } else { TEAM_WARPS },
         expansions: if is_long { LONG_TEAM_MAILBOXES } else { TEAM_MAILBOXES },
-        visited_capacity: TEAM_VISITED_CAPACITY,
+        visited_buckets: TEAM_VISITED_BUCKETS,
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn default_quantized_launch(
     let mut launch = default_launch(queries, multiprocessors, row_bytes);
     if launch.warps == 1 {
         let is_narrow = beam_width <= CODE_VISITED_WIDTH;
-        launch.visited_capacity = if is_narrow { CODE_VISITED_CAPACITY } else { WIDE_CODE_VISITED_CAPACITY };
+        launch.visited_buckets = if is_narrow { CODE_VISITED_BUCKETS } else { WIDE_CODE_VISITED_BUCKETS };
     }
     launch
 }
@@ -128,7 +128,7 @@ pub(super) fn default_quantized_launch(
 /// # Errors
 /// Returns [`SearchError::Launch`], naming the value that is out of range.
 pub(super) fn check_launch(launch: LaunchParams) -> Result<(), SearchError> {
-    let LaunchParams { warps, expansions, visited_capacity } = launch;
+    let LaunchParams { warps, expansions, visited_buckets } = launch;
     let refuse = |name, value, bound| Err(SearchError::Launch { name, value, bound });
     if warps != 1 && warps < MIN_TEAM_WARPS {
         return refuse("warps", warps, "1, or at least 8");
@@ -136,11 +136,11 @@ pub(super) fn check_launch(launch: LaunchParams) -> Result<(), SearchError> {
     if !(1..=MAX_EXPANSIONS).contains(&expansions) {
         return refuse("expansions", expansions, "between 1 and 8");
     }
-    let is_valid = visited_capacity == 0
-        || (32..=MAX_VISITED_CAPACITY).contains(&visited_capacity) && visited_capacity.is_power_of_two();
+    let is_valid = visited_buckets == 0
+        || (32..=MAX_VISITED_BUCKETS).contains(&visited_buckets) && visited_buckets.is_power_of_two();
     if is_valid {
         Ok(())
     } else {
-        refuse("visited_capacity", visited_capacity, "0, or a power of two between 32 and 32768")
+        refuse("visited_buckets", visited_buckets, "0, or a power of two between 32 and 32768")
     }
 }

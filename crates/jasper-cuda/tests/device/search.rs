@@ -322,7 +322,7 @@ fn queries_on_the_device_are_searched_there() {
         });
         let (half, few) = (|key: Key| key.is_multiple_of(2), |key: Key| key.is_multiple_of(500));
         let plain = SearchParams::new(10).beam_width(40);
-        let team = LaunchParams { warps: 8, expansions: 1, visited_capacity: 512 };
+        let team = LaunchParams { warps: 8, expansions: 1, visited_buckets: 512 };
         let filtered = [&half as &(dyn Fn(Key) -> bool + Sync), &few]
             .map(|filter| plain.filter(Filter::Predicate(filter)));
         for params in [plain, filtered[0], filtered[1], plain.launch(team)] {
@@ -408,7 +408,7 @@ fn many_queries_on_the_device_share_memory() {
     let both = both.changed(&context, MemorySpace::Device, |cpu, graph| {
         quantize(cpu, graph, Quantization::Rabitq { bits: 8 }).unwrap();
     });
-    // 64 bytes of levels at least, 32 of terms, 2,048 of candidates, 8 of costs: more than 256 MiB.
+    // 64 bytes of levels at least, 32 of factors, 2,048 of candidates, 8 of costs: more than 256 MiB.
     let queries = both.queries(200_000);
     let params = SearchParams::new(5).beam_width(512);
     let stream = Stream::new(&context).unwrap();

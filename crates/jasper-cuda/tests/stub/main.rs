@@ -114,7 +114,7 @@ fn a_launch_of_a_known_kernel_allocates_nothing() {
             vectors: DevicePtr::null(),
             centers: DevicePtr::null(),
             bytes: DevicePtrMut::null(),
-            rows: 1,
+            rows_len: 1,
             row_bytes: 16,
             row_words: 4,
             scale: 1.0,

@@ -11,8 +11,8 @@
 //! Every true neighbor is a candidate, because the bound accounts for the rounding of f32 scores. Results are therefore
 //! those of f64 at about the speed of f32.
 
+mod cutoff;
 mod distance;
-mod filter;
 mod nearest;
 mod scan;
 

@@ -2,8 +2,8 @@
 
 use jasper_core::{Element, MatrixView, Metric};
 
+use super::cutoff::Cutoff;
 use super::distance::{distance, squared_norm};
-use super::filter::Filter;
 
 /// The exact `k` nearest of the rows offered so far.
 ///
@@ -17,7 +17,7 @@ pub(super) struct Nearest<'a, T> {
     /// At most `k` rows with their exact distances, nearest first.
     best: Vec<(f64, u32)>,
     candidates: Vec<u32>,
-    filter: Filter,
+    cutoff: Cutoff,
 }
 
 /// Minimum candidates before exact distances are computed. More would compute more distances, fewer would sort more
@@ -34,7 +34,7 @@ impl<'a, T: Element> Nearest<'a, T> {
             k,
             best: Vec::new(),
             candidates: Vec::new(),
-            filter: Filter::OPEN,
+            cutoff: Cutoff::OPEN,
         }
     }
 
@@ -46,7 +46,7 @@ impl<'a, T: Element> Nearest<'a, T> {
     pub(super) fn offer(&mut self, base: MatrixView<'_, T>, first: usize, sums: &[f32], norms: &[f32]) {
         let sign = if self.metric == Metric::L2 { 1.0 } else { -1.0 };
         for (i, (&sum, &norm)) in sums.iter().zip(norms).enumerate() {
-            if self.filter.rules_out(sign * sum, norm) {
+            if self.cutoff.rules_out(sign * sum, norm) {
                 continue;
             }
             self.candidates.push((first + i) as u32);
@@ -67,8 +67,8 @@ impl<'a, T: Element> Nearest<'a, T> {
         self.best.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.best.truncate(k);
         if self.best.len() == k {
-            self.filter =
-                Filter::farther_than::<T>(metric, self.best[k - 1].0, squared_norm.sqrt(), query.len());
+            self.cutoff =
+                Cutoff::farther_than::<T>(metric, self.best[k - 1].0, squared_norm.sqrt(), query.len());
         }
     }
 

@@ -10,8 +10,8 @@ use jasper_core::distance::ManyFn;
 use jasper_core::{Element, MatrixError, MatrixView, Metric, Progress, ProgressFn, Stage};
 use rayon::prelude::*;
 
+use super::cutoff::bounded;
 use super::distance::squared_norm;
-use super::filter::bounded;
 use super::nearest::Nearest;
 use super::{KnnError, Side};
 
@@ -111,10 +111,10 @@ fn check_pass<T: Element>(
     Ok(norms)
 }
 
-/// Checks that all values are finite and, for cosine, that no row is zero. Returns the norms for [`Filter`]; zeros for
+/// Checks that all values are finite and, for cosine, that no row is zero. Returns the norms for [`Cutoff`]; zeros for
 /// L2, which does not use them. `first` is the number of the first row.
 ///
-/// [`Filter`]: super::filter::Filter
+/// [`Cutoff`]: super::cutoff::Cutoff
 pub(super) fn check_rows<T: Element>(
     rows: MatrixView<'_, T>,
     metric: Metric,

@@ -48,7 +48,7 @@ struct TunedRecord {
     /// 0 on a CPU.
     warps: u32,
     expansions: u32,
-    visited_capacity: u32,
+    visited_buckets: u32,
     fingerprint: u32,
     reserved: [u32; 3],
 }
@@ -98,7 +98,7 @@ impl TunedSearch {
         let record: TunedRecord =
             bytemuck::try_pod_read_unaligned(record).map_err(|_| "its last record is cut short")?;
         let TunedRecord { target, recall, queries_per_second, k, batch, beam_width, .. } = record;
-        let TunedRecord { warps, expansions, visited_capacity, fingerprint, .. } = record;
+        let TunedRecord { warps, expansions, visited_buckets, fingerprint, .. } = record;
         let device = record.device.split(|&byte| byte == 0).next().unwrap_or_default();
         let device = std::str::from_utf8(device).map_err(|_| "a device name is not UTF-8")?;
         if k == 0 || batch == 0 || beam_width < k {
@@ -116,7 +116,7 @@ impl TunedSearch {
             target,
             batch: batch as usize,
             beam_width: beam_width as usize,
-            launch: (warps > 0).then_some(LaunchParams { warps, expansions, visited_capacity }),
+            launch: (warps > 0).then_some(LaunchParams { warps, expansions, visited_buckets }),
             recall,
             queries_per_second,
             fingerprint,
@@ -124,8 +124,8 @@ impl TunedSearch {
     }
 
     fn encode(&self) -> TunedRecord {
-        let none = LaunchParams { warps: 0, expansions: 0, visited_capacity: 0 };
-        let LaunchParams { warps, expansions, visited_capacity } = self.launch.unwrap_or(none);
+        let none = LaunchParams { warps: 0, expansions: 0, visited_buckets: 0 };
+        let LaunchParams { warps, expansions, visited_buckets } = self.launch.unwrap_or(none);
         let [k, batch, beam_width] =
             [self.k, self.batch, self.beam_width].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let mut device = [0; DEVICE_BYTES];
@@ -141,7 +141,7 @@ impl TunedSearch {
             beam_width,
             warps,
             expansions,
-            visited_capacity,
+            visited_buckets,
             fingerprint: self.fingerprint,
             reserved: [0; 3],
         }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn searches_are_stored_in_order_and_replaced() {
         let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
-        let launch = LaunchParams { warps: 8, expansions: 4, visited_capacity: 1024 };
+        let launch = LaunchParams { warps: 8, expansions: 4, visited_buckets: 1024 };
         let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(launch)));
         let (cpu, long) = (search("a processor", 10_000, None), search(&"é".repeat(40), 1, None));
         let better = TunedSearch { beam_width: 20, ..alone.clone() };

@@ -7,7 +7,7 @@ use jasper_core::distance::prefetch;
 use jasper_core::{Element, Slot};
 use jasper_quant::{ENCODE_ROWS, EncodeBuffers, Quantizer, QueryCode};
 
-use super::{Score, Vectors};
+use super::{ComputeDistances, Vectors};
 use crate::{Graph, Segments, VectorError};
 
 /// The code of each slot's vector, and the quantizer that made them.
@@ -87,7 +87,10 @@ impl Codes {
     }
 
     /// Returns the estimated distances of each query, padded or not. Cheapest for a few dozen queries at a time.
-    pub fn scorers<'q, T: Element>(&self, queries: impl Iterator<Item = &'q [T]>) -> Vec<CodeScorer<'_>> {
+    pub fn distance_computers<'q, T: Element>(
+        &self,
+        queries: impl Iterator<Item = &'q [T]>,
+    ) -> Vec<CodeDistanceComputer<'_>> {
         let dimension = self.quantizer.dimension();
         let mut values = Vec::new();
         for query in queries {
@@ -96,25 +99,25 @@ impl Codes {
             T::slice_to_f32(&query[..dimension], &mut values[first..]);
         }
         let queries = self.quantizer.queries(&mut values);
-        queries.into_iter().map(|query| CodeScorer { table: &self.table, query }).collect()
+        queries.into_iter().map(|query| CodeDistanceComputer { table: &self.table, query }).collect()
     }
 }
 
-/// Estimated distances of one vector to stored ones, from their codes; made by [`Codes::scorers`].
+/// Estimated distances of one vector to stored ones, from their codes; made by [`Codes::computers`].
 #[derive(Debug)]
-pub struct CodeScorer<'a> {
+pub struct CodeDistanceComputer<'a> {
     table: &'a Segments<u32>,
     query: QueryCode,
 }
 
 /// There are no lower bounds: estimates are so cheap that bounds would not pay off.
-impl Score for CodeScorer<'_> {
+impl ComputeDistances for CodeDistanceComputer<'_> {
     #[inline]
     fn prefetch_bounds(&self, ids: &[Slot]) {
         ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
     }
 
-    fn score(&self, ids: &[Slot], out: &mut [f32]) {
+    fn compute(&self, ids: &[Slot], out: &mut [f32]) {
         self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
     }
 }

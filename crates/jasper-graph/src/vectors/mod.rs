@@ -3,14 +3,14 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `prepare` | conversion of a user's vector to its stored form |
-//! | `scorer` | exact distances, by metric |
+//! | `computer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
 //! | `sq8` | the vectors quantized to bytes, by whose distances builds choose edges |
 
 pub(crate) mod codes;
+mod distance_computer;
 pub(crate) mod prepare;
-mod scorer;
 pub(crate) mod sketch;
 mod sq8;
 
@@ -19,9 +19,9 @@ use std::io;
 use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
 
 use crate::{Segments, VectorError};
-pub use codes::{CodeBlock, CodeScorer, Codes};
+pub use codes::{CodeBlock, CodeDistanceComputer, Codes};
+pub use distance_computer::{ComputeDistances, DistanceComputer, needs_norms};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
-pub use scorer::{Score, Scorer, needs_norms};
 use sketch::Sketches;
 
 /// The vectors of a graph, one per slot, in their element type.

@@ -110,8 +110,8 @@ pub fn tuned() -> Vec<u8> {
         for number in [0.95, 0.9512, 1_234_567.5] {
             record.extend(f64::to_le_bytes(number));
         }
-        let [warps, expansions, visited_capacity] = launch;
-        for number in [10, batch, beam_width, warps, expansions, visited_capacity, 99, 0, 0, 0] {
+        let [warps, expansions, visited_buckets] = launch;
+        for number in [10, batch, beam_width, warps, expansions, visited_buckets, 99, 0, 0, 0] {
             record.extend(u32::to_le_bytes(number));
         }
         record
@@ -154,8 +154,8 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
             assert_eq!(a.adjacency().neighbors(slot), b.adjacency().neighbors(slot), "{slot}");
             let ids: Vec<Slot> = a.keys().vertices().collect();
             let (mut x, mut y) = (vec![0.0; ids.len()], vec![0.0; ids.len()]);
-            a.vectors().slot_scorer(slot).score(&ids, &mut x);
-            b.vectors().slot_scorer(slot).score(&ids, &mut y);
+            a.vectors().slot_distance_computer(slot).compute(&ids, &mut x);
+            b.vectors().slot_distance_computer(slot).compute(&ids, &mut y);
             assert_eq!(x, y, "{slot}");
         }
     }

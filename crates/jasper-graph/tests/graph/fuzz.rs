@@ -77,8 +77,8 @@ fn walk<T: Element>(graph: &Graph<T>) {
         let neighbors = graph.adjacency().neighbors(slot);
         distances.resize(neighbors.len(), 0.0);
         if graph.has_vectors() {
-            graph.vectors().slot_scorer(slot).score(neighbors, &mut distances);
-            graph.vectors().scorer(graph.vectors().padded(slot)).score_one(slot);
+            graph.vectors().slot_distance_computer(slot).compute(neighbors, &mut distances);
+            graph.vectors().distance_computer(graph.vectors().padded(slot)).distance_to(slot);
         }
         assert_eq!(graph.keys().keys_of(slot).next().is_some(), graph.keys().is_live(slot));
     }

@@ -131,7 +131,7 @@ class JasperBackend(BenchmarkBackend):
     ) -> SearchResult:
         queries, rows, found = dataset.query_vectors, [], None
         for config in indexes if not dry_run else []:
-            index = jasper.Index.open(config.file, threads=search_threads).to(self.config["device"])
+            index = jasper.Index.open(config.file, device=self.config["device"], threads=search_threads)
             for parameters in config.search_params:
                 found, seconds = self.measure(index, queries, k, batch_size, parameters)
                 truth = dataset.groundtruth_neighbors

@@ -172,7 +172,7 @@ class Store:
         file.close()
         store.index = None
         if settings["index"] is not None:
-            store.index = jasper.Index.open(path / settings["index"]).to(store.device)
+            store.index = jasper.Index.open(path / settings["index"], device=store.device)
         return store
 
     def _new(self, dim: int) -> jasper.Index:

@@ -1,11 +1,12 @@
 from asyncio import Future
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from jasper._typing import (
+    Devices,
     Distances,
     FilterLike,
     Metric,
@@ -17,6 +18,7 @@ from jasper._typing import (
     Spread,
     Stream,
     Vectors,
+    VectorStorage,
     Writable,
 )
 from jasper.results import Matches, Report
@@ -62,7 +64,7 @@ class Index:
         max_batch_share: float | None = None,
         seed: int | None = None,
         threads: int | None = None,
-        device: str = "auto",
+        device: Devices = "auto",
         spread: Spread = "replicated",
         shards: int | None = None,
         exact_linking: bool = False,
@@ -78,7 +80,7 @@ class Index:
         *,
         dtype: DTypeLike | None = None,
         max_degree: int | None = None,
-        device: str = "auto",
+        device: Devices = "auto",
         quantization: str | None = None,
     ) -> Report: ...
     @staticmethod
@@ -86,8 +88,8 @@ class Index:
         file: Path | bytes | Readable,
         *,
         mmap: bool = False,
-        device: str = "cpu",
-        vectors: Literal["device", "host"] | None = None,
+        device: Devices = "cpu",
+        vector_storage: VectorStorage | None = None,
         spread: Spread = "replicated",
         threads: int | None = None,
         exact_linking: bool = False,
@@ -99,12 +101,12 @@ class Index:
     def snapshot(self, *, progress: Progress | bool | None = None) -> None: ...
     def to(
         self,
-        device: str | Sequence[str],
+        device: Devices,
         *,
-        vectors: Literal["device", "host"] | None = None,
+        vector_storage: VectorStorage | None = None,
         spread: Spread = "replicated",
     ) -> Index: ...
-    def rebuild(self, device: str = "cpu", *, progress: Progress | bool | None = None) -> Index: ...
+    def rebuild(self, device: Devices = "cpu", *, progress: Progress | bool | None = None) -> Index: ...
     def search(
         self,
         queries: Queries,
@@ -140,7 +142,7 @@ class Index:
         distances: Distances = "auto",
         rerank: int | None = None,
     ) -> Matches: ...
-    def search_radius(
+    def search_within(
         self,
         query: Queries,
         radius: float,

@@ -1,6 +1,6 @@
 """Types of arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -11,6 +11,8 @@ from jasper._native import Filter
 
 Path: TypeAlias = str | PathLike[str]
 Metric: TypeAlias = Literal["l2", "ip", "cosine"]
+Devices: TypeAlias = str | Sequence[str]
+VectorStorage: TypeAlias = Literal["device", "host"]
 Spread: TypeAlias = Literal["replicated", "sharded"]
 Distances: TypeAlias = Literal["auto", "exact", "quantized"]
 Progress: TypeAlias = Callable[[str, int, int], bool | None]

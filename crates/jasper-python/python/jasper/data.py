@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from jasper._native import Index, recall
-from jasper._typing import Metric, Path, Progress, Sliceable
+from jasper._typing import Devices, Metric, Path, Progress, Sliceable
 from jasper.errors import FormatError, ParameterError
 from jasper.results import Matches, Report
 
@@ -202,7 +202,7 @@ def evaluate(
     build_beam_width: int | None = None,
     quantization: str | None = None,
     threads: int | None = None,
-    device: str = "auto",
+    device: Devices = "auto",
     runs: int = 3,
     progress: Progress | None = None,
 ) -> Report:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jasper._native import Index
-from jasper._typing import Metric, Progress
+from jasper._typing import Devices, Metric, Progress
 from jasper.errors import ParameterError
 from jasper.results import Matches
 
@@ -19,7 +19,7 @@ def knn_graph(
     max_degree: int | None = None,
     build_beam_width: int | None = None,
     threads: int | None = None,
-    device: str = "auto",
+    device: Devices = "auto",
     progress: Progress | bool | None = None,
 ) -> Matches:
     """Finds the k nearest neighbors of every vector among the others.
@@ -28,8 +28,9 @@ def knn_graph(
     whose keys are row numbers. With include_self, each vector comes before its neighbors, and the shape is (n, k + 1).
     Distances are those of the metric: for "l2", they are squared.
 
-    A wider beam_width finds more of the true neighbors, and takes longer; build_beam_width does so in the build, and is
-    2 k by default, but at least 64 and at most 128. device is where the index is built and searched. Raises ParameterError, Cancelled and the other errors of Index.build.
+    A wider beam_width finds more of the true neighbors, and takes longer; build_beam_width does so in the build. By
+    default it is the largest of 64, 2 k and max_degree for k below 64, and else that of Index.build. device is where the
+    index is built and searched. Raises ParameterError, Cancelled and the other errors of Index.build.
 
     >>> import jasper, numpy as np
     >>> jasper.knn_graph(np.array([[0.0], [1.0], [3.0], [7.0]], dtype=np.float32), k=1).keys[:, 0]
@@ -39,6 +40,8 @@ def knn_graph(
         vectors = np.asarray(vectors, np.float32)
     if build_beam_width is None and k < 64:
         build_beam_width = max(64, 2 * k, max_degree or 0)
+    if not 0 < k < len(vectors):
+        raise ParameterError(f"k ({k}) must be between 1 and the number of other vectors ({len(vectors) - 1})")
     index = Index.build(
         vectors,
         metric=metric,
@@ -48,8 +51,6 @@ def knn_graph(
         device=device,
         progress=progress,
     ).to(device)
-    if not 0 < k < len(index):
-        raise ParameterError(f"k ({k}) must be between 1 and the number of other vectors ({len(index) - 1})")
     found = without_self(index.search(vectors, k + 1, beam_width=beam_width))
     if not include_self:
         return found

@@ -1,6 +1,6 @@
 //! The quantization of one row, at the best of a few multiples of the steps.
 
-use jasper_core::distance::Level;
+use jasper_core::distance::SimdLevel;
 
 use crate::parts::MixedDimension;
 use crate::simd::{self, Buffers, min, simd_fn, to_u8};
@@ -66,7 +66,7 @@ pub(super) fn quantize(
         levels.iter_mut().zip(&of.halves).for_each(|(level, half)| *level = *half as u8);
         return Reconstruction::default();
     }
-    let (level, [magnitudes, points]) = (Level::detect(), buffers.resized(projected.len()));
+    let (level, [magnitudes, points]) = (SimdLevel::detect(), buffers.resized(projected.len()));
     // Normalized, because steps are for residuals of length 1.
     let norm = squared_norm.sqrt();
     simd::magnitudes(level, projected, norm.recip(), magnitudes);
@@ -86,7 +86,7 @@ pub(super) fn quantize(
 
 simd_fn! {
     /// The grid point of magnitudes at a multiple of the steps, given its `inverse`.
-    fn grid_point(_ => Level, magnitudes: &[f32], inverse: f32, of: &Steps, out: &mut [f32]) {
+    fn grid_point(_ => SimdLevel, magnitudes: &[f32], inverse: f32, of: &Steps, out: &mut [f32]) {
         let of = of.steps.iter().zip(&of.inverses).zip(&of.limits);
         for ((out, magnitude), ((step, step_inverse), limit)) in out.iter_mut().zip(magnitudes).zip(of) {
             let level = min(magnitude * step_inverse * inverse, *limit).floor();
@@ -98,7 +98,7 @@ simd_fn! {
 simd_fn! {
     /// The levels of magnitudes at a multiple of the steps, with the signs of the row.
     fn signed_levels(
-        _ => Level,
+        _ => SimdLevel,
         projected: &[f32],
         magnitudes: &[f32],
         inverse: f32,

@@ -16,7 +16,7 @@
 //! - with many bits, around the largest scale that clips nothing, since the best scale then follows the largest
 //!   coordinate of the row.
 
-use jasper_core::distance::Level;
+use jasper_core::distance::SimdLevel;
 
 use crate::simd::{self, Buffers, min, simd_fn, to_u8};
 use crate::space::{Alignment, dot};
@@ -108,7 +108,7 @@ pub(super) fn quantize(
         levels.fill(half);
         return Fit::default();
     }
-    let (level, [magnitudes, points]) = (Level::detect(), buffers.resized(rotated.len()));
+    let (level, [magnitudes, points]) = (SimdLevel::detect(), buffers.resized(rotated.len()));
     simd::magnitudes(level, rotated, norm.recip(), magnitudes);
 
     let largest = largest_level(bits);
@@ -134,7 +134,7 @@ pub(super) fn quantize(
 
 simd_fn! {
     /// The grid point of magnitudes at a scale: `out = min(floor(scale o), K) + 1/2`.
-    fn grid_point(_ => Level, magnitudes: &[f32], scale: f32, largest: f32, out: &mut [f32]) {
+    fn grid_point(_ => SimdLevel, magnitudes: &[f32], scale: f32, largest: f32, out: &mut [f32]) {
         let limit = largest + 0.5;
         for (out, magnitude) in out.iter_mut().zip(magnitudes) {
             *out = min(scale * magnitude, limit).floor() + 0.5;
@@ -144,7 +144,7 @@ simd_fn! {
 
 simd_fn! {
     /// The levels of a grid point with the signs of a row; `half` is the lowest level of a positive coordinate.
-    fn signed_levels(_ => Level, rotated: &[f32], points: &[f32], half: f32, out: &mut [u8]) {
+    fn signed_levels(_ => SimdLevel, rotated: &[f32], points: &[f32], half: f32, out: &mut [u8]) {
         for ((out, x), point) in out.iter_mut().zip(rotated).zip(points) {
             let signed = if *x >= 0.0 { *point } else { -*point };
             *out = to_u8(half + signed - 0.5);
@@ -154,7 +154,7 @@ simd_fn! {
 
 simd_fn! {
     /// The orthogonal component: `points = magnitudes - along * points`.
-    fn orthogonal(_ => Level, magnitudes: &[f32], along: f32, points: &mut [f32]) {
+    fn orthogonal(_ => SimdLevel, magnitudes: &[f32], along: f32, points: &mut [f32]) {
         for (point, magnitude) in points.iter_mut().zip(magnitudes) {
             *point = magnitude - along * *point;
         }

@@ -15,7 +15,7 @@
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
-use jasper_core::distance::Level;
+use jasper_core::distance::SimdLevel;
 use jasper_core::synthetic::rng;
 use rand::RngExt;
 
@@ -101,7 +101,7 @@ impl Rotation {
             values[..self.dimension].copy_from_slice(row);
             values[self.dimension..].fill(0.0);
             padding.fill(0.0);
-            rounds(Level::detect(), values, &self.factors);
+            rounds(SimdLevel::detect(), values, &self.factors);
         }
     }
 }
@@ -118,7 +118,7 @@ fn first_of_window(round: usize, rotated: usize) -> usize {
 
 simd_fn! {
     /// All rounds on one row, in place.
-    fn rounds(level => Level, values: &mut [f32], factors: &[f32]) {
+    fn rounds(level => SimdLevel, values: &mut [f32], factors: &[f32]) {
         let rotated = values.len();
         let window = window(rotated);
         for (round, factors) in factors.chunks_exact(rotated).enumerate() {
@@ -141,17 +141,17 @@ const BLOCK: usize = 16;
 
 /// The unscaled Hadamard transform of `values`, whose length is a power of two of at least [`BLOCK`].
 #[inline(always)]
-fn transform(values: &mut [f32], level: Level) {
+fn transform(values: &mut [f32], level: SimdLevel) {
     let (blocks, _) = values.as_chunks_mut::<BLOCK>();
     for block in blocks {
         #[cfg(target_arch = "x86_64")]
-        if level >= Level::Avx2 {
+        if level >= SimdLevel::Avx2 {
             // SAFETY: `simd_fn` passes supported levels.
             unsafe { transform_block(block) };
             continue;
         }
         #[cfg(target_arch = "aarch64")]
-        if level >= Level::Neon {
+        if level >= SimdLevel::Neon {
             // SAFETY: as above.
             unsafe { transform_fours(block) };
             [4, 8].into_iter().for_each(|half| butterflies(block, half));

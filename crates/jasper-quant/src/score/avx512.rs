@@ -71,7 +71,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn unpack_f16(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
-        // SAFETY: `Level::detect` requires AVX2 for AVX-512.
+        // SAFETY: `SimdLevel::detect` requires AVX2 for AVX-512.
         unsafe { super::avx2::Avx2::unpack_f16(words) }
     }
 }

@@ -5,7 +5,7 @@
 //!     for each plane, for each group of 64 dimensions:
 //!         bits = the group's 2 * width words, repeated to fill 64 bytes
 //!         sums[row] += dot(bits AND mask, query's int8 of the group)
-//!     estimates from the sums, the rows' factors and the query's terms        (see `query`)
+//!     estimates from the sums, the rows' factors and the query's factors        (see `query`)
 //! ```
 //!
 //! 64 dimensions of a plane of `width` bits are `2 * width` words. Repeated to 64 bytes, they hold each of the group's
@@ -26,7 +26,7 @@ mod scalar;
 use bytemuck::{Pod, Zeroable};
 #[cfg(target_arch = "aarch64")]
 use jasper_core::distance::Neon;
-use jasper_core::distance::{Level, prefetch};
+use jasper_core::distance::{SimdLevel, prefetch};
 
 use crate::factors::LOW;
 use crate::simd::simd_fn;
@@ -172,36 +172,36 @@ const PREFETCH_BYTES: usize = 4096;
 
 /// Writes the estimate of row `row(i)` to `out[i]`, for every `i`, at the fastest SIMD level up to `level`.
 pub(crate) fn estimates<'a>(
-    level: Level,
+    level: SimdLevel,
     query: &QueryCode,
     row: impl Fn(usize) -> &'a [u32],
     out: &mut [f32],
 ) {
-    match level.min(Level::detect()) {
+    match level.min(SimdLevel::detect()) {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => estimates_by(Level::Avx512, query, row, out, avx512::Avx512),
+        SimdLevel::Avx512 => estimates_by(SimdLevel::Avx512, query, row, out, avx512::Avx512),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => estimates_by(Level::Avx2, query, row, out, avx2::Avx2),
+        SimdLevel::Avx2 => estimates_by(SimdLevel::Avx2, query, row, out, avx2::Avx2),
         #[cfg(target_arch = "aarch64")]
-        Level::NeonDot => estimates_by(Level::NeonDot, query, row, out, Neon::<true>),
+        SimdLevel::NeonDot => estimates_by(SimdLevel::NeonDot, query, row, out, Neon::<true>),
         #[cfg(target_arch = "aarch64")]
-        Level::Neon => estimates_by(Level::Neon, query, row, out, Neon::<false>),
-        _ => estimates_by(Level::Scalar, query, row, out, scalar::Scalar),
+        SimdLevel::Neon => estimates_by(SimdLevel::Neon, query, row, out, Neon::<false>),
+        _ => estimates_by(SimdLevel::Scalar, query, row, out, scalar::Scalar),
     }
 }
 
 simd_fn! {
     /// [`estimates`] by the operations of the level, which the CPU supports.
     fn estimates_by['r, F: Fn(usize) -> &'r [u32], S: Simd](
-        _ => Level,
+        _ => SimdLevel,
         query: &QueryCode,
         row: F,
         out: &mut [f32],
         _simd: S,
     ) {
-        let (layout, terms, QueryGroups { planes, groups }) = (query.layout(), query.terms(), query.groups());
+        let (layout, query_factors, QueryGroups { planes, groups }) = (query.layout(), query.factors(), query.groups());
         let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
-        let (first_byte, second_byte) = groups.split_at(groups.len() / terms.level_bytes as usize);
+        let (first_byte, second_byte) = groups.split_at(groups.len() / query_factors.level_bytes as usize);
         let count = out.len();
         let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(ROWS, 32);
         for i in 0..ahead.min(count) {
@@ -229,13 +229,13 @@ simd_fn! {
             }
             let mut products = [0.0; ROWS];
             for (byte, groups) in
-                [first_byte, second_byte].into_iter().enumerate().take(terms.level_bytes as usize)
+                [first_byte, second_byte].into_iter().enumerate().take(query_factors.level_bytes as usize)
             {
                 // SAFETY: the CPU supports the level; `QueryGroups::new` made the groups of a byte, plane after plane,
                 // for this layout, and the rows have its words.
                 let sums = unsafe { S::products(planes, groups, pointers) };
                 for k in 0..ROWS {
-                    products[k] += terms.scale[byte] * (sums[k] as f32 + terms.offset[byte]);
+                    products[k] += query_factors.scale[byte] * (sums[k] as f32 + query_factors.offset[byte]);
                 }
             }
             // SAFETY: the CPU supports the level.
@@ -246,7 +246,7 @@ simd_fn! {
                 adds[k] += lows[k] * LOW;
             }
             for (k, out) in out.iter_mut().enumerate() {
-                *out = (adds[k] * terms.add_unit + terms.add) + rescales[k] * products[k];
+                *out = (adds[k] * query_factors.add_unit + query_factors.add) + rescales[k] * products[k];
             }
         }
     }

@@ -49,7 +49,7 @@ fn products_are_those_of_the_levels() {
         let expected = row_levels
             .map(|levels| levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>());
         let lanes = QueryGroups::new(&layout, &query);
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             assert_eq!(products(level, &lanes, &rows), expected, "{level:?} {layout:?}");
         }
     }
@@ -57,20 +57,20 @@ fn products_are_those_of_the_levels() {
 
 simd_fn! {
     /// [`Simd::products`] in a function that is compiled for the level.
-    fn products(level => Level, lanes: &QueryGroups, rows: &[Vec<u32>; ROWS]) -> [i32; ROWS] {
+    fn products(level => SimdLevel, lanes: &QueryGroups, rows: &[Vec<u32>; ROWS]) -> [i32; ROWS] {
         let (planes, groups) = (&lanes.planes, &lanes.groups);
         let rows = rows.each_ref().map(|row| row.as_ptr());
         // SAFETY: the CPU supports the level, and groups and rows have one layout.
         unsafe {
             match level {
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx512 => avx512::Avx512::products(planes, groups, rows),
+                SimdLevel::Avx512 => avx512::Avx512::products(planes, groups, rows),
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx2 => avx2::Avx2::products(planes, groups, rows),
+                SimdLevel::Avx2 => avx2::Avx2::products(planes, groups, rows),
                 #[cfg(target_arch = "aarch64")]
-                Level::NeonDot => Neon::<true>::products(planes, groups, rows),
+                SimdLevel::NeonDot => Neon::<true>::products(planes, groups, rows),
                 #[cfg(target_arch = "aarch64")]
-                Level::Neon => Neon::<false>::products(planes, groups, rows),
+                SimdLevel::Neon => Neon::<false>::products(planes, groups, rows),
                 _ => scalar::Scalar::products(planes, groups, rows),
             }
         }

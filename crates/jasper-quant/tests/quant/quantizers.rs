@@ -217,7 +217,7 @@ fn simd_levels_and_ways_to_estimate_agree() {
         let query = quantizer.query(&rows[300..400]);
         let mut range = vec![0.0; 200];
         query.estimate_rows(|i| codes.row(i), &mut range);
-        for level in jasper_core::distance::Level::available() {
+        for level in jasper_core::distance::SimdLevel::available() {
             let mut out = vec![0.0; 200];
             query.estimate_at(level, &codes, &ids, &mut out);
             for (id, estimate) in ids.iter().zip(out) {

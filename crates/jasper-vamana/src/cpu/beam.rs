@@ -21,7 +21,7 @@
 //! 5. **Several start points** save the first hops. Every vertex is reachable from the first of them alone.
 
 use jasper_core::{Element, Neighbor, Slot};
-use jasper_graph::{Graph, Score};
+use jasper_graph::{ComputeDistances, Graph};
 
 use super::frontier::Frontier;
 use super::visited::VisitedCache;
@@ -33,7 +33,7 @@ pub(crate) const SEARCHES_PER_THREAD: usize = 4;
 
 /// The state of one search, reused by its thread.
 #[derive(Debug, Default)]
-pub(crate) struct Beam {
+pub(crate) struct SearchState {
     frontier: Frontier,
     visited: VisitedCache,
     /// Vertices expanded, in order.
@@ -45,28 +45,28 @@ pub(crate) struct Beam {
     pub(crate) cost: OperationCounts,
 }
 
-impl Beam {
-    /// Runs one search per scorer, each in its own beam, from the start points until every entry of the beam is
-    /// expanded, or `max_hops` are. The searches do not affect each other; only their steps alternate.
+impl SearchState {
+    /// Runs one search per distance computer, each with its own state, from the start points until every entry of the
+    /// beam is expanded, or `max_hops` are. The searches do not affect each other; only their steps alternate.
     pub(crate) fn search<T: Element>(
-        beams: &mut [Self],
-        scorers: &[impl Score],
+        states: &mut [Self],
+        computers: &[impl ComputeDistances],
         graph: &Graph<T>,
         size: BeamSize,
         max_hops: usize,
     ) {
-        for (beam, scorer) in beams.iter_mut().zip(scorers) {
-            beam.begin(graph, scorer, size);
+        for (state, computer) in states.iter_mut().zip(computers) {
+            state.begin(graph, computer, size);
         }
         let mut active: [usize; SEARCHES_PER_THREAD] = std::array::from_fn(|i| i);
-        let mut count = beams.len().min(scorers.len());
+        let mut count = states.len().min(computers.len());
         while count > 0 {
-            active[..count].iter().for_each(|&i| beams[i].discard_beyond(&scorers[i]));
-            active[..count].iter().for_each(|&i| beams[i].score(graph, &scorers[i]));
+            active[..count].iter().for_each(|&i| states[i].discard_beyond(&computers[i]));
+            active[..count].iter().for_each(|&i| states[i].compute(graph, &computers[i]));
             let mut left = 0;
             for at in 0..count {
                 let i = active[at];
-                if beams[i].expanded.len() < max_hops && beams[i].expand(graph, &scorers[i]) {
+                if states[i].expanded.len() < max_hops && states[i].expand(graph, &computers[i]) {
                     active[left] = i;
                     left += 1;
                 }
@@ -80,40 +80,40 @@ impl Beam {
         self.frontier.entries()
     }
 
-    fn begin<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score, size: BeamSize) {
+    fn begin<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances, size: BeamSize) {
         self.frontier.reset(size);
         self.visited.reset(size.width);
         self.expanded.clear();
         self.cost = OperationCounts::default();
-        self.collect_unvisited(graph.adjacency().start_points(), scorer);
+        self.collect_unvisited(graph.adjacency().start_points(), computer);
     }
 
     /// Expands the nearest unexpanded entry; returns false if there is none.
-    fn expand<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) -> bool {
+    fn expand<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances) -> bool {
         let Some(nearest) = self.frontier.take_nearest() else { return false };
         self.expanded.push(nearest);
         self.cost.hops += 1;
-        self.collect_unvisited(graph.adjacency().neighbors(nearest.slot()), scorer);
+        self.collect_unvisited(graph.adjacency().neighbors(nearest.slot()), computer);
         true
     }
 
     /// Collects those of `vertices` that this search has not visited.
-    fn collect_unvisited(&mut self, vertices: &[Slot], scorer: &impl Score) {
+    fn collect_unvisited(&mut self, vertices: &[Slot], computer: &impl ComputeDistances) {
         self.visited.insert_all(vertices, &mut self.unvisited);
         self.cost.distances += self.unvisited.len() as u64;
-        scorer.prefetch_bounds(&self.unvisited);
+        computer.prefetch_bounds(&self.unvisited);
     }
 
     /// Drops vertices that are too far away for the frontier.
-    fn discard_beyond(&mut self, scorer: &impl Score) {
-        scorer.discard_beyond(self.frontier.farthest(), &mut self.unvisited);
-        scorer.prefetch_score(&self.unvisited);
+    fn discard_beyond(&mut self, computer: &impl ComputeDistances) {
+        computer.discard_beyond(self.frontier.farthest(), &mut self.unvisited);
+        computer.prefetch_distances(&self.unvisited);
     }
 
     /// Computes the distances of the remaining ids and inserts these into the frontier.
-    fn score<T: Element>(&mut self, graph: &Graph<T>, scorer: &impl Score) {
+    fn compute<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances) {
         self.distances.resize(self.unvisited.len(), 0.0);
-        scorer.score(&self.unvisited, &mut self.distances);
+        computer.compute(&self.unvisited, &mut self.distances);
         let mut farthest = self.frontier.farthest();
         for (&id, &distance) in self.unvisited.iter().zip(&self.distances) {
             // The common case: the frontier is full and the vertex is farther than its last entry.

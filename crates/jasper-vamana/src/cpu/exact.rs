@@ -1,7 +1,7 @@
 //! Exact nearest neighbors by brute force over all live vertices.
 
 use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len};
-use jasper_graph::{Graph, Scorer};
+use jasper_graph::{DistanceComputer, Graph};
 use rayon::prelude::*;
 
 use crate::top_k::TopK;
@@ -36,8 +36,8 @@ impl CpuExecutor {
         graph.require_vectors()?;
         let prepared = graph.vectors().prepare_all(queries)?;
         let rows = prepared.chunks_exact(padded_len::<T>(graph.dimension()));
-        let mut lists: Vec<(Scorer<'_, T>, TopK)> =
-            rows.map(|row| (graph.vectors().scorer(row), TopK::new(k))).collect();
+        let mut lists: Vec<(DistanceComputer<'_, T>, TopK)> =
+            rows.map(|row| (graph.vectors().distance_computer(row), TopK::new(k))).collect();
         let total = graph.slots();
         for first in (0..total).step_by(PASS) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
@@ -48,8 +48,8 @@ impl CpuExecutor {
                     let mut distances = [0.0; BLOCK];
                     for block in slots.chunks(BLOCK) {
                         let distances = &mut distances[..block.len()];
-                        for (scorer, nearest) in &mut *lists {
-                            scorer.score(block, distances);
+                        for (computer, nearest) in &mut *lists {
+                            computer.compute(block, distances);
                             let near = block.iter().zip(&*distances);
                             near.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
                         }

@@ -29,7 +29,12 @@ pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[
 /// Halves larger than this are tasks of the thread pool.
 const TASK_LEN: usize = 512;
 
-fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32], scored: &mut [(f32, u32)]) {
+fn halve<T: Element>(
+    pool: &rayon::ThreadPool,
+    rows: &[&[T]],
+    items: &mut [u32],
+    differences: &mut [(f32, u32)],
+) {
     if items.len() <= LEAF {
         return;
     }
@@ -41,17 +46,17 @@ fn halve<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]], items: &mut [u32],
             other = mean(rows, &items[middle..]);
         }
         let distance = T::kernels().squared_l2;
-        for (score, &item) in scored.iter_mut().zip(&*items) {
+        for (difference, &item) in differences.iter_mut().zip(&*items) {
             let row = rows[item as usize];
-            *score = (distance(&one, row) - distance(&other, row), item);
+            *difference = (distance(&one, row) - distance(&other, row), item);
         }
-        scored.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        items.iter_mut().zip(&*scored).for_each(|(item, score)| *item = score.1);
+        differences.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        items.iter_mut().zip(&*differences).for_each(|(item, difference)| *item = difference.1);
     }
-    let ((left, right), (left_scored, right_scored)) =
-        (items.split_at_mut(middle), scored.split_at_mut(middle));
-    let mut left = || halve(pool, rows, left, left_scored);
-    let mut right = || halve(pool, rows, right, right_scored);
+    let ((left, right), (left_differences, right_differences)) =
+        (items.split_at_mut(middle), differences.split_at_mut(middle));
+    let mut left = || halve(pool, rows, left, left_differences);
+    let mut right = || halve(pool, rows, right, right_differences);
     if middle > TASK_LEN {
         pool.join(left, right);
     } else {

@@ -19,9 +19,9 @@ use rayon::prelude::*;
 use crate::connectivity::{self, Reached};
 use crate::ingest::bytes_of;
 use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
-use beam::{Beam, SEARCHES_PER_THREAD};
+use beam::{SEARCHES_PER_THREAD, SearchState};
 use locality::order_by_nearness;
-use neighbor_lists::{BackEdge, BackEdges, NeighborLists, RowUpdates};
+use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
 use prune::{Prune, pruned_prefixes};
 
 /// Builds, updates and searches graphs on a pool of threads.
@@ -36,7 +36,7 @@ pub struct CpuExecutor {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Interleaved searches.
-    beams: [Beam; SEARCHES_PER_THREAD],
+    searches: [SearchState; SEARCHES_PER_THREAD],
     prune: Prune,
     candidates: Vec<Neighbor>,
     /// Candidates that take part only in the second round of a prune.
@@ -173,7 +173,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     type Candidates = NeighborLists;
     type Edges = NeighborLists;
     type BackEdges = BackEdges;
-    type Updates = Vec<RowUpdates>;
+    type NewRows = Vec<NewRows>;
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
@@ -255,23 +255,19 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         back_edges: &mut BackEdges,
-    ) -> Result<Option<Vec<RowUpdates>>, Infallible> {
+    ) -> Result<Option<Vec<NewRows>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
-        let updates = link_by!(graph, |vectors| {
+        let new_rows = link_by!(graph, |vectors| {
             self.for_items(&targets, |scratch, edges, out| scratch.merge(vectors, graph, edges, out))
         });
         let merged = targets.into_iter().map(<[_]>::len).sum();
         back_edges.advance(merged);
-        Ok((merged > 0).then_some(updates))
+        Ok((merged > 0).then_some(new_rows))
     }
 
-    fn publish_updates(
-        &self,
-        graph: &mut Graph<T>,
-        updates: Vec<RowUpdates>,
-    ) -> Result<Published, Infallible> {
+    fn publish_rows(&self, graph: &mut Graph<T>, new_rows: Vec<NewRows>) -> Result<Published, Infallible> {
         let mut published = Published::default();
-        for part in updates {
+        for part in new_rows {
             part.write(graph);
             published.cost += part.cost;
             published.detached.extend(part.detached);
@@ -288,7 +284,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(self.pool.install(|| slots.filter(has_tombstone).collect()))
     }
 
-    fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<RowUpdates>, Infallible> {
+    fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<NewRows>, Infallible> {
         Ok(link_by!(graph, |vectors| {
             self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(vectors, graph, vertex, out))
         }))
@@ -320,17 +316,17 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(vertices.iter().map(|&vertex| graph.adjacency().neighbors(vertex).to_vec()).collect())
     }
 
-    fn edge_updates(
+    fn new_rows(
         &self,
         _graph: &Graph<T>,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
-    ) -> Result<Vec<RowUpdates>, Infallible> {
-        let mut updates = RowUpdates::default();
+    ) -> Result<Vec<NewRows>, Infallible> {
+        let mut new_rows = NewRows::default();
         for (&vertex, row) in vertices.iter().zip(rows) {
-            updates.replace(vertex, row.iter().copied());
+            new_rows.replace(vertex, row.iter().copied());
         }
-        Ok(vec![updates])
+        Ok(vec![new_rows])
     }
 
     fn sync_host_edges(&self, _graph: &mut Graph<T>) -> Result<(), Infallible> {
@@ -348,14 +344,15 @@ impl Scratch {
         vertices: &[Slot],
         candidates: &mut NeighborLists,
     ) {
-        let scorers: Vec<_> = vertices.iter().map(|&vertex| vectors.slot_scorer(vertex).sketched()).collect();
+        let computers: Vec<_> =
+            vertices.iter().map(|&vertex| vectors.slot_distance_computer(vertex).sketched()).collect();
         let params = graph.params();
         let size = BeamSize::new(params.build_beam_width());
-        Beam::search(&mut self.beams, &scorers, graph, size, params.max_hops());
-        for (beam, &vertex) in self.beams.iter().zip(vertices) {
-            candidates.cost += beam.cost;
+        SearchState::search(&mut self.searches, &computers, graph, size, params.max_hops());
+        for (search, &vertex) in self.searches.iter().zip(vertices) {
+            candidates.cost += search.cost;
             self.candidates.clear();
-            self.candidates.extend(beam.expanded.iter().filter(|found| found.slot() != vertex));
+            self.candidates.extend(search.expanded.iter().filter(|found| found.slot() != vertex));
             self.candidates.sort_unstable();
             candidates.push(vertex, &self.candidates);
         }
@@ -381,7 +378,7 @@ impl Scratch {
             let sample = sampling.positions(round, group.len()).map(|position| group[position]);
             let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
-            self.score(vectors, vertex, others.map(|(id, _)| id));
+            self.compute(vectors, vertex, others.map(|(id, _)| id));
             distances += self.slots.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
@@ -403,7 +400,7 @@ impl Scratch {
         vectors: &Vectors<V>,
         graph: &Graph<T>,
         edges: &[BackEdge],
-        updates: &mut RowUpdates,
+        new_rows: &mut NewRows,
     ) {
         let Some(&(target, _)) = edges.first() else { return };
         let (params, old) = (graph.params(), graph.adjacency().neighbors(target));
@@ -411,11 +408,11 @@ impl Scratch {
         let sources = edges.iter().map(|&(_, source)| source);
         self.candidates.extend(sources.filter(|source| !old.contains(&source.slot())));
         if old.len() + self.candidates.len() <= params.max_degree() {
-            updates.append(target, self.candidates.iter().map(|new| new.slot()));
+            new_rows.append(target, self.candidates.iter().map(|new| new.slot()));
             return;
         }
         let new = self.candidates.len();
-        self.score(vectors, target, old.iter().copied());
+        self.compute(vectors, target, old.iter().copied());
         let row = &mut self.candidates[new..];
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
         // second round.
@@ -430,12 +427,12 @@ impl Scratch {
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
         let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
-        updates.replace(target, kept.iter().map(|kept| kept.slot()));
+        new_rows.replace(target, kept.iter().map(|kept| kept.slot()));
         if let Some(tree) = graph.adjacency().spanning_tree() {
             let children = old.iter().copied().filter(|&slot| tree.parent(slot) == Some(target));
-            updates.detached.extend(children.filter(|&slot| kept.iter().all(|kept| kept.slot() != slot)));
+            new_rows.detached.extend(children.filter(|&slot| kept.iter().all(|kept| kept.slot() != slot)));
         }
-        updates.cost.prune_distances += self.slots.len() as u64 + self.prune.take_distances();
+        new_rows.cost.prune_distances += self.slots.len() as u64 + self.prune.take_distances();
     }
 
     /// Replaces the tombstones in the row of a live vertex.
@@ -460,12 +457,12 @@ impl Scratch {
         vectors: &Vectors<V>,
         graph: &Graph<T>,
         vertex: Slot,
-        updates: &mut RowUpdates,
+        new_rows: &mut NewRows,
     ) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
         let is_tombstone = |&id: &Slot| graph.keys().is_tombstone(id);
         self.candidates.clear();
-        self.score(vectors, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
+        self.compute(vectors, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
         let live_count = self.candidates.len();
         let tombstones = old.iter().copied().filter(is_tombstone);
         let mut replacements: Vec<_> =
@@ -473,12 +470,12 @@ impl Scratch {
         replacements.retain(|&id| id != vertex && graph.keys().is_live(id) && !old.contains(&id));
         replacements.sort_unstable();
         replacements.dedup();
-        self.score(vectors, vertex, replacements.into_iter());
+        self.compute(vectors, vertex, replacements.into_iter());
         let (live, replacements) = self.candidates.split_at_mut(live_count);
         let [first, pruned] = pruned_prefixes(live, params.alpha());
         live.iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
         replacements.sort_unstable();
-        updates.cost.prune_distances += self.candidates.len() as u64;
+        new_rows.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
         let max_len = old.len().max(params.max_degree() / 2);
         let kept = self.prune.keep(vectors, &self.candidates, &[], max_len, params.alpha()).to_vec();
@@ -495,18 +492,18 @@ impl Scratch {
             merged(&live[first..pruned], second_round),
             live[pruned..].to_vec(),
         ];
-        updates.replace(vertex, row.iter().flatten().map(|neighbor| neighbor.slot()));
-        updates.cost.prune_distances += self.prune.take_distances();
+        new_rows.replace(vertex, row.iter().flatten().map(|neighbor| neighbor.slot()));
+        new_rows.cost.prune_distances += self.prune.take_distances();
     }
 
     /// Adds `slots` and their distances from `vertex` to the candidates.
-    fn score<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, slots: impl Iterator<Item = Slot>) {
+    fn compute<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, slots: impl Iterator<Item = Slot>) {
         self.slots.clear();
         self.slots.extend(slots);
         self.distances.resize(self.slots.len(), 0.0);
-        vectors.slot_scorer(vertex).score(&self.slots, &mut self.distances);
-        let scored = self.slots.iter().zip(&self.distances);
-        self.candidates.extend(scored.map(|(&id, &distance)| Neighbor::new(distance, id)));
+        vectors.slot_distance_computer(vertex).compute(&self.slots, &mut self.distances);
+        let found = self.slots.iter().zip(&self.distances);
+        self.candidates.extend(found.map(|(&id, &distance)| Neighbor::new(distance, id)));
     }
 
     /// Sorts the candidates, removes repeated ones, and keeps as many as a prune takes.
@@ -524,7 +521,7 @@ fn duplicate_of<V: Element, T: Element>(
     vertex: Slot,
     candidates: &[Neighbor],
 ) -> Option<Slot> {
-    let own = Neighbor::new(vectors.slot_scorer(vertex).score_one(vertex), vertex).distance();
+    let own = Neighbor::new(vectors.slot_distance_computer(vertex).distance_to(vertex), vertex).distance();
     let vector = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
     ties.map(|candidate| candidate.slot()).find(|&id| bytes_of(graph.vectors().padded(id)) == vector)

@@ -108,22 +108,22 @@ impl BackEdges {
 /// New rows, and edges appended to rows. The representation is compact, because a batch changes about forty rows per
 /// vertex.
 #[derive(Debug, Default)]
-pub struct RowUpdates {
-    rows: Vec<Update>,
+pub struct NewRows {
+    rows: Vec<NewRow>,
     neighbors: Vec<Slot>,
     pub(crate) detached: Vec<Slot>,
     pub(crate) cost: OperationCounts,
 }
 
 #[derive(Debug)]
-struct Update {
+struct NewRow {
     vertex: Slot,
-    /// End of its neighbors in [`RowUpdates::neighbors`].
+    /// End of its neighbors in [`NewRows::neighbors`].
     end: usize,
     is_appended: bool,
 }
 
-impl RowUpdates {
+impl NewRows {
     pub(crate) fn append(&mut self, vertex: Slot, neighbors: impl IntoIterator<Item = Slot>) {
         self.push(vertex, neighbors, true);
     }
@@ -134,7 +134,7 @@ impl RowUpdates {
 
     fn push(&mut self, vertex: Slot, neighbors: impl IntoIterator<Item = Slot>, is_appended: bool) {
         self.neighbors.extend(neighbors);
-        self.rows.push(Update { vertex, end: self.neighbors.len(), is_appended });
+        self.rows.push(NewRow { vertex, end: self.neighbors.len(), is_appended });
     }
 
     pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {

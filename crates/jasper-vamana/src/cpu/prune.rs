@@ -123,12 +123,12 @@ impl Prune {
     ) -> bool {
         let Candidate { neighbor, compared } = candidate;
         let is_pruned = neighbor.is_already_pruned();
-        let scorer = vectors.slot_scorer(neighbor.slot());
+        let computer = vectors.slot_distance_computer(neighbor.slot());
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
             for kept in self.kept_ids[set][compared[set]..].chunks(COMPARE_CHUNK) {
                 let distances = &mut distances[..kept.len()];
-                scorer.score(kept, distances);
+                computer.compute(kept, distances);
                 compared[set] += kept.len();
                 self.distances += kept.len() as u64;
                 let is_occluded = |alpha: f32| {
@@ -178,7 +178,7 @@ mod tests {
                 occludes(
                     graph.vectors(),
                     alpha,
-                    graph.vectors().slot_scorer(kept).score_one(c.slot()),
+                    graph.vectors().slot_distance_computer(kept).distance_to(c.slot()),
                     c.distance(),
                 )
             };
@@ -204,10 +204,10 @@ mod tests {
                 graph.add_vector(&prepared, norm).unwrap();
             }
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
-                let scorer = graph.vectors().slot_scorer(Slot::new(point));
+                let computer = graph.vectors().slot_distance_computer(Slot::new(point));
                 let mut candidates: Vec<_> = (0..200)
                     .filter(|&id| id != point)
-                    .map(|id| Neighbor::new(scorer.score_one(Slot::new(id)), Slot::new(id)))
+                    .map(|id| Neighbor::new(computer.distance_to(Slot::new(id)), Slot::new(id)))
                     .collect();
                 candidates.sort_unstable();
                 let mut prune = Prune::default();

@@ -1,10 +1,10 @@
 //! Executes queries on the CPU.
 
 use jasper_core::{Element, Neighbor, Slot};
-use jasper_graph::{Graph, Score, Scorer, VectorError};
+use jasper_graph::{ComputeDistances, DistanceComputer, Graph, VectorError};
 use rayon::prelude::*;
 
-use super::{Beam, SEARCHES_PER_THREAD, Scratch, order_by_nearness};
+use super::{SEARCHES_PER_THREAD, Scratch, SearchState, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, SearchError, SearchParams, SearchPlan,
@@ -116,68 +116,70 @@ impl Scratch {
         }
         let is_estimated = plan.strategy != Strategy::Scan || !graph.has_vectors();
         let codes = plan.rerank.filter(|_| is_estimated).and_then(|_| graph.vectors().codes());
-        let estimators = codes.map(|codes| codes.scorers(prepared.iter().map(|prepared| &**prepared)));
+        let estimators =
+            codes.map(|codes| codes.distance_computers(prepared.iter().map(|prepared| &**prepared)));
         let mut report = SearchReport::default();
         for (first, queries) in
             (0..).step_by(SEARCHES_PER_THREAD).zip(queries.chunks_mut(SEARCHES_PER_THREAD))
         {
             let range = first..first + queries.len();
-            let scorers = prepared[range.clone()].iter().map(|prepared| graph.vectors().scorer(prepared));
-            let scorers: Vec<_> = match &estimators {
-                Some(_) => scorers.collect(),
-                None => scorers.map(Scorer::sketched).collect(),
+            let computers =
+                prepared[range.clone()].iter().map(|prepared| graph.vectors().distance_computer(prepared));
+            let computers: Vec<_> = match &estimators {
+                Some(_) => computers.collect(),
+                None => computers.map(DistanceComputer::sketched).collect(),
             };
             match (plan.strategy, &estimators) {
                 (Strategy::Beam(size), Some(estimators)) => {
-                    Beam::search(&mut self.beams, &estimators[range], graph, size, usize::MAX);
+                    SearchState::search(&mut self.searches, &estimators[range], graph, size, usize::MAX);
                 }
                 (Strategy::Beam(size), None) => {
-                    Beam::search(&mut self.beams, &scorers, graph, size, usize::MAX);
+                    SearchState::search(&mut self.searches, &computers, graph, size, usize::MAX);
                 }
                 (Strategy::Scan, _) => {}
             }
-            for (i, (query, scorer)) in queries.iter_mut().zip(&scorers).enumerate() {
+            for (i, (query, computer)) in queries.iter_mut().zip(&computers).enumerate() {
                 report += match &estimators {
                     Some(estimators) if !graph.has_vectors() => {
                         self.finish(plan, i, &estimators[first + i], query)
                     }
-                    _ => self.finish(plan, i, scorer, query),
+                    _ => self.finish(plan, i, computer, query),
                 };
             }
         }
-        let wants_more =
-            |query: &Query<'_, T>| plan.strategy != Strategy::Scan && plan.wants_more(query.filled);
-        queries.sort_by_key(|query| !wants_more(query));
-        let short = queries.partition_point(wants_more);
+        let needs_scan =
+            |query: &Query<'_, T>| plan.strategy != Strategy::Scan && plan.needs_scan(query.filled);
+        queries.sort_by_key(|query| !needs_scan(query));
+        let short = queries.partition_point(needs_scan);
         if short > 0 {
             report += self.search_task(&plan.as_scan(), &mut queries[..short])?;
         }
         Ok(report)
     }
 
-    /// Writes the results of the search in beam `i`, or of a scan. `scorer` computes exact distances, or estimates if
+    /// Writes the results of the search in beam `i`, or of a scan. `computer` computes exact distances, or estimates if
     /// there are no vectors.
     fn finish<T: Element>(
         &mut self,
         plan: &SearchPlan<'_, T>,
         i: usize,
-        scorer: &impl Score,
+        computer: &impl ComputeDistances,
         query: &mut Query<'_, T>,
     ) -> SearchReport {
         let mut report = SearchReport::default();
         if plan.strategy == Strategy::Scan {
-            if plan.wants_more(0) {
-                let found = scan(plan, scorer, &mut report.cost);
+            if plan.needs_scan(0) {
+                let found = scan(plan, computer, &mut report.cost);
                 query.filled = plan.fill(pairs(&found), &mut query.out);
                 report.scanned = 1;
             }
             return report;
         }
-        report.cost += self.beams[i].cost;
+        report.cost += self.searches[i].cost;
         self.candidates.clear();
-        self.candidates.extend_from_slice(self.beams[i].found());
+        self.candidates.extend_from_slice(self.searches[i].found());
         if let Some(rerank) = plan.rerank {
-            report.reranked = self.rerank(scorer, rerank) as u64;
+            report.reranked = self.rerank(computer, rerank) as u64;
             report.cost.distances += report.reranked;
         }
         query.filled = plan.fill(pairs(&self.candidates), &mut query.out);
@@ -186,15 +188,15 @@ impl Scratch {
 
     /// Computes the distances of the first `count` candidates and sorts them by distance. Returns the number of
     /// distances.
-    fn rerank(&mut self, scorer: &impl Score, count: usize) -> usize {
+    fn rerank(&mut self, computer: &impl ComputeDistances, count: usize) -> usize {
         let count = count.min(self.candidates.len());
         let Self { candidates, slots, distances, .. } = self;
         let candidates = &mut candidates[..count];
         slots.clear();
         slots.extend(candidates.iter().map(|near| near.slot()));
         distances.resize(count, 0.0);
-        scorer.prefetch_score(slots);
-        scorer.score(slots, distances);
+        computer.prefetch_distances(slots);
+        computer.compute(slots, distances);
         for (candidate, (&slot, &distance)) in candidates.iter_mut().zip(slots.iter().zip(&*distances)) {
             *candidate = Neighbor::new(distance, slot);
         }
@@ -210,12 +212,12 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
 /// The nearest `k` vertices with a key that may be returned, by brute force.
 fn scan<T: Element>(
     plan: &SearchPlan<'_, T>,
-    scorer: &impl Score,
+    computer: &impl ComputeDistances,
     cost: &mut OperationCounts,
 ) -> Vec<Neighbor> {
     let allowed = plan.list_allowed();
     let mut distances = vec![0.0; allowed.len()];
-    scorer.score(&allowed, &mut distances);
+    computer.compute(&allowed, &mut distances);
     cost.distances += allowed.len() as u64;
     let mut nearest = TopK::new(plan.params.k);
     distances.iter().zip(allowed).for_each(|(&d, slot)| nearest.add(Neighbor::new(d, slot)));

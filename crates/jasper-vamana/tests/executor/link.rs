@@ -109,8 +109,8 @@ fn on_any_graph<T: Element>(
     let live = |graph: &Graph<T>| -> Vec<u32> { graph.keys().live_slots().map(Slot::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
-    let Ok(updates) = executor.repair_rows(&graph, &touched);
-    let Ok(_) = executor.publish_updates(&mut graph, updates);
+    let Ok(new_rows) = executor.repair_rows(&graph, &touched);
+    let Ok(_) = executor.publish_rows(&mut graph, new_rows);
     let found: Vec<(u32, Vec<u32>)> = live(&graph).into_iter().map(|id| (id, row(&graph, id))).collect();
     assert_eq!(found, expected);
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::for_each_element;
-use crate::twin::{any_graph, scored, sorted, walk};
+use crate::twin::{any_graph, sorted, walk, with_distances};
 
 /// Compares the results of all queries together, and of each alone, with hops and distances.
 fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
@@ -26,7 +26,7 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     let mut prepared = Vec::new();
     for (query, hits) in queries.rows().zip(all.iter()) {
         graph.vectors().prepare(0, query, &mut prepared).unwrap();
-        let expected = walk(graph, &graph.vectors().scorer(&prepared), beam_width);
+        let expected = walk(graph, &graph.vectors().distance_computer(&prepared), beam_width);
         hops += expected.expanded.len() as u64;
         distances += expected.visited as u64;
         let nearest: Vec<Hit> = expected
@@ -173,8 +173,10 @@ fn the_nearest_are_those_of_all() {
                 for (query, found) in queries.rows().zip(found) {
                     let mut prepared = Vec::new();
                     graph.vectors().prepare(0, query, &mut prepared).unwrap();
-                    let mut expected =
-                        sorted(scored(&graph.vectors().scorer(&prepared), live.iter().copied()));
+                    let mut expected = sorted(with_distances(
+                        &graph.vectors().distance_computer(&prepared),
+                        live.iter().copied(),
+                    ));
                     expected.truncate(k);
                     let found: Vec<_> =
                         found.iter().map(|near| (near.slot().get(), near.distance())).collect();

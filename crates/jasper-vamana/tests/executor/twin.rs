@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
-use jasper_graph::{Graph, Scorer};
+use jasper_graph::{DistanceComputer, Graph};
 use jasper_vamana::PeerSampling;
 
 /// A vertex and its distance, in the order of neighbors: by distance, then by number.
@@ -26,9 +26,12 @@ fn slot(id: u32) -> Slot {
 }
 
 /// Distances of one vector.
-pub fn scored<T: Element>(scorer: &Scorer<'_, T>, ids: impl IntoIterator<Item = u32>) -> Vec<Near> {
+pub fn with_distances<T: Element>(
+    computer: &DistanceComputer<'_, T>,
+    ids: impl IntoIterator<Item = u32>,
+) -> Vec<Near> {
     // Adding zero removes the sign of a zero, as the order of neighbors does.
-    ids.into_iter().map(|id| Near { distance: scorer.score_one(slot(id)) + 0.0, id }).collect()
+    ids.into_iter().map(|id| Near { distance: computer.distance_to(slot(id)) + 0.0, id }).collect()
 }
 
 pub fn row<T: Element>(graph: &Graph<T>, id: u32) -> Vec<u32> {
@@ -47,16 +50,16 @@ pub struct Walk {
 
 /// Keeps the nearest `beam_width` of all visited vertices, and expands the nearest unexpanded one of these until all
 /// are expanded.
-pub fn walk<T: Element>(graph: &Graph<T>, scorer: &Scorer<'_, T>, beam_width: usize) -> Walk {
+pub fn walk<T: Element>(graph: &Graph<T>, computer: &DistanceComputer<'_, T>, beam_width: usize) -> Walk {
     let mut visited: BTreeSet<u32> =
         graph.adjacency().start_points().iter().map(|start| start.get()).collect();
-    let mut found = sorted(scored(scorer, visited.iter().copied()));
+    let mut found = sorted(with_distances(computer, visited.iter().copied()));
     found.truncate(beam_width);
     let mut expanded: Vec<Near> = Vec::new();
     while let Some(&next) = found.iter().find(|near| !expanded.contains(near)) {
         expanded.push(next);
         let new: Vec<u32> = row(graph, next.id).into_iter().filter(|&id| visited.insert(id)).collect();
-        found.extend(scored(scorer, new));
+        found.extend(with_distances(computer, new));
         found = sorted(found);
         found.truncate(beam_width);
     }
@@ -87,10 +90,10 @@ pub fn robust_prune<T: Element>(
         let mut rest = Vec::new();
         for candidate in candidates {
             // The distance of a kept c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
-            let scorer = graph.vectors().slot_scorer(slot(candidate.id));
+            let computer = graph.vectors().slot_distance_computer(slot(candidate.id));
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
-                let between = scorer.score_one(slot(kept.id));
+                let between = computer.distance_to(slot(kept.id));
                 let origin = if alpha > 1.0 { graph.vectors().alpha_offset() } else { 0.0 };
                 !are_settled && alpha * (origin + between) <= origin + candidate.distance
             };
@@ -142,8 +145,8 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
     for &vertex in batch {
-        let scorer = graph.vectors().slot_scorer(slot(vertex));
-        let expanded = walk(graph, &scorer, params.build_beam_width()).expanded;
+        let computer = graph.vectors().slot_distance_computer(slot(vertex));
+        let expanded = walk(graph, &computer, params.build_beam_width()).expanded;
         let expanded = sorted(expanded.into_iter().filter(|near| near.id != vertex).collect());
         match expanded
             .iter()
@@ -157,7 +160,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
     let mut rows = BTreeMap::new();
     let mut back_edges: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     for (&vertex, expanded) in &candidates {
-        let scorer = graph.vectors().slot_scorer(slot(vertex));
+        let computer = graph.vectors().slot_distance_computer(slot(vertex));
         let bound = expanded.get(params.max_degree() - 1);
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
@@ -170,7 +173,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
             let part = sampling.positions(round, group.len()).map(|position| group[position]);
             let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
             let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
-            all.extend(scored(&scorer, linked).into_iter().filter(nearer));
+            all.extend(with_distances(&computer, linked).into_iter().filter(nearer));
         }
         let mut all = sorted(all);
         all.truncate(params.max_degree());
@@ -187,7 +190,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
         let changed = if old.len() + new.len() <= params.max_degree() {
             old.into_iter().chain(ids(new)).collect()
         } else {
-            let old = scored(&graph.vectors().slot_scorer(slot(target)), old);
+            let old = with_distances(&graph.vectors().slot_distance_computer(slot(target)), old);
             let [first, settled] = settled_ends(graph, &old);
             let (settled, second) = (old[..settled].to_vec(), old[first..settled].to_vec());
             let all = ordered(new.into_iter().chain(old).collect());
@@ -212,9 +215,9 @@ pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let heirs: BTreeSet<u32> = hidden.into_iter().flat_map(|id| row(graph, id)).collect();
     let heirs =
         heirs.into_iter().filter(|id| graph.keys().is_live(slot(*id)) && *id != vertex && !live.contains(id));
-    let scorer = graph.vectors().slot_scorer(slot(vertex));
-    let stay = scored(&scorer, live.iter().copied());
-    let candidates = stay.iter().copied().chain(sorted(scored(&scorer, heirs))).collect();
+    let computer = graph.vectors().slot_distance_computer(slot(vertex));
+    let stay = with_distances(&computer, live.iter().copied());
+    let candidates = stay.iter().copied().chain(sorted(with_distances(&computer, heirs))).collect();
     let [first, settled] = settled_ends(graph, &stay);
     // The row gets as long as it was, or half full.
     let most = old.len().max(graph.params().max_degree() / 2);

@@ -263,7 +263,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
 
     fn without_edges(&self, _: &[Slot], _: &mut dyn FnMut()) -> Result<(), DeviceError> {
         // Slots are those of one graph.
-        Err(DeviceError::Sharded("holding vectors out"))
+        Err(DeviceError::Sharded("tuning on a sample of indexed vectors"))
     }
 }
 

@@ -25,7 +25,7 @@ use jasper_graph::KeyFilter;
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams};
 
 use crate::backend::{Backend, StartedSearch};
-use queue::{Queue, Run, Submitted};
+use queue::{BatchRunner, Queue, Submitted};
 
 /// Number of threads that answer queued searches.
 const WORKERS: usize = 4;
@@ -63,7 +63,7 @@ impl<T: Element> Query<T> {
 /// Runs batches on the backend of an index.
 struct Runner<T: Element>(Arc<dyn Backend<T>>);
 
-impl<T: Element> Run for Runner<T> {
+impl<T: Element> BatchRunner for Runner<T> {
     type Query = Query<T>;
     type Answer = Answer;
     type Started = Box<dyn StartedSearch>;
@@ -120,10 +120,10 @@ impl<T: Element> SearchBatcher<T> {
         Self { queue, runner, workers: Mutex::default(), has_workers: AtomicBool::new(false) }
     }
 
-    /// Searches alone, or where many callers search, in one launch with those that arrive at the same time.
+    /// Searches directly, or where many callers search, in one launch with those that arrive at the same time.
     pub(crate) fn search(&self, vector: &[T], params: SearchParams<'_>) -> Answer {
-        let alone = self.queue.search_alone();
-        match alone.is_none().then(|| self.submit(vector, params)) {
+        let permit = self.queue.try_direct();
+        match permit.is_none().then(|| self.submit(vector, params)) {
             Some(Ok(submitted)) => submitted.0.wait(),
             // A predicate cannot be queued, or there are no threads.
             Some(Err(_)) | None => self.runner.0.search_one(vector, params),

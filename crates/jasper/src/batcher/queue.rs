@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a blocking caller arrives:
-//!     fewer than MAX_ALONE callers search alone: it searches alone, on its thread
+//!     fewer than MAX_DIRECT callers search directly: so does it, on its own thread
 //!     else: its query is queued, and it waits for the answer as a submitted query does
 //! a search is submitted: its query is queued
 //! a worker thread, again and again:
@@ -28,15 +28,15 @@ use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::thread::{self, Thread};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// Callers that search alone at a time, for each device.
-const MAX_ALONE: usize = 4;
+/// Callers that search directly at a time, for each device.
+const MAX_DIRECT: usize = 4;
 /// Batches that a worker has under way at a time.
 const MAX_STARTED: usize = 4;
 /// Queries in a batch: several times as many as a device searches for concurrently.
 const MAX_BATCH: usize = 4096;
 
 /// Answers the batches of a queue.
-pub(crate) trait Run {
+pub(crate) trait BatchRunner {
     /// The query of a caller.
     type Query;
     /// The answer to a query.
@@ -63,9 +63,9 @@ pub(crate) struct Queue<Q, A> {
     state: Mutex<State<Q, A>>,
     /// Notified when something is queued and a worker sleeps.
     work: Condvar,
-    /// Number of callers that search alone.
-    alone: AtomicUsize,
-    max_alone: usize,
+    /// Number of callers that search directly.
+    direct: AtomicUsize,
+    max_direct: usize,
 }
 
 struct State<Q, A> {
@@ -98,16 +98,16 @@ impl<Q, A> Queue<Q, A> {
         Self {
             state: Mutex::new(state),
             work: Condvar::new(),
-            alone: AtomicUsize::new(0),
-            max_alone: MAX_ALONE * devices,
+            direct: AtomicUsize::new(0),
+            max_direct: MAX_DIRECT * devices,
         }
     }
 
-    /// Permission to search alone, if few do; otherwise queries are to be submitted.
-    pub(crate) fn search_alone(&self) -> Option<Alone<'_>> {
-        let one_more = |alone| (alone < self.max_alone).then_some(alone + 1);
-        let before = self.alone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        before.is_ok().then(|| Alone(&self.alone))
+    /// Permission to search directly, not in a batch, if few callers do; otherwise queries are to be submitted.
+    pub(crate) fn try_direct(&self) -> Option<DirectPermit<'_>> {
+        let one_more = |direct| (direct < self.max_direct).then_some(direct + 1);
+        let before = self.direct.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        before.is_ok().then(|| DirectPermit(&self.direct))
     }
 
     /// Queues a query.
@@ -118,7 +118,7 @@ impl<Q, A> Queue<Q, A> {
     }
 
     /// Answers queries until the queue is closed and empty.
-    pub(crate) fn work<R: Run<Query = Q, Answer = A>>(&self, runner: &R) {
+    pub(crate) fn work<R: BatchRunner<Query = Q, Answer = A>>(&self, runner: &R) {
         let mut started: Vec<(Batch<Q, A>, R::Started)> = Vec::new();
         // Batches that have to be run. Those under way come first, because running one may take long.
         let mut held: Vec<Batch<Q, A>> = Vec::new();
@@ -162,7 +162,7 @@ impl<Q, A> Queue<Q, A> {
     }
 
     /// The next batch, once there is one; `None` if the queue is closed and empty.
-    fn wait_for_batch(&self, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
+    fn wait_for_batch(&self, runner: &impl BatchRunner<Query = Q>) -> Option<Batch<Q, A>> {
         loop {
             let mut state = self.lock();
             while state.waiting.is_empty() && !state.is_closed {
@@ -183,7 +183,7 @@ impl<Q, A> Queue<Q, A> {
 
     /// The first request that was taken, and those that may share its batch; the others are queued again, in their
     /// places.
-    fn batch_of(&self, taken: Batch<Q, A>, runner: &impl Run<Query = Q>) -> Option<Batch<Q, A>> {
+    fn batch_of(&self, taken: Batch<Q, A>, runner: &impl BatchRunner<Query = Q>) -> Option<Batch<Q, A>> {
         let mut batch = taken;
         batch.0.retain(|request| !request.is_withdrawn());
         let first = Arc::clone(batch.0.first()?);
@@ -211,10 +211,10 @@ impl<Q, A> Queue<Q, A> {
     }
 }
 
-/// The permission to search alone. Dropping it ends it.
-pub(crate) struct Alone<'a>(&'a AtomicUsize);
+/// The permission of a caller to search directly, until it is dropped.
+pub(crate) struct DirectPermit<'a>(&'a AtomicUsize);
 
-impl Drop for Alone<'_> {
+impl Drop for DirectPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -280,7 +280,7 @@ impl<Q, A> Batch<Q, A> {
     }
 
     /// Runs the queries that are not answered.
-    fn run(&self, runner: &impl Run<Query = Q, Answer = A>) {
+    fn run(&self, runner: &impl BatchRunner<Query = Q, Answer = A>) {
         let left: Vec<_> = self.0.iter().filter(|request| request.is_pending()).collect();
         let queries: Vec<_> = left.iter().map(|request| &request.query).collect();
         if !queries.is_empty() {

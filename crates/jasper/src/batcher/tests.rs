@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use shuttle::thread;
 
-use model::queue::{Queue, Run};
+use model::queue::{BatchRunner, Queue};
 
 /// The queue, compiled with the threads and locks of the model checker.
 #[path = "."]
@@ -34,7 +34,7 @@ struct Squares {
     batches: AtomicUsize,
 }
 
-impl Run for Squares {
+impl BatchRunner for Squares {
     type Query = usize;
     type Answer = usize;
     /// The queries that are not answered.
@@ -73,8 +73,8 @@ type Squaring = (Queue<usize, usize>, Squares);
 
 /// Searches for a query as `SearchBatcher::search` does.
 fn call((queue, squares): &Squaring, query: usize) -> usize {
-    let alone = queue.search_alone();
-    if alone.is_none() {
+    let permit = queue.try_direct();
+    if permit.is_none() {
         return queue.submit(query).wait();
     }
     let mut square = None;
@@ -188,7 +188,7 @@ fn callers_that_arrive_together_share_batches() {
 }
 
 #[test]
-fn few_callers_search_alone() {
+fn few_callers_search_directly() {
     check(|| {
         let shared = squaring();
         let callers =
@@ -216,7 +216,7 @@ fn two_callers_and_a_worker_in_every_order() {
 /// Panics for an odd query, when it is started or polled.
 struct Evens;
 
-impl super::queue::Run for Evens {
+impl super::queue::BatchRunner for Evens {
     type Query = usize;
     type Answer = usize;
     type Started = usize;

@@ -57,7 +57,7 @@ pub enum BuildError {
     #[error("shards ({0}) must be between 1 and {max}", max = crate::backend::MAX_SHARDS)]
     Shards(usize),
     /// An option was set that shards do not have.
-    #[error("{0} cannot be had with several shards; leave it out, or build one graph")]
+    #[error("{0} is not supported with several shards; leave it out, or build one graph")]
     Sharded(&'static str),
     /// The progress callback cancelled the build.
     #[error(transparent)]
@@ -287,7 +287,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let vectors = MatrixView::new(&vectors, 64)?;
     /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(&vectors)?;
-    /// println!("{}", index.stats().quantization.expect("one was found"));
+    /// println!("{}", index.quantization().expect("one was found"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn auto_quantize(mut self) -> Self {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jasper_core::{Element, ProgressFn, no_progress};
-use jasper_graph::{FileError, FileFault, SaveStats};
+use jasper_graph::SaveStats;
 
 use super::{Index, OpenError, OpenOptions};
 use crate::WithProgress;
@@ -34,13 +34,13 @@ impl<T: Element> Index<T> {
     ///
     /// A change writes its vectors and keys to the journal and syncs it once; changes that threads make at the same
     /// time share this. Another thread does so while an insert, an upsert or a consolidation is computed, which is
-    /// visible when both are done. When the journal has 32 MiB, and half as much as the snapshot, the change takes a new
-    /// [snapshot](Self::snapshot), which empties the journal. If this fails, the index goes on with the longer journal,
-    /// and tries again when that has grown by as much.
+    /// visible when both are done. When the journal has grown to at least 32 MiB and half the size of the snapshot, the
+    /// change writes a new [snapshot](Self::snapshot), which empties the journal. If this fails, the index goes on with
+    /// the longer journal, and tries again when the journal has grown by the same amount.
     ///
     /// A change that cannot be written to the journal is not made, and returns [`UpdateError::Journal`]; later ones may
-    /// succeed, when the disk has room again for example. Only if the disk fails from the sync of a change until the
-    /// process ends, the change may be there when the folder is opened again. [`Self::build_sketches`] is not in the
+    /// succeed, when the disk has room again for example. Only if the disk stays broken from then until the process
+    /// ends may the refused change reappear when the folder is opened again. [`Self::build_sketches`] is not in the
     /// journal.
     ///
     /// If the disk is full when the folder is opened, or the folder cannot be written, its journal is read into memory,
@@ -61,8 +61,8 @@ impl<T: Element> Index<T> {
     /// may exist if it is empty, or if a process was killed while it made it; its parent must exist.
     ///
     /// # Errors
-    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What this
-    /// call wrote is removed.
+    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What
+    /// this call wrote is removed.
     pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         self.with_progress(&mut no_progress).save_durable(folder)
     }
@@ -104,8 +104,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         let folder = folder.as_ref();
         if self.inner.shards() > 1 {
-            let fault = FileFault::Shards("cannot be durable: the index has several shards".to_owned());
-            return Err(JournalError::new(folder, FileError::new(folder, fault)));
+            return Err(JournalError::new(folder, JournalFault::Sharded));
         }
         journal::create(folder, |path| self.save(path))
     }

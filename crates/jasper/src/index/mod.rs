@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
+use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
 use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph};
@@ -135,8 +136,8 @@ impl<T: Element> Index<T> {
     /// differs from the index only in codes and tuned searches, [these alone are written](Graph::save), as after
     /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
     ///
-    /// If it has several [shards](Self::shards), `path` is a folder, of one file per shard and a manifest that is written
-    /// last.
+    /// If it has several [shards](Self::shards), `path` is a folder, of one file per shard and a manifest that is
+    /// written last.
     ///
     /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a
     /// time.
@@ -298,6 +299,11 @@ impl<T: Element> Index<T> {
     /// The distance between vectors.
     pub fn metric(&self) -> Metric {
         self.backend.read(|graph| graph.metric())
+    }
+
+    /// The quantization; `None` if the index is not quantized.
+    pub fn quantization(&self) -> Option<Quantization> {
+        self.backend.read(|graph| graph.vectors().codes().map(|codes| codes.quantizer().quantization()))
     }
 
     /// The parameters that the graph was built with.

@@ -161,7 +161,7 @@ mod tests {
         index.quantize(quantization).unwrap();
         index.set_limits(crate::SearchLimits { max_k: 3, ..index.limits() });
         let rebuilt = index.rebuild(Device::Cpu).unwrap();
-        assert_eq!(rebuilt.stats().quantization, Some(quantization));
+        assert_eq!(rebuilt.quantization(), Some(quantization));
         assert!(rebuilt.search(&vectors[..16], SearchParams::new(4)).is_err());
         index.drop_vectors().unwrap();
         let error = index.rebuild(Device::Cpu).unwrap_err();

@@ -73,6 +73,29 @@ impl<T: Element> Index<T> {
         self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])
     }
 
+    /// Deletes those of the keys that are in the index, and returns how many they are. A key given twice is deleted
+    /// once. See [`Self::delete`].
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`] if the index is durable and the change cannot be written to its journal
+    /// ([`UpdateError::Journal`]); none is deleted then.
+    pub fn delete_if_present(&self, keys: &[Key]) -> Result<usize, UpdateError> {
+        let mut change = Change::begin(self.journal.as_ref());
+        change.wait();
+        let writer = self.lock_writer();
+        let mut present = keys.to_vec();
+        present.sort_unstable();
+        present.dedup();
+        present.retain(|&key| self.contains(key));
+        let logged = change.log::<T>(&Record::Delete(&present));
+        let deleted =
+            logged.and_then(|()| self.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore]));
+        drop(writer);
+        change.end(deleted)?;
+        self.snapshot_if_due();
+        Ok(present.len())
+    }
+
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
     ///
     /// # Errors
@@ -87,25 +110,30 @@ impl<T: Element> Index<T> {
         &self,
         record: &Record<'_, T>,
         keys: &[Key],
-        [change, undo]: [KeyChange; 2],
+        change_and_undo: [KeyChange; 2],
     ) -> Result<(), UpdateError> {
         self.make_change(record, &mut no_progress, |_| {
             self.check_change(record)?;
-            let shards = self.backend.shards_or_self();
-            let apply = |change: KeyChange, shard: usize| {
-                let keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
-                shards[shard].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
-            };
-            for shard in 0..shards.len() {
-                let changed = apply(change, shard).map_err(UpdateError::from);
-                if let Err(error) = changed.and_then(|changed| Ok(changed?)) {
-                    // Only a device can fail: the keys were checked.
-                    (0..shard).for_each(|changed| drop(apply(undo, changed)));
-                    return Err(error);
-                }
-            }
-            Ok(())
+            self.change_checked_keys(keys, change_and_undo)
         })
+    }
+
+    /// Changes all keys, which were checked, or none. The caller holds the writer lock.
+    fn change_checked_keys(&self, keys: &[Key], [change, undo]: [KeyChange; 2]) -> Result<(), UpdateError> {
+        let shards = self.backend.shards_or_self();
+        let apply = |change: KeyChange, shard: usize| {
+            let keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
+            shards[shard].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
+        };
+        for shard in 0..shards.len() {
+            let changed = apply(change, shard).map_err(UpdateError::from);
+            if let Err(error) = changed.and_then(|changed| Ok(changed?)) {
+                // Only a device can fail: the keys were checked.
+                (0..shard).for_each(|changed| drop(apply(undo, changed)));
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
@@ -158,8 +186,8 @@ impl<T: Element> Index<T> {
         }
     }
 
-    /// The key after the largest ever used.
-    fn next_key(&self) -> Key {
+    /// Returns the key after the largest ever used: the first that [`Self::insert_auto`] would assign now.
+    pub fn next_key(&self) -> Key {
         let shards = self.backend.shards_or_self().into_iter();
         shards.map(|shard| shard.read(|graph| graph.keys().next_key())).max().unwrap_or(0)
     }

@@ -86,6 +86,9 @@ pub enum JournalFault {
     /// The folder is to become that of a durable index, and has other files.
     #[error("is not empty; name a new folder for the index")]
     NotEmpty,
+    /// The index has several shards.
+    #[error("cannot be that of a durable index: the index has several shards; save it without a journal")]
+    Sharded,
     /// The folder or its journal cannot be read or written.
     #[error("its journal cannot be read or written")]
     Journal(#[source] io::Error),

@@ -18,7 +18,7 @@ const TIMED: Duration = Duration::from_millis(200);
 /// Launch parameters that are tried on a GPU: warps per query, expansions per step, and sizes of the visited cache.
 const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
-const VISITED_CAPACITY: [u32; 5] = [512, 1024, 2048, 4096, 8192];
+const VISITED_BUCKETS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 impl<T: Element> Index<T> {
     /// The fastest search that reaches the goal, for each of [`BATCHES`]. `fingerprint` is that of the graph before
@@ -137,11 +137,10 @@ impl<T: Element> Index<T> {
 
 /// The launch parameters to try, those with the same number of expansions next to each other.
 fn launches() -> Vec<Option<LaunchParams>> {
-    let shapes = WARPS
-        .into_iter()
-        .flat_map(|warps| VISITED_CAPACITY.map(|visited_capacity| (warps, visited_capacity)));
+    let shapes =
+        WARPS.into_iter().flat_map(|warps| VISITED_BUCKETS.map(|visited_buckets| (warps, visited_buckets)));
     let launch =
-        |expansions, (warps, visited_capacity)| Some(LaunchParams { warps, expansions, visited_capacity });
+        |expansions, (warps, visited_buckets)| Some(LaunchParams { warps, expansions, visited_buckets });
     EXPANSIONS
         .into_iter()
         .flat_map(|expansions| shapes.clone().map(move |shape| launch(expansions, shape)))
@@ -165,6 +164,6 @@ mod tests {
             groups.iter().map(|group| expansions(&group[0])).collect::<Vec<_>>(),
             EXPANSIONS.map(Some)
         );
-        assert!(groups.iter().all(|group| group.len() == WARPS.len() * VISITED_CAPACITY.len()));
+        assert!(groups.iter().all(|group| group.len() == WARPS.len() * VISITED_BUCKETS.len()));
     }
 }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn search(device: &str, target: f64, batch: usize, beam_width: usize, expansions: u32) -> TunedSearch {
-        let launch = LaunchParams { warps: 8, expansions, visited_capacity: 0 };
+        let launch = LaunchParams { warps: 8, expansions, visited_buckets: 0 };
         TunedSearch {
             device: device.into(),
             k: 10,

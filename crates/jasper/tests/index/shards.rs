@@ -92,6 +92,7 @@ fn changes_go_where_the_keys_are() {
     each(&|index| assert_eq!(index.insert_auto(&view(&more, DIMENSION)).unwrap().0, 800));
     each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
     each(&|index| index.undelete(&[110, 111]).unwrap());
+    each(&|index| assert_eq!(index.delete_if_present(&[111, 260, 111, 120, 5000, 261]).unwrap(), 3));
     each(&|index| {
         let keys: Vec<u64> = (600..1000).collect();
         assert_eq!(index.upsert(&view(&more, DIMENSION), &keys).unwrap().keys, 400);

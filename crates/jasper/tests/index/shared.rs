@@ -251,6 +251,20 @@ fn an_upsert_moves_a_key_in_one_step() {
 }
 
 #[test]
+fn threads_that_delete_the_same_keys_delete_each_once() {
+    let index = small(Metric::L2).build(&view(&base(600), DIMENSION)).unwrap();
+    let delete = || -> usize {
+        let pairs = (0..500).step_by(2).map(|key| [key, key + 1, 9000]);
+        pairs.map(|keys| index.delete_if_present(&keys).unwrap()).sum()
+    };
+    let deleted: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(delete)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((deleted, index.len()), (500, 100));
+}
+
+#[test]
 fn searches_go_on_while_a_change_waits_for_a_reader() {
     let rows = base(1_000);
     let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::{Frontier, NO_ENTRY};
+use super::super::frontier::Frontier;
 use super::super::results::{self, SearchCost};
 use super::super::shared_layout::Layout;
 use super::super::sorted_list::SortedList;
@@ -11,11 +11,11 @@ use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::WARP_SIZE;
 use crate::collectives::{compact, rank_in, strided, warp_min};
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// Marks a vertex that no mailbox holds: the number of trailing zeros of a ballot in which no lane votes.
 const NO_MAILBOX: u32 = u32::BITS;
-/// In [`Leader::look_ahead`], lanes below this one stand for mailboxes, and the others for wanted vertices.
+/// In [`Leader::look_ahead`], lanes below this one stand for mailboxes, and the others for upcoming vertices.
 const HALF: u32 = WARP_SIZE / 2;
 
 /// The least entry, as a bound that rejects every entry.
@@ -37,9 +37,9 @@ pub(super) struct Leader {
     mailboxes: Mailboxes,
     list: SortedList,
     /// `[stride]`: entries to be merged into the list.
-    near: Shared<u64>,
+    to_merge: Shared<u64>,
     /// `[mailboxes]`: the nearest unexpanded vertices.
-    wanted: Shared<u64>,
+    upcoming: Shared<u64>,
     /// In lane `m`: the vertex last requested for mailbox `m`, until it is expanded; then [`NO_SLOT`].
     vertex: u32,
     /// In lane `m`: the number of requests for mailbox `m`.
@@ -61,8 +61,8 @@ impl Leader {
         Self {
             mailboxes,
             list,
-            near: Layout::memory_at(layout.near),
-            wanted: Layout::memory_at(layout.wanted),
+            to_merge: Layout::memory_at(layout.to_merge),
+            upcoming: Layout::memory_at(layout.upcoming),
             vertex: NO_SLOT,
             requests: 0,
             cost: SearchCost { hops: 0, distances: 0 },
@@ -157,11 +157,11 @@ impl Leader {
     /// Requests a vertex or a batch of start points for the mailboxes of some lanes, which are idle and whose entries
     /// all lanes have read.
     #[inline(always)]
-    unsafe fn request(&mut self, is_wanted: bool, vertex_or_batch: u32) {
+    unsafe fn request(&mut self, is_requested: bool, vertex_or_batch: u32) {
         // SAFETY: mailboxes are below their number.
         unsafe {
             thread::block_fence();
-            if is_wanted {
+            if is_requested {
                 self.requests += 1;
                 let is_merged = self.vertex == NO_SLOT;
                 let request = Request { vertex_or_batch, count: self.requests, is_merged };
@@ -199,19 +199,19 @@ impl Leader {
     /// Requests the nearest unexpanded vertices that no mailbox holds yet, for mailboxes that are idle and hold none of
     /// them.
     ///
-    /// One `match_any` compares all mailboxes with all wanted vertices: a lane of the lower half has the vertex of its
-    /// mailbox, and a lane of the upper half a wanted vertex. With 3 mailboxes, lanes 0 to 2 and 16 to 18 take part.
+    /// One `match_any` compares all mailboxes with all upcoming vertices: a lane of the lower half has the vertex of its
+    /// mailbox, and a lane of the upper half an upcoming vertex. With 3 mailboxes, lanes 0 to 2 and 16 to 18 take part.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
         let (lane, len) = (warp::lane_id(), self.mailboxes.len);
         // SAFETY: the warp is converged here; mailboxes are below their number, which is at most half of the lanes.
         unsafe {
             let idle = self.idle();
-            self.list.copy_unexpanded(len, self.wanted);
+            self.list.copy_unexpanded(len, self.upcoming);
             let index = lane.wrapping_sub(HALF);
-            let entry = if index < len { self.wanted.add(index).load() } else { NO_ENTRY };
-            let wanted = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
-            let vertex = if lane < HALF { self.vertex } else { wanted };
+            let entry = if index < len { self.upcoming.add(index).load() } else { NO_ENTRY };
+            let upcoming = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
+            let vertex = if lane < HALF { self.vertex } else { upcoming };
             let same = warp::match_any(vertex);
             let is_alone =
                 vertex == NO_SLOT || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
@@ -239,15 +239,15 @@ impl Leader {
         // row has elements.
         unsafe {
             if lane < self.mailboxes.workers {
-                self.cost.distances += self.mailboxes.scored(mailbox, lane).load();
+                self.cost.distances += self.mailboxes.computed(mailbox, lane).load();
             }
             let entries = self.mailboxes.entries_of(mailbox);
-            let (mut near, mut nearest) = (0, NO_ENTRY);
+            let (mut to_merge, mut nearest) = (0, NO_ENTRY);
             strided(0, self.mailboxes.stride, WARP_SIZE, |first| {
                 let entry = entries.add(first + lane).load();
                 let is_near = entry < self.list.bound();
                 nearest = if is_near { nearest.min(entry) } else { nearest };
-                near += compact(self.near.add(near), entry, is_near);
+                to_merge += compact(self.to_merge.add(to_merge), entry, is_near);
             });
             warp::sync_warp();
             if lane == mailbox {
@@ -257,8 +257,9 @@ impl Leader {
             if nearest < next && self.mailbox_of(neighbor::slot(nearest)) == NO_MAILBOX {
                 self.request(lane == mailbox, neighbor::slot(nearest));
             }
-            strided(0, near, WARP_SIZE, |first| {
-                let entry = if first + lane < near { self.near.add(first + lane).load() } else { NO_ENTRY };
+            strided(0, to_merge, WARP_SIZE, |first| {
+                let entry =
+                    if first + lane < to_merge { self.to_merge.add(first + lane).load() } else { NO_ENTRY };
                 self.list.offer(entry);
             });
             if lane == 0 {

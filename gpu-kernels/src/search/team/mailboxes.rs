@@ -3,8 +3,8 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::shared_layout::Layout;
+use crate::neighbor::NO_ENTRY;
 
 /// The last request of a mailbox: its workers return. It is the number of no vertex.
 pub(super) const SHUTDOWN: u32 = u32::MAX;
@@ -33,7 +33,7 @@ impl Request {
 }
 
 /// The mailboxes of a team, in shared memory. For 8 warps, 3 mailboxes and rows of 64 neighbors, `len` is 3, `workers`
-/// is 2, and `stride` is 64; each worker scores the neighbors in its half of a mailbox.
+/// is 2, and `stride` is 64; each worker processes the neighbors in its half of a mailbox.
 #[derive(Clone, Copy)]
 pub(super) struct Mailboxes {
     /// Number of mailboxes.
@@ -49,8 +49,8 @@ pub(super) struct Mailboxes {
     requests: Shared<u64>,
     /// `[mailboxes]`: the number of parts done, over all requests so far.
     done: Shared<u32>,
-    /// `[mailboxes][workers]`: the number of neighbors scored for the last request.
-    scored: Shared<u32>,
+    /// `[mailboxes][workers]`: the number of distances computed for the last request.
+    computed: Shared<u32>,
 }
 
 impl Mailboxes {
@@ -65,7 +65,7 @@ impl Mailboxes {
             entries: Layout::memory_at(layout.entries),
             requests: Layout::memory_at(layout.requests),
             done: Layout::memory_at(layout.done),
-            scored: Layout::memory_at(layout.scored),
+            computed: Layout::memory_at(layout.computed),
         }
     }
 
@@ -104,8 +104,8 @@ impl Mailboxes {
     }
 
     #[inline(always)]
-    pub(super) fn scored(&self, mailbox: u32, worker: u32) -> Shared<u32> {
-        self.scored.add(mailbox * self.workers + worker)
+    pub(super) fn computed(&self, mailbox: u32, worker: u32) -> Shared<u32> {
+        self.computed.add(mailbox * self.workers + worker)
     }
 
     /// Batches of start points of the search for `query`.

@@ -1,10 +1,10 @@
-//! A worker: a warp that gathers and scores its part of the neighbors of the vertices of one mailbox.
+//! A worker: a warp that gathers its part of the neighbors of the vertices of one mailbox, and computes their
+//! distances.
 
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_ENTRY;
-use super::super::score::Scorer;
+use super::super::distances::DistanceComputer;
 use super::super::shared_layout::Layout;
 use super::super::visited::VisitedCache;
 use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
@@ -12,7 +12,7 @@ use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::{compact, strided, warp_stride};
 use crate::graph::NO_SLOT;
-use crate::neighbor;
+use crate::neighbor::{self, NO_ENTRY};
 
 /// Edges in a cache line of 128 bytes.
 const EDGES_PER_LINE: u32 = 32;
@@ -26,15 +26,15 @@ pub(super) struct Worker {
     number: u32,
     /// The number of edges in this worker's part.
     len: u32,
-    /// `[len]`: neighbors to score.
+    /// `[len]`: neighbors whose distances are computed.
     slots: Shared<u32>,
     /// `[len]`: the entries that are below the bound.
     entries: Shared<u64>,
 }
 
-/// The slots to score for a request. Each of n workers takes every n-th slot, because rows are padded at the end.
+/// The slots that a request is for. Each of n workers takes every n-th slot, because rows are padded at the end.
 #[derive(Clone, Copy)]
-struct SlotsToScore {
+struct RequestedSlots {
     first: DevicePtr<u32>,
     len: u32,
 }
@@ -63,12 +63,12 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together; a barrier has passed since the mailboxes were cleared, the query
     /// was read and the cache emptied. The arguments are valid, and `query` is below `queries_len`.
-    pub(super) unsafe fn serve<S: Scorer>(&self, args: &SearchArgs, query: u32, scorer: &S) {
+    pub(super) unsafe fn serve<S: DistanceComputer>(&self, args: &SearchArgs, query: u32, computer: &S) {
         if self.mailbox >= self.mailboxes.len {
             return;
         }
         let batches = self.mailboxes.start_batches(args, query);
-        let (mut last, mut scored) = (0, 0);
+        let (mut last, mut computed) = (0, 0);
         // SAFETY: the warp is converged, since conditions are the same in all lanes; the memory is this worker's from a
         // request until it is done.
         unsafe {
@@ -80,11 +80,11 @@ impl Worker {
                 }
                 // Batches of start points are assigned to the mailboxes in turn.
                 let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < batches;
-                let to_score = self.slots_to_score(args, query, request.vertex_or_batch, is_start);
-                scored = self.gather(to_score, if request.is_merged { scored } else { 0 });
-                self.score(args, scorer, scored);
+                let requested = self.requested_slots(args, query, request.vertex_or_batch, is_start);
+                computed = self.gather(requested, if request.is_merged { computed } else { 0 });
+                self.compute_distances(args, computer, computed);
                 if warp::lane_id() == 0 {
-                    self.mailboxes.scored(self.mailbox, self.number).store(scored);
+                    self.mailboxes.computed(self.mailbox, self.number).store(computed);
                 }
                 warp::sync_warp();
                 if warp::lane_id() == 0 {
@@ -119,19 +119,19 @@ impl Worker {
     }
 
     /// The slots that a request is for: the neighbors of a vertex, or a batch of start points.
-    fn slots_to_score(
+    fn requested_slots(
         &self,
         args: &SearchArgs,
         query: u32,
         vertex_or_batch: u32,
         is_start: bool,
-    ) -> SlotsToScore {
+    ) -> RequestedSlots {
         let stride = self.mailboxes.stride;
         if is_start {
             let (list, before) = (args.start_points(query), vertex_or_batch * stride);
-            SlotsToScore { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
+            RequestedSlots { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
         } else {
-            SlotsToScore {
+            RequestedSlots {
                 first: args.graph.edges.add(vertex_or_batch as usize * stride as usize),
                 len: stride,
             }
@@ -144,14 +144,14 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together. The slots name vertices of this search, and there is room for all
     /// of them.
-    unsafe fn gather(&self, to_score: SlotsToScore, merged: u32) -> u32 {
+    unsafe fn gather(&self, requested: RequestedSlots, merged: u32) -> u32 {
         let lane = warp::lane_id();
         // SAFETY: the warp is converged here; indices of the slots are below their number.
         unsafe {
             let load = |at: u32| {
                 let index = at * self.mailboxes.workers + self.number;
-                if index < to_score.len {
-                    global::load_readonly(to_score.first.at(index as usize))
+                if index < requested.len {
+                    global::load_readonly(requested.first.at(index as usize))
                 } else {
                     NO_SLOT
                 }
@@ -182,21 +182,21 @@ impl Worker {
         }
     }
 
-    /// Scores the first `count` slots, keeps the entries below the bound, and prefetches the edges of these vertices:
-    /// the leader may expand one of them next.
+    /// Computes the distances of the first `count` slots, keeps the entries below the bound, and prefetches the edges
+    /// of these vertices: the leader may expand one of them next.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. The slots name rows.
     #[inline(always)]
-    unsafe fn score<S: Scorer>(&self, args: &SearchArgs, scorer: &S, count: u32) {
+    unsafe fn compute_distances<S: DistanceComputer>(&self, args: &SearchArgs, computer: &S, count: u32) {
         // SAFETY: the warp is converged here; there are at most `count` entries.
         unsafe {
             let bound = self.mailboxes.bound().load_relaxed();
             let mut near = 0;
             strided(0, count, WARP_SIZE, |first| {
                 let (slots, batch) = (self.slots.add(first), WARP_SIZE.min(count - first));
-                scorer.prefetch(slots, batch);
-                let entry = scorer.entries(scorer.fetch(slots, batch), slots, batch);
+                computer.prefetch(slots, batch);
+                let entry = computer.entries(computer.fetch(slots, batch), slots, batch);
                 near += compact(self.entries.add(near), entry, entry < bound);
                 if entry < bound {
                     let edges =

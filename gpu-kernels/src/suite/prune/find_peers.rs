@@ -120,8 +120,8 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     // launch reads what the first wrote.
     unsafe {
         let row_bytes = vertices.row_bytes();
-        stream.launch(&FindPeers::for_rows(T::KIND, vertices.epilogue, row_bytes), args).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.epilogue, row_bytes), link).unwrap();
+        stream.launch(&FindPeers::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {sampling:?}", T::KIND);

@@ -94,14 +94,14 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         row_vertices: linked.input(),
         neighbors: neighbors.input(),
         edges: device.edges.output(),
-        rows: vertices_len as u32,
+        rows_len: vertices_len as u32,
         edges_stride: vertices.edges_stride as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; each launch
     // reads what those before it wrote.
     unsafe {
         stream.launch(&FindDuplicates, find_duplicates).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.epilogue, vertices.row_bytes()), args).unwrap();
+        stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
         stream.launch(&ReverseEdges, turn).unwrap();
         stream.launch(&PublishRows, publish).unwrap();
     }

@@ -85,12 +85,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         offsets: offsets.input(),
         row_vertices: changed.output(),
         neighbors: neighbors.output(),
-        targets: targets as u32,
+        targets_len: targets as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
-    unsafe {
-        stream.launch(&Merge::for_rows(T::KIND, vertices.epilogue, vertices.row_bytes()), args).unwrap()
-    };
+    unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };
 
     let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
     let (changed, neighbors) = (stream.download(&changed).unwrap(), stream.download(&neighbors).unwrap());

@@ -88,11 +88,11 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         live: live.input(),
         row_vertices: on_device.input(),
         neighbors: neighbors.output(),
-        rows: to_repair.len() as u32,
+        rows_len: to_repair.len() as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe {
-        stream.launch(&Repair::for_rows(T::KIND, vertices.epilogue, vertices.row_bytes()), args).unwrap();
+        stream.launch(&Repair::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {} deleted", T::KIND, deleted.len());

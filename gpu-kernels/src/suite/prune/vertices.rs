@@ -4,14 +4,14 @@ use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use crate::graph::{DistanceEpilogue, GraphArgs, NO_SLOT};
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::suite::{reference, vectors};
 use crate::{Buffer, DevicePtr, RowShape, Stream};
 
 /// Vertices, each with its row of edges.
 pub(super) struct Vertices<T> {
-    pub(super) epilogue: DistanceEpilogue,
+    pub(super) form: DistanceForm,
     stride: usize,
     rows: Vec<T>,
     squared_norms: Vec<f32>,
@@ -48,12 +48,7 @@ impl<T: Element> Vertices<T> {
         let max_degree: usize = rng.random_range(degrees);
         let edges_stride = max_degree.next_multiple_of(32);
         Self {
-            epilogue: match (metric, T::EXACT_SUMS) {
-                (Metric::L2, _) => DistanceEpilogue::SquaredL2,
-                (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
-                (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
-                (Metric::Cosine, true) => DistanceEpilogue::Cosine,
-            },
+            form: DistanceForm::new(metric, T::EXACT_SUMS),
             stride,
             squared_norms: squared_norms.collect(),
             rows,
@@ -75,15 +70,15 @@ impl<T: Element> Vertices<T> {
 
     /// The distance of two vertices, equal to that of kernels bit for bit.
     fn distance(&self, a: u32, b: u32) -> f32 {
-        let op = self.epilogue.op();
+        let op = self.form.op();
         let width = RowShape::new((self.stride * size_of::<T>()) as u32).width() as usize;
         let sum = reference::distance(op, width, self.row(a), self.row(b));
         let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
-        match self.epilogue {
-            DistanceEpilogue::SquaredL2 => sum,
-            DistanceEpilogue::HalfSquaredL2 => 0.5 * sum,
-            DistanceEpilogue::NegatedDot => -sum,
-            DistanceEpilogue::Cosine => 1.0 - sum / (one * other).sqrt(),
+        match self.form {
+            DistanceForm::SquaredL2 => sum,
+            DistanceForm::HalfSquaredL2 => 0.5 * sum,
+            DistanceForm::NegatedDot => -sum,
+            DistanceForm::Cosine => 1.0 - sum / (one * other).sqrt(),
         }
     }
 
@@ -118,7 +113,7 @@ impl<T: Element> Vertices<T> {
     }
 
     /// Robust prune: keeps the first candidate, drops the others that it occludes with `alpha`, and so on; candidates
-    /// that it occludes without slack are deferred to the second round, as are those of `deferred`. Two visited
+    /// that it occludes with alpha 1 are deferred to the second round, as are those of `deferred`. Two visited
     /// candidates are not compared. Returns what each round keeps, and the number of distances.
     pub(super) fn prune_in_order(
         &self,
@@ -148,11 +143,8 @@ impl<T: Element> Vertices<T> {
                     if self.alpha == 1.0 {
                         return between > other.distance();
                     }
-                    let offset = if self.epilogue == DistanceEpilogue::NegatedDot {
-                        self.largest_squared_norm()
-                    } else {
-                        0.0
-                    };
+                    let offset =
+                        if self.form == DistanceForm::NegatedDot { self.largest_squared_norm() } else { 0.0 };
                     self.alpha * (offset + between) > offset + other.distance()
                 });
             }
@@ -186,7 +178,7 @@ impl<T: Element> Vertices<T> {
                 edges_stride: self.edges_stride as u32,
                 largest_squared_norm: self.largest_squared_norm(),
             },
-            epilogue: self.epilogue,
+            form: self.form,
             alpha: self.alpha,
             max_degree: self.max_degree as u32,
             max_candidates: self.max_candidates as u32,

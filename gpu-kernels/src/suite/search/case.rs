@@ -6,7 +6,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
 use super::graphs::{self, UploadedGraph};
-use crate::graph::{DistanceEpilogue, NO_SLOT};
+use crate::graph::{DistanceForm, NO_SLOT};
 use crate::search::{DeviceHit, NO_HIT, SearchArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
@@ -16,7 +16,7 @@ pub(super) const TO_THE_END: u32 = u32::MAX;
 /// The parameters of a search.
 #[derive(Clone, Debug)]
 pub(super) struct SearchCase {
-    pub(super) epilogue: DistanceEpilogue,
+    pub(super) form: DistanceForm,
     /// Slots whose rows are the queries.
     pub(super) queries: Vec<Slot>,
     /// Whether queries are given as rows of the graph.
@@ -29,7 +29,7 @@ pub(super) struct SearchCase {
     /// Unless it is [`TO_THE_END`], visited vertices are logged.
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
-    pub(super) visited_capacity: u32,
+    pub(super) visited_buckets: u32,
     /// Entries that are candidates to rerank.
     pub(super) rerank_len: u32,
     /// Whether results of an earlier search fill the places that are left.
@@ -57,12 +57,12 @@ pub(super) fn earlier(place: usize) -> DeviceHit {
 
 impl SearchCase {
     /// Random parameters for a kernel of frontiers of at most `max_len` entries and a graph of `slots`.
-    pub(super) fn random(rng: &mut impl Rng, max_len: u32, epilogue: DistanceEpilogue, slots: usize) -> Self {
+    pub(super) fn random(rng: &mut impl Rng, max_len: u32, form: DistanceForm, slots: usize) -> Self {
         let len = 1..=max_len.min(70);
         // If rounding affects which vertices are near, the search must find all of them.
         let frontier_len =
-            if epilogue == DistanceEpilogue::HalfSquaredL2 { *len.end() } else { rng.random_range(len) };
-        let is_whole = epilogue == DistanceEpilogue::HalfSquaredL2 || rng.random();
+            if form == DistanceForm::HalfSquaredL2 { *len.end() } else { rng.random_range(len) };
+        let is_whole = form == DistanceForm::HalfSquaredL2 || rng.random();
         let beam_width = if is_whole { frontier_len } else { rng.random_range(1..=frontier_len) };
         let mut slot = || Slot::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..2).map(|_| slot()).collect();
@@ -81,16 +81,16 @@ impl SearchCase {
             queries.iter().map(|_| of_query()).collect()
         });
         Self {
-            epilogue,
+            form,
             queries,
             names_rows: rng.random(),
             allowed,
             k: rng.random_range(1..=frontier_len),
             beam_width,
             frontier_len,
-            max_hops: if epilogue == DistanceEpilogue::HalfSquaredL2 { TO_THE_END } else { max_hops },
+            max_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
-            visited_capacity: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
+            visited_buckets: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             rerank_len,
             has_rest: rng.random(),
             start_points,
@@ -164,12 +164,12 @@ impl SearchCase {
             frontier_len: self.frontier_len,
             max_hops: self.max_hops,
             expansions: self.expansions,
-            visited_capacity: self.visited_capacity,
+            visited_buckets: self.visited_buckets,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
             start_point_parts: 1,
             rerank_len: self.rerank_len,
             distances_before: 0,
-            epilogue: self.epilogue,
+            form: self.form,
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.
         launch(args).unwrap();

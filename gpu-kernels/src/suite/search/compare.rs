@@ -8,7 +8,7 @@ use super::case::{SearchCase, SearchOutput, TO_THE_END};
 use super::graphs;
 use super::reference::{ReferenceSearch, search};
 use crate::Stream;
-use crate::graph::{DistanceEpilogue, NO_SLOT};
+use crate::graph::{DistanceForm, NO_SLOT};
 use crate::search::{DeviceHit, Search};
 
 /// Tolerance of a distance between vectors of unit length: some roundings of a sum near 1.
@@ -26,12 +26,12 @@ pub(super) fn agrees<T: Element>(
     let output = case.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
     for (i, &query) in case.queries.iter().enumerate() {
         let context = || format!("{kernel:?}, {} slots, {query:?} of {case:?}", graph.slots());
-        let scorer = graph.vectors().scorer(graph.vectors().padded(query));
+        let computer = graph.vectors().distance_computer(graph.vectors().padded(query));
         let of = QueryCheck {
             case,
             i,
             warps: kernel.variant.warps(),
-            score: &|id| scorer.score_one(id),
+            distance_to: &|id| computer.distance_to(id),
             context: &context,
         };
         let expected = of.agrees(&output, graph);
@@ -51,7 +51,7 @@ pub(super) struct QueryCheck<'a> {
     /// Warps per query.
     pub(super) warps: u32,
     /// The distance of the query to a vertex.
-    pub(super) score: &'a dyn Fn(Slot) -> f32,
+    pub(super) distance_to: &'a dyn Fn(Slot) -> f32,
     pub(super) context: &'a dyn Fn() -> String,
 }
 
@@ -63,13 +63,13 @@ impl QueryCheck<'_> {
 
     /// Compares the output with the definition, and returns the latter.
     pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
-        let &Self { case, i, score, context, .. } = self;
-        let expected = search(graph, score, case.start_points_of(graph, i), case, self.expansions());
+        let &Self { case, i, distance_to, context, .. } = self;
+        let expected = search(graph, distance_to, case.start_points_of(graph, i), case, self.expansions());
         let rerank_len = case.rerank_len as usize;
         let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(rerank_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.slot().get()).collect();
         slots.resize(rerank_len, NO_SLOT);
-        if case.epilogue != DistanceEpilogue::HalfSquaredL2 {
+        if case.form != DistanceForm::HalfSquaredL2 {
             assert_eq!(output.rerank_slots[i * rerank_len..][..rerank_len], slots, "{}", context());
         }
         let is_allowed = |near: &&Neighbor| {
@@ -78,7 +78,7 @@ impl QueryCheck<'_> {
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
         let (found, padding_hits) = output.results[i * k..][..k].split_at(nearest.len());
-        are_near(found, &nearest, score, case.epilogue, context);
+        are_near(found, &nearest, distance_to, case.form, context);
         let behind: Vec<DeviceHit> =
             (0..padding_hits.len()).map(|place| case.padding_hit(i, place)).collect();
         assert_eq!(padding_hits, behind, "behind {found:?}, {}", context());
@@ -89,8 +89,8 @@ impl QueryCheck<'_> {
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
             assert_eq!(log, expanded, "what was expanded, {}", context());
         }
-        // The visited cache is lossy. Without it, every vertex is scored as often as it is encountered.
-        let least = if case.visited_capacity == 0 { expected.met } else { expected.distinct };
+        // The visited cache is lossy. Without it, distances are computed as often as vertices are encountered.
+        let least = if case.visited_buckets == 0 { expected.met } else { expected.distinct };
         assert!((least..=expected.met).contains(&distances), "{distances} distances, {}", context());
         expected
     }
@@ -101,17 +101,17 @@ impl QueryCheck<'_> {
 fn are_near(
     found: &[DeviceHit],
     nearest: &[Neighbor],
-    score: &dyn Fn(Slot) -> f32,
-    epilogue: DistanceEpilogue,
+    distance_to: &dyn Fn(Slot) -> f32,
+    form: DistanceForm,
     context: &dyn Fn() -> String,
 ) {
     let mut slots = Vec::new();
     for (answer, near) in found.iter().zip(nearest) {
         let (distance, slot) = (answer.distance, Slot::new(answer.slot));
         assert_eq!(answer.key, graphs::key(slot), "{answer:?}, {}", context());
-        if epilogue == DistanceEpilogue::HalfSquaredL2 {
+        if form == DistanceForm::HalfSquaredL2 {
             let is_near = |other: f32| (distance - other).abs() <= UNIT_TOLERANCE;
-            let is_both = is_near(near.distance()) && is_near(score(slot));
+            let is_both = is_near(near.distance()) && is_near(distance_to(slot));
             assert!(is_both, "{answer:?} for {near:?}, {}", context());
         } else {
             let is_same = (distance, slot) == (near.distance(), near.slot());
@@ -138,7 +138,7 @@ fn is_of_the_cpu<T: Element>(
     let params = SearchParams::new(width).beam_width(width);
     let report = cpu.search_batch(graph, &[graph.vectors().get(query)], params, matches.as_mut()).unwrap();
     let hits: Vec<Hit> = matches.hits(0).collect();
-    if case.epilogue == DistanceEpilogue::HalfSquaredL2 {
+    if case.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());
     } else {
         let nearest = expected.nearest.iter();

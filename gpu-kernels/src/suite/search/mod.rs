@@ -16,7 +16,7 @@ use jasper_vamana::CpuExecutor;
 use rand::{Rng, RngExt};
 
 use crate::Stream;
-use crate::graph::DistanceEpilogue;
+use crate::graph::DistanceForm;
 use crate::graph::DistanceOpKind;
 use crate::search::{MAX_BEAM_WIDTH, Search};
 use case::{SearchCase, TO_THE_END};
@@ -27,37 +27,32 @@ pub use quantized::{
 
 pub use scans::scans_agree_with_a_search_for_each_query;
 
-/// The epilogues that a kernel supports.
-fn epilogues(kernel: Search) -> &'static [DistanceEpilogue] {
-    let is_float = matches!(kernel.rows.element, ElementKind::F32 | ElementKind::F16);
-    match (kernel.rows.op, is_float) {
-        (DistanceOpKind::SquaredL2, true) => &[DistanceEpilogue::SquaredL2, DistanceEpilogue::HalfSquaredL2],
-        (DistanceOpKind::SquaredL2, false) => &[DistanceEpilogue::SquaredL2],
-        (DistanceOpKind::Dot, true) => &[DistanceEpilogue::NegatedDot],
-        (DistanceOpKind::Dot, false) => &[DistanceEpilogue::NegatedDot, DistanceEpilogue::Cosine],
+/// The forms that a kernel supports.
+fn forms(kernel: Search) -> &'static [DistanceForm] {
+    let is_float = matches!(kernel.kind.element, ElementKind::F32 | ElementKind::F16);
+    match (kernel.kind.op, is_float) {
+        (DistanceOpKind::SquaredL2, true) => &[DistanceForm::SquaredL2, DistanceForm::HalfSquaredL2],
+        (DistanceOpKind::SquaredL2, false) => &[DistanceForm::SquaredL2],
+        (DistanceOpKind::Dot, true) => &[DistanceForm::NegatedDot],
+        (DistanceOpKind::Dot, false) => &[DistanceForm::NegatedDot, DistanceForm::Cosine],
     }
 }
 
-/// The metric of graphs whose distances have an epilogue.
-fn metric(epilogue: DistanceEpilogue) -> Metric {
-    match epilogue {
-        DistanceEpilogue::SquaredL2 => Metric::L2,
-        DistanceEpilogue::HalfSquaredL2 | DistanceEpilogue::Cosine => Metric::Cosine,
-        DistanceEpilogue::NegatedDot => Metric::InnerProduct,
+/// The metric of graphs whose distances have a form.
+fn metric(form: DistanceForm) -> Metric {
+    match form {
+        DistanceForm::SquaredL2 => Metric::L2,
+        DistanceForm::HalfSquaredL2 | DistanceForm::Cosine => Metric::Cosine,
+        DistanceForm::NegatedDot => Metric::InnerProduct,
     }
 }
 
 /// A graph of `slots` that `kernel` can search.
-fn graph<T: Element>(
-    rng: &mut impl Rng,
-    kernel: Search,
-    epilogue: DistanceEpilogue,
-    slots: usize,
-) -> Graph<T> {
+fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph<T> {
     // The last unit may be a part of one.
-    let bytes = kernel.rows.shape.row_bytes();
+    let bytes = kernel.kind.shape.row_bytes();
     let dimension = bytes as usize / size_of::<T>() - rng.random_range(0..16 / size_of::<T>());
-    graphs::random(rng, metric(epilogue), dimension, slots)
+    graphs::random(rng, metric(form), dimension, slots)
 }
 
 /// Bytes per row, for tiles of each width, one to four steps and several rounds, with and without a partial step.
@@ -66,7 +61,7 @@ const ROW_BYTES: [u32; 8] = [16, 80, 128, 208, 528, 1600, 2416, 8704];
 /// Calls `$each::<T>($args)` with the element of `$kernel`.
 macro_rules! with_element {
     ($kernel:expr, $each:ident($($args:expr),*)) => {
-        match $kernel.rows.element {
+        match $kernel.kind.element {
             ElementKind::F32 => $each::<f32>($($args),*),
             ElementKind::F16 => $each::<f16>($($args),*),
             ElementKind::U8 => $each::<u8>($($args),*),
@@ -75,7 +70,7 @@ macro_rules! with_element {
     };
 }
 
-/// Every kernel, with every epilogue and rows of several lengths, over random graphs: few results and many, tombstones
+/// Every kernel, with every form and rows of several lengths, over random graphs: few results and many, tombstones
 /// and filters, single warps and teams.
 ///
 /// # Panics
@@ -85,26 +80,23 @@ pub fn searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         stream: &impl Stream,
         cpu: &CpuExecutor,
         kernel: Search,
-        epilogue: DistanceEpilogue,
+        form: DistanceForm,
         seed: u64,
     ) {
         let mut rng = synthetic::rng(seed);
-        let max_slots = if epilogue == DistanceEpilogue::HalfSquaredL2 {
-            kernel.variant.max_frontier_len().min(60)
-        } else {
-            60
-        };
+        let max_slots =
+            if form == DistanceForm::HalfSquaredL2 { kernel.variant.max_frontier_len().min(60) } else { 60 };
         let slots = rng.random_range(1..=max_slots as usize);
-        let graph = graph::<T>(&mut rng, kernel, epilogue, slots);
-        let case = SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), epilogue, graph.slots());
+        let graph = graph::<T>(&mut rng, kernel, form, slots);
+        let case = SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), form, graph.slots());
         agrees(stream, cpu, kernel, &graph, &case);
     }
     let cpu = CpuExecutor::new(1).unwrap();
     // A driver compiles each of them. Every third includes every length and every kernel.
     let kernels = ROW_BYTES.into_iter().flat_map(Search::all).step_by(3);
-    let asked = kernels.flat_map(|kernel| epilogues(kernel).iter().map(move |epilogue| (kernel, *epilogue)));
-    for ((kernel, epilogue), seed) in asked.zip(seed << 32..) {
-        with_element!(kernel, random(stream, &cpu, kernel, epilogue, seed));
+    let asked = kernels.flat_map(|kernel| forms(kernel).iter().map(move |form| (kernel, *form)));
+    for ((kernel, form), seed) in asked.zip(seed << 32..) {
+        with_element!(kernel, random(stream, &cpu, kernel, form, seed));
     }
 }
 
@@ -124,11 +116,11 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
         (MAX_BEAM_WIDTH, MAX_BEAM_WIDTH, 1),
     ] {
         let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, frontier_len, warps);
-        let graph = graph::<u8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, frontier_len as usize + 50);
+        let graph = graph::<u8>(&mut rng, kernel, DistanceForm::SquaredL2, frontier_len as usize + 50);
         let random = SearchCase::random(
             &mut rng,
             kernel.variant.max_frontier_len(),
-            DistanceEpilogue::SquaredL2,
+            DistanceForm::SquaredL2,
             graph.slots(),
         );
         let queries = random.queries[..1].to_vec();
@@ -156,12 +148,12 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for warps in [1, 8] {
         let kernel = Search::for_rows(ElementKind::I8, DistanceOpKind::SquaredL2, 16, 8, warps);
-        let graph = graph::<i8>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 12);
+        let graph = graph::<i8>(&mut rng, kernel, DistanceForm::SquaredL2, 12);
         let queries = (0..40 * stream.multiprocessors() as usize).map(|i| Slot::from_index(i % 12));
         let case = SearchCase {
             queries: queries.collect(),
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceEpilogue::SquaredL2, 12)
+            ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceForm::SquaredL2, 12)
         };
         agrees(stream, &cpu, kernel, &graph, &case);
         for query in &case.queries[..12] {
@@ -179,15 +171,11 @@ pub fn searches_begin_at_all_start_points(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for (warps, max_hops) in [(1, 0), (8, 0), (1, TO_THE_END), (8, TO_THE_END)] {
         let kernel = Search::for_rows(ElementKind::F16, DistanceOpKind::Dot, 16, 100, warps);
-        let mut graph = graph::<f16>(&mut rng, kernel, DistanceEpilogue::NegatedDot, 130);
+        let mut graph = graph::<f16>(&mut rng, kernel, DistanceForm::NegatedDot, 130);
         let all = graph.keys().vertices().collect();
         graph.adjacency_mut().set_start_points(all);
-        let case = SearchCase::random(
-            &mut rng,
-            kernel.variant.max_frontier_len(),
-            DistanceEpilogue::NegatedDot,
-            130,
-        );
+        let case =
+            SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceForm::NegatedDot, 130);
         agrees(
             stream,
             &cpu,
@@ -207,10 +195,10 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
     let cpu = CpuExecutor::new(1).unwrap();
     for (frontier_len, warps) in [(10, 1), (10, 8), (MAX_BEAM_WIDTH, 1), (MAX_BEAM_WIDTH, 8)] {
         let kernel = Search::for_rows(ElementKind::F32, DistanceOpKind::SquaredL2, 16, frontier_len, warps);
-        let mut graph = graph::<f32>(&mut rng, kernel, DistanceEpilogue::SquaredL2, 9);
+        let mut graph = graph::<f32>(&mut rng, kernel, DistanceForm::SquaredL2, 9);
         let case = SearchCase {
             start_points: None,
-            ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceEpilogue::SquaredL2, 9)
+            ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceForm::SquaredL2, 9)
         };
         agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
         agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });

@@ -12,8 +12,8 @@ use rand::{Rng, RngExt};
 use super::case::{SearchCase, TO_THE_END};
 use super::compare::QueryCheck;
 use super::graphs;
-use crate::codes::{CodeArgs, CodeShape, QueryTerms};
-use crate::graph::DistanceEpilogue;
+use crate::codes::{CodeArgs, CodeShape, QueryFactors};
+use crate::graph::DistanceForm;
 use crate::search::{MAX_BEAM_WIDTH, QuantizedSearch, QuantizedSearchArgs};
 use crate::{Buffer, Stream};
 
@@ -60,7 +60,7 @@ impl Coded {
 
     /// Bytes per level of queries.
     fn level_bytes(&self) -> u32 {
-        self.quantizer.query(self.graph.vectors().get(Slot::new(0))).terms().level_bytes
+        self.quantizer.query(self.graph.vectors().get(Slot::new(0))).factors().level_bytes
     }
 
     /// Runs `kernel` on `stream`, and compares its output with the reference.
@@ -71,18 +71,19 @@ impl Coded {
         let coded: Vec<_> =
             if case.names_rows { graph.keys().vertices().collect() } else { case.queries.clone() };
         let coded = coded.into_iter().map(|slot| quantizer.query(graph.vectors().get(slot)));
-        let (mut levels, mut terms) = (Vec::new(), Vec::new());
+        let (mut levels, mut query_factors) = (Vec::new(), Vec::new());
         for query in coded {
             levels.extend_from_slice(query.levels());
-            terms.push(QueryTerms::from(*query.terms()));
+            query_factors.push(QueryFactors::from(*query.factors()));
         }
         let level_bytes = self.level_bytes();
         let levels: Vec<u32> = bytemuck::pod_collect_to_vec(&levels);
-        let (levels, terms) = (stream.upload(&levels).unwrap(), stream.upload(&terms).unwrap());
+        let (levels, query_factors) =
+            (stream.upload(&levels).unwrap(), stream.upload(&query_factors).unwrap());
         let codes = CodeArgs {
             rows: rows.input(),
             levels: levels.input(),
-            terms: terms.input(),
+            query_factors: query_factors.input(),
             level_bytes,
             shape: self.shape(),
         };
@@ -93,13 +94,19 @@ impl Coded {
         for (i, &query) in case.queries.iter().enumerate() {
             let context = || format!("{kernel:?}, {name}, {} slots, {query:?} of {case:?}", graph.slots());
             let coded = quantizer.query(graph.vectors().get(query));
-            let score = |id: Slot| {
+            let distance_to = |id: Slot| {
                 let mut estimate = [0.0];
                 coded.estimate(&self.codes, &[id], &mut estimate);
                 estimate[0]
             };
-            QueryCheck { case, i, warps: kernel.variant.warps(), score: &score, context: &context }
-                .agrees(&output, graph);
+            QueryCheck {
+                case,
+                i,
+                warps: kernel.variant.warps(),
+                distance_to: &distance_to,
+                context: &context,
+            }
+            .agrees(&output, graph);
         }
     }
 }
@@ -119,7 +126,7 @@ pub fn searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed: u64)
             let case = SearchCase::random(
                 &mut rng,
                 kernel.variant.max_frontier_len(),
-                DistanceEpilogue::SquaredL2,
+                DistanceForm::SquaredL2,
                 slots,
             );
             coded.agrees(stream, kernel, &case);
@@ -144,7 +151,7 @@ pub fn wide_searches_by_estimates_agree_with_the_cpu(stream: &impl Stream, seed:
         let random = SearchCase::random(
             &mut rng,
             kernel.variant.max_frontier_len(),
-            DistanceEpilogue::SquaredL2,
+            DistanceForm::SquaredL2,
             coded.graph.slots(),
         );
         let queries = random.queries[..1].to_vec();

@@ -23,7 +23,7 @@ pub(super) struct ReferenceSearch {
 /// `beam_width` of all vertices encountered.
 pub(super) fn search<T: Element>(
     graph: &Graph<T>,
-    score: &dyn Fn(Slot) -> f32,
+    distance_to: &dyn Fn(Slot) -> f32,
     mut next: Vec<Slot>,
     case: &SearchCase,
     expansions: u32,
@@ -33,7 +33,7 @@ pub(super) fn search<T: Element>(
     loop {
         met += next.len() as u32;
         for id in next.drain(..) {
-            known.entry(Neighbor::new(score(id), id)).or_default();
+            known.entry(Neighbor::new(distance_to(id), id)).or_default();
         }
         let beam = known.iter().take(case.beam_width as usize);
         let unvisited = beam.filter(|(_, visited)| !**visited).map(|(vertex, _)| *vertex);

@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 
 use super::case::{SearchCase, SearchOutput};
 use super::graphs;
-use crate::graph::DistanceEpilogue;
+use crate::graph::DistanceForm;
 use crate::knn::{MAX_K, ProductScratch, nearest_slots};
 use crate::search::{Search, SearchArgs, scan_in_parts};
 use crate::{Buffer, Stream};
@@ -22,7 +22,7 @@ const CASES: [(usize, usize, u32, usize); 6] = [
     (520, 2, 20, 1 << 20),
 ];
 
-/// All elements with all epilogues, over a few shapes: results are the same to the bit.
+/// All elements with all forms, over a few shapes: results are the same to the bit.
 ///
 /// # Panics
 /// If they are not, or the stream fails.
@@ -59,14 +59,8 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
     slots.truncate(slots_len);
     slots.sort_unstable();
     graph.adjacency_mut().set_start_points(slots);
-    let epilogue = match (metric, T::EXACT_SUMS) {
-        (Metric::L2, _) => DistanceEpilogue::SquaredL2,
-        (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
-        (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
-        (Metric::Cosine, true) => DistanceEpilogue::Cosine,
-    };
     let case = SearchCase {
-        epilogue,
+        form: DistanceForm::new(metric, T::EXACT_SUMS),
         queries: (0..queries_len).map(|_| Slot::from_index(rng.random_range(0..slots_len))).collect(),
         names_rows: false,
         allowed: None,
@@ -75,13 +69,13 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         frontier_len: k,
         max_hops: 0,
         expansions: 2,
-        visited_capacity: 0,
+        visited_buckets: 0,
         rerank_len: 0,
         has_rest: false,
         start_points: None,
     };
     let kernel = |args: &SearchArgs, warps| {
-        Search::for_rows(T::KIND, epilogue.op(), args.graph.shape.row_bytes(), k, warps)
+        Search::for_rows(T::KIND, case.form.op(), args.graph.shape.row_bytes(), k, warps)
     };
     // SAFETY: the arguments are of buffers that live until this has run, here and below; start points are distinct.
     let expected = case.launch(stream, &graph, |args| unsafe { stream.launch(&kernel(&args, 1), args) });

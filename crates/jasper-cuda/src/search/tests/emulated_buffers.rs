@@ -5,7 +5,7 @@ use super::*;
 /// Search buffers on an emulated device.
 pub(super) struct EmulatedBuffers<'a, T> {
     stream: &'a EmulatedStream,
-    host: (Vec<T>, Vec<u32>, Vec<QueryTerms>),
+    host: (Vec<T>, Vec<u32>, Vec<QueryFactors>),
     /// The buffers of the chunk in flight.
     pub(super) device: Option<DeviceChunk<T>>,
     scratch: ProductScratch<EmulatedStream>,
@@ -28,7 +28,7 @@ impl<'a, T> EmulatedBuffers<'a, T> {
 pub(super) struct DeviceChunk<T> {
     queries: Buffer<T>,
     levels: Buffer<u32>,
-    terms: Buffer<QueryTerms>,
+    query_factors: Buffer<QueryFactors>,
     pub(super) results: Buffer<DeviceHit>,
     costs: Buffer<u32>,
     rerank_slots: Buffer<u32>,
@@ -51,19 +51,19 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
         assert!(self.device.is_none(), "one chunk is in flight at most");
-        let (queries, levels, terms) = &mut self.host;
+        let (queries, levels, query_factors) = &mut self.host;
         queries.resize(sizes.queries, T::default());
         levels.resize(sizes.levels, 0);
-        terms.resize(sizes.terms, QueryTerms::zeroed());
-        Ok(QueryBuffers { queries, levels, terms })
+        query_factors.resize(sizes.query_factors, QueryFactors::zeroed());
+        Ok(QueryBuffers { queries, levels, query_factors })
     }
 
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
-        let (stream, (queries, levels, terms)) = (self.stream, &self.host);
+        let (stream, (queries, levels, query_factors)) = (self.stream, &self.host);
         let device = self.device.insert(DeviceChunk {
             queries: stream.upload(queries)?,
             levels: stream.upload(levels)?,
-            terms: stream.upload(terms)?,
+            query_factors: stream.upload(query_factors)?,
             results: stream.allocate(sizes.results)?,
             costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
             rerank_slots: stream.allocate(sizes.rerank_slots)?,
@@ -74,7 +74,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         Ok(LaunchPointers {
             queries: device.queries.input(),
             levels: device.levels.input(),
-            terms: device.terms.input(),
+            query_factors: device.query_factors.input(),
             results: device.results.output(),
             costs,
             rerank_costs: costs.add(sizes.costs),
@@ -87,12 +87,12 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryTerms>), EmulatedFault> {
+    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryFactors>), EmulatedFault> {
         let device = self.device.as_mut().expect("queries are there before they are query_codes");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
         unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };
-        Ok((codes.levels.input(), codes.terms.input()))
+        Ok((codes.levels.input(), codes.query_factors.input()))
     }
 
     fn fill_results(&mut self, value: DeviceHit) -> Result<(), EmulatedFault> {

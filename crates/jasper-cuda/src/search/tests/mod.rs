@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytemuck::Zeroable;
 use cuda_std::emulator::Emulator;
-use gpu_kernels::codes::QueryTerms;
+use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
@@ -157,7 +157,7 @@ fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) 
 }
 
 /// One warp per query, for any batch.
-const ALONE: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_capacity: 64 };
+const ALONE: LaunchParams = LaunchParams { warps: 1, expansions: 1, visited_buckets: 64 };
 
 fn agrees<T: Element>(seed: u64) {
     let both = Both::new(seed);
@@ -494,10 +494,10 @@ fn what_cannot_be_searched_for_is_refused() {
         ),
         (LaunchParams { expansions: 9, ..ALONE }, "expansions (9)"),
         (
-            LaunchParams { visited_capacity: 48, ..ALONE },
-            "visited_capacity (48) of the launch parameters must be 0, or a power of two",
+            LaunchParams { visited_buckets: 48, ..ALONE },
+            "visited_buckets (48) of the launch parameters must be 0, or a power of two",
         ),
-        (LaunchParams { visited_capacity: 1 << 16, ..ALONE }, "visited_capacity (65536)"),
+        (LaunchParams { visited_buckets: 1 << 16, ..ALONE }, "visited_buckets (65536)"),
     ] {
         let said = ask(&queries, 4, params.launch(launch));
         assert!(said.starts_with(message), "{said}");

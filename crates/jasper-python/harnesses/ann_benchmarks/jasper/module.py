@@ -24,7 +24,6 @@ class Jasper(BaseANN):
         # Angular sets of float64 exist; an index has float32.
         X = np.ascontiguousarray(X, dtype=np.float32)
         self._index = jasper.Index.build(X, metric=self._metric, device=self._device, **self._parameters)
-        self._index.to(self._device)
 
     def set_query_arguments(self, beam_width: int) -> None:
         self._beam_width = beam_width

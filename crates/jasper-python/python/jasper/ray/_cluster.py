@@ -169,7 +169,7 @@ class Cluster:
         matches.sequence, matches.missing_shards = found.sequence, found.missing
         return matches
 
-    def search_radius(
+    def search_within(
         self,
         query: ArrayLike,
         radius: float,
@@ -179,10 +179,10 @@ class Cluster:
         distances: Distances = "auto",
         timeout: float = 60.0,
     ) -> ClusterMatches:
-        """Vectors within a radius of one query: see Index.search_radius."""
+        """Vectors within a radius of one query: see Index.search_within."""
         options = {"beam_width": beam_width, "filter": filter, "distances": distances}
         chosen = {name: value for name, value in options.items() if value is not None}
-        found = self._read("search_radius", self._rows(query), radius, chosen, timeout=timeout)
+        found = self._read("search_within", self._rows(query), radius, chosen, timeout=timeout)
         keys, nearest = (np.concatenate(arrays) for arrays in zip(*found.result.values(), strict=True))
         order = np.lexsort((keys, nearest))
         matches = ClusterMatches(keys[order], nearest[order])

@@ -101,8 +101,8 @@ class Replica:
         self._seconds.observe(time.perf_counter() - began)
         return found.keys, found.distances
 
-    def search_radius(self, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
-        found = self._opened().search_radius(query, radius, **options)
+    def search_within(self, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
+        found = self._opened().search_within(query, radius, **options)
         return found.keys, found.distances
 
     def count(self) -> int:

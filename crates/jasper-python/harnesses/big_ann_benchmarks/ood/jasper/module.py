@@ -30,7 +30,7 @@ class Searcher(BaseANN):
         self.res = self.index.search(X, k, **self.arguments).keys
 
     def range_query(self, X: np.ndarray, radius: float) -> None:
-        found = [self.index.search_radius(row, radius, **self.arguments) for row in X]
+        found = [self.index.search_within(row, radius, **self.arguments) for row in X]
         ends = np.cumsum([len(one.keys) for one in found])
         keys, distances = (np.concatenate(parts) for parts in zip(*found))
         self.res = np.append(0, ends), distances, keys
@@ -49,13 +49,12 @@ class FileSearcher(Searcher):
         )
         os.makedirs(os.path.dirname(self.path(data)), exist_ok=True)
         self.index.save(self.path(data))
-        self.index.to(self.device)
 
     def load_index(self, dataset: str) -> bool:
         path = self.path(DATASETS[dataset]())
         if not os.path.exists(path):
             return False
-        self.index = jasper.Index.open(path).to(self.device)
+        self.index = jasper.Index.open(path, device=self.device)
         return True
 
     def path(self, data: Any) -> str:

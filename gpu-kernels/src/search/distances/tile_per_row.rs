@@ -7,15 +7,14 @@
 use cuda_std::prelude::*;
 
 use super::super::QuantizedSearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::quantized::tile_per_row_query_bytes;
-use super::estimate::{Factors, Terms, add, mask};
-use super::{Scorer, query_row};
+use super::estimate::{QueryFactors, RowFactors, add, mask};
+use super::{DistanceComputer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::codes::{CodeArgs, CodeShape, PlaneShape};
 use crate::collectives::strided;
-use crate::neighbor::entry;
+use crate::neighbor::{NO_ENTRY, entry};
 
 /// Rows that a tile has in flight.
 const ROWS: usize = 2;
@@ -26,12 +25,12 @@ const UNIT_WORDS: u32 = 4;
 pub(in crate::search) struct TilePerRow<const WIDTH: u32> {
     rows: DevicePtr<u32>,
     query: Shared<u32>,
-    terms: Terms,
+    query_factors: QueryFactors,
     level_bytes: u32,
     shape: CodeShape,
 }
 
-impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
+impl<const WIDTH: u32> DistanceComputer for TilePerRow<WIDTH> {
     type Args = QuantizedSearchArgs;
     type Fetched = ();
 
@@ -48,7 +47,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
         thread: u32,
         threads: u32,
     ) -> Self {
-        let CodeArgs { rows, levels, terms, level_bytes, ref shape } = args.codes;
+        let CodeArgs { rows, levels, query_factors, level_bytes, ref shape } = args.codes;
         let placed = memory.cast();
         // SAFETY: reads are within the query, and the launch configuration has room for the levels of all planes.
         unsafe {
@@ -62,7 +61,13 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
                 let to = place(&shape.two, 2, levels, to, thread, threads);
                 place(&shape.one, 1, levels, to, thread, threads);
             }
-            Self { rows, query: placed, terms: Terms::read(terms, row), level_bytes, shape: *shape }
+            Self {
+                rows,
+                query: placed,
+                query_factors: QueryFactors::read(query_factors, row),
+                level_bytes,
+                shape: *shape,
+            }
         }
     }
 
@@ -72,7 +77,7 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
     #[inline(always)]
     unsafe fn entries(&self, (): (), slots: Shared<u32>, count: u32) -> u64 {
         let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);
-        // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
+        // With T tiles, tile t takes slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let place = lane_in_tile * Self::TILES + tile;
         // SAFETY: slots name rows; the warp is converged at every sum.
@@ -82,10 +87,10 @@ impl<const WIDTH: u32> Scorer for TilePerRow<WIDTH> {
             let last: [u32; 2] = global::load_readonly(last.cast().at(0));
             let mut product = 0.0;
             for byte in 0..self.level_bytes {
-                product += self.terms.product(byte, self.sum(byte, slots, count));
+                product += self.query_factors.product(byte, self.sum(byte, slots, count));
             }
-            let factors = Factors::from_words(last, self.shape.factors_len);
-            if place < count { entry(self.terms.estimate(factors, product), slot) } else { NO_ENTRY }
+            let factors = RowFactors::from_words(last, self.shape.factors_len);
+            if place < count { entry(self.query_factors.estimate(factors, product), slot) } else { NO_ENTRY }
         }
     }
 }
@@ -97,7 +102,7 @@ impl<const WIDTH: u32> TilePerRow<WIDTH> {
     /// The product of one byte of the query's levels with the levels of this lane's row.
     ///
     /// # Safety
-    /// The same as for [`Scorer::entries`]; a barrier has passed since the query was read.
+    /// The same as for [`DistanceComputer::entries`]; a barrier has passed since the query was read.
     #[inline(always)]
     unsafe fn sum(&self, byte: u32, slots: Shared<u32>, count: u32) -> i32 {
         let (tile, lane_in_tile) = (warp::lane_id() / WIDTH, warp::lane_id() % WIDTH);

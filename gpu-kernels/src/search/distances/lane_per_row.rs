@@ -1,5 +1,5 @@
 //! Estimates from short codes: each lane reads a whole code. All loads of 32 codes are in flight at once, and those of
-//! the next 32 while these are scored.
+//! the next 32 while the distances of these are computed.
 //!
 //! Levels of the query, its rounded coordinates, are broadcast from shared memory. The bits of a code are multiplied
 //! without being shifted first: sums are kept per position of the bits in a word, and shifted once at the end. The
@@ -8,26 +8,25 @@
 use cuda_std::prelude::*;
 
 use super::super::QuantizedSearchArgs;
-use super::super::frontier::NO_ENTRY;
 use super::super::quantized::lane_per_row_query_bytes;
-use super::estimate::{Factors, Terms, add, mask};
-use super::{Scorer, query_row};
+use super::estimate::{QueryFactors, RowFactors, add, mask};
+use super::{DistanceComputer, query_row};
 use crate::DevicePtr;
 use crate::collectives::strided;
-use crate::neighbor::entry;
+use crate::neighbor::{NO_ENTRY, entry};
 
 /// Estimates from rows of `UNITS` times 16 bytes.
 pub(in crate::search) struct LanePerRow<const UNITS: usize> {
     rows: DevicePtr<u32>,
     /// The levels, placed so that those of the planes of 2 and 1 bits begin at a multiple of 16.
     query: Shared<u32>,
-    terms: Terms,
+    query_factors: QueryFactors,
     /// The first words after the planes of 4, 2 and 1 bits.
     ends: [u32; 3],
     factors_len: u32,
 }
 
-impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
+impl<const UNITS: usize> DistanceComputer for LanePerRow<UNITS> {
     type Args = QuantizedSearchArgs;
     type Fetched = [[u32; 4]; UNITS];
 
@@ -59,8 +58,8 @@ impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
                 placed.add(word).store(global::load_readonly(levels.at(word as usize)));
             });
             let (rows, factors_len) = (args.codes.rows, shape.factors_len);
-            let terms = Terms::read(args.codes.terms, row);
-            Self { rows, query: placed, terms, ends: [four, two, one], factors_len }
+            let query_factors = QueryFactors::read(args.codes.query_factors, row);
+            Self { rows, query: placed, query_factors, ends: [four, two, one], factors_len }
         }
     }
 
@@ -84,9 +83,9 @@ impl<const UNITS: usize> Scorer for LanePerRow<UNITS> {
         // SAFETY: the caller's promise.
         let (sum, slot) = unsafe { (self.sum(fetched), slots.add(lane.min(count - 1)).load()) };
         let last = fetched[UNITS - 1];
-        let factors = Factors::from_words([last[2], last[3]], self.factors_len);
-        let product = 0.0 + self.terms.product(0, sum);
-        if lane < count { entry(self.terms.estimate(factors, product), slot) } else { NO_ENTRY }
+        let factors = RowFactors::from_words([last[2], last[3]], self.factors_len);
+        let product = 0.0 + self.query_factors.product(0, sum);
+        if lane < count { entry(self.query_factors.estimate(factors, product), slot) } else { NO_ENTRY }
     }
 }
 

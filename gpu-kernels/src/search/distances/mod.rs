@@ -1,4 +1,4 @@
-//! Scorers: the distances of a query to rows.
+//! Distance computers: the distances of a query to rows.
 //!
 //! | module | reads |
 //! | --- | --- |
@@ -20,7 +20,7 @@ pub(super) use lane_per_row::LanePerRow;
 pub(super) use tile_per_row::TilePerRow;
 
 /// Computes the distances of one query to rows named by slots.
-pub(super) trait Scorer: Sized {
+pub(super) trait DistanceComputer: Sized {
     /// The arguments of the kernel.
     type Args: AsRef<SearchArgs>;
     /// Rows that are being loaded.
@@ -51,7 +51,7 @@ pub(super) trait Scorer: Sized {
     unsafe fn prefetch(&self, _: Shared<u32>, _: u32) {}
 
     /// The entries of up to 32 rows: `slots` holds `count` of them. Each lane has the entry of one,
-    /// [`NO_ENTRY`](super::frontier::NO_ENTRY) if there are fewer.
+    /// [`NO_ENTRY`](crate::neighbor::NO_ENTRY) if there are fewer.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together; `count` is at least 1 and the same in all lanes. The slots name

@@ -16,7 +16,7 @@ use jasper_core::{Element, Metric};
 /// Scores that are NaN are never ruled out. Neither are rows whose `norm` is NaN, into which [`bounded`] turns norms
 /// whose products could overflow or underflow in f32.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filter {
+pub(super) struct Cutoff {
     limit: f32,
     slope: f32,
 }
@@ -30,8 +30,8 @@ const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 16.0;
 /// Integers up to this are exact in f32.
 const EXACT_INTEGERS: f32 = (1 << 24) as f32;
 
-impl Filter {
-    /// A filter that rules out no row.
+impl Cutoff {
+    /// A cutoff that rules out no row.
     pub(super) const OPEN: Self = Self { limit: f32::INFINITY, slope: 0.0 };
 
     /// Rules out rows farther than the exact distance `worst`. `norm` is that of the query.
@@ -103,10 +103,10 @@ mod tests {
             };
             let exact = distance(metric, query, squared, row);
             let tie = if T::EXACT_SUMS && metric != Metric::Cosine { 1.0 } else { 0.0 };
-            let filter = Filter::farther_than::<T>(metric, exact + tie, squared.sqrt(), query.len());
+            let cutoff = Cutoff::farther_than::<T>(metric, exact + tie, squared.sqrt(), query.len());
             assert!(
-                !filter.rules_out(score, norm),
-                "{metric}: {filter:?} rules out {score} of length {norm}"
+                !cutoff.rules_out(score, norm),
+                "{metric}: {cutoff:?} rules out {score} of length {norm}"
             );
         }
     }
@@ -144,14 +144,14 @@ mod tests {
     fn the_bound_is_tight() {
         let norm = bounded(2.0);
         for (metric, worst, score) in [(Metric::L2, 1.0, 1.0), (Metric::InnerProduct, -1.0, -1.0)] {
-            let floats = Filter::farther_than::<f32>(metric, worst, 2.0, 128);
+            let floats = Cutoff::farther_than::<f32>(metric, worst, 2.0, 128);
             assert!(!floats.rules_out(score, norm) && floats.rules_out(score + 1e-5, norm));
-            let bytes = Filter::farther_than::<u8>(metric, worst, 2.0, 128);
+            let bytes = Cutoff::farther_than::<u8>(metric, worst, 2.0, 128);
             assert!(bytes.rules_out(score, norm) && !bytes.rules_out(score - 1.0, norm));
         }
-        let angle = Filter::farther_than::<f32>(Metric::Cosine, 0.25, 2.0, 128);
+        let angle = Cutoff::farther_than::<f32>(Metric::Cosine, 0.25, 2.0, 128);
         assert!(!angle.rules_out(-0.75 * 4.0, norm) && angle.rules_out(-0.74999 * 4.0, norm));
-        assert!(!Filter::OPEN.rules_out(f32::MAX, norm));
+        assert!(!Cutoff::OPEN.rules_out(f32::MAX, norm));
         assert!(!angle.rules_out(0.0, bounded(1e20)) && !angle.rules_out(f32::NAN, norm));
     }
 }

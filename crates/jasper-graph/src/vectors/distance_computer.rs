@@ -12,31 +12,31 @@ pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
 }
 
 /// Computes distances from one query. The methods are the steps of a hop of a search, in order.
-pub trait Score {
+pub trait ComputeDistances {
     /// Prefetches the memory that [`Self::discard_beyond`] reads.
     fn prefetch_bounds(&self, ids: &[Slot]);
     /// Removes some of the ids that are farther than `limit`: by default none.
     fn discard_beyond(&self, _limit: f32, _ids: &mut Vec<Slot>) {}
-    /// Prefetches the memory that [`Self::score`] reads first, unless [`Self::prefetch_bounds`] did.
-    fn prefetch_score(&self, _ids: &[Slot]) {}
+    /// Prefetches the memory that [`Self::compute`] reads first, unless [`Self::prefetch_bounds`] did.
+    fn prefetch_distances(&self, _ids: &[Slot]) {}
     /// Writes the distances to `ids` to `out`, of the same length.
-    fn score(&self, ids: &[Slot], out: &mut [f32]);
+    fn compute(&self, ids: &[Slot], out: &mut [f32]);
 }
 
-/// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::scorer`] and
-/// [`Vectors::slot_scorer`].
-pub struct Scorer<'a, T: 'static> {
+/// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::distance_computer`] and
+/// [`Vectors::slot_distance_computer`].
+pub struct DistanceComputer<'a, T: 'static> {
     vectors: &'a Vectors<T>,
     /// The query, padded.
     vector: &'a [T],
     squared_norm: f32,
-    epilogue: DistanceEpilogue,
+    form: DistanceForm,
     sketched: Option<SketchedVector>,
 }
 
-/// How a distance follows from the sum that a kernel returns; the same as the `DistanceEpilogue` of GPU kernels.
+/// How a distance follows from the sum that a kernel returns; the same as the `DistanceForm` of GPU kernels.
 #[derive(Clone, Copy)]
-enum DistanceEpilogue {
+enum DistanceForm {
     SquaredL2,
     /// 1 - cos of unit vectors.
     HalfSquaredL2,
@@ -47,7 +47,7 @@ enum DistanceEpilogue {
 
 /// Vectors per kernel call: their slices stay in registers and L1.
 const BLOCK_ROWS: usize = 64;
-/// Bytes of vectors that are prefetched before scoring; the kernel prefetches the later ones itself.
+/// Bytes of vectors that are prefetched before their distances are computed; the kernel prefetches the later ones itself.
 const PREFETCHED_BYTES: usize = 8192;
 
 impl<T: Element> Vectors<T> {
@@ -55,31 +55,35 @@ impl<T: Element> Vectors<T> {
     ///
     /// # Panics
     /// Panics if `prepared` is not as long as a padded vector.
-    pub fn scorer<'a>(&'a self, prepared: &'a [T]) -> Scorer<'a, T> {
-        assert_eq!(prepared.len(), self.table.width(), "a query is prepared before it is scored");
-        self.scorer_of(prepared, || (T::kernels().dot)(prepared, prepared))
+    pub fn distance_computer<'a>(&'a self, prepared: &'a [T]) -> DistanceComputer<'a, T> {
+        assert_eq!(prepared.len(), self.table.width(), "a query is prepared first");
+        self.distance_computer_of(prepared, || (T::kernels().dot)(prepared, prepared))
     }
 
     /// Returns the distances of a stored vector to others.
     ///
     /// # Panics
     /// Panics if `slot` is out of range, or vectors were dropped.
-    pub fn slot_scorer(&self, slot: Slot) -> Scorer<'_, T> {
-        self.scorer_of(self.padded(slot), || self.squared_norm(slot))
+    pub fn slot_distance_computer(&self, slot: Slot) -> DistanceComputer<'_, T> {
+        self.distance_computer_of(self.padded(slot), || self.squared_norm(slot))
     }
 
-    fn scorer_of<'a>(&'a self, vector: &'a [T], squared_norm: impl FnOnce() -> f32) -> Scorer<'a, T> {
-        let epilogue = self.epilogue();
-        let squared_norm = if let DistanceEpilogue::Cosine = epilogue { squared_norm() } else { 0.0 };
-        Scorer { vectors: self, vector, squared_norm, epilogue, sketched: None }
+    fn distance_computer_of<'a>(
+        &'a self,
+        vector: &'a [T],
+        squared_norm: impl FnOnce() -> f32,
+    ) -> DistanceComputer<'a, T> {
+        let form = self.form();
+        let squared_norm = if let DistanceForm::Cosine = form { squared_norm() } else { 0.0 };
+        DistanceComputer { vectors: self, vector, squared_norm, form, sketched: None }
     }
 
-    fn epilogue(&self) -> DistanceEpilogue {
+    fn form(&self) -> DistanceForm {
         match (self.metric, T::EXACT_SUMS) {
-            (Metric::L2, _) => DistanceEpilogue::SquaredL2,
-            (Metric::InnerProduct, _) => DistanceEpilogue::NegatedDot,
-            (Metric::Cosine, false) => DistanceEpilogue::HalfSquaredL2,
-            (Metric::Cosine, true) => DistanceEpilogue::Cosine,
+            (Metric::L2, _) => DistanceForm::SquaredL2,
+            (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
+            (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
+            (Metric::Cosine, true) => DistanceForm::Cosine,
         }
     }
 
@@ -88,17 +92,17 @@ impl<T: Element> Vectors<T> {
     }
 }
 
-impl<T: Element> Scorer<'_, T> {
+impl<T: Element> DistanceComputer<'_, T> {
     /// Writes the distances to the vectors `ids` to `out`, of the same length. Ids may repeat.
     ///
     /// # Panics
     /// Panics if an id is out of range.
-    pub fn score(&self, ids: &[Slot], out: &mut [f32]) {
+    pub fn compute(&self, ids: &[Slot], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
         let kernels = T::kernels();
-        let kernel = match self.epilogue {
-            DistanceEpilogue::SquaredL2 | DistanceEpilogue::HalfSquaredL2 => kernels.squared_l2_many,
-            DistanceEpilogue::NegatedDot | DistanceEpilogue::Cosine => kernels.dot_many,
+        let kernel = match self.form {
+            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => kernels.squared_l2_many,
+            DistanceForm::NegatedDot | DistanceForm::Cosine => kernels.dot_many,
         };
         for (ids, out) in ids.chunks(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS)) {
             let mut rows: [&[T]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];
@@ -111,9 +115,9 @@ impl<T: Element> Scorer<'_, T> {
     }
 
     /// Returns the distance to the vector `id`.
-    pub fn score_one(&self, id: Slot) -> f32 {
+    pub fn distance_to(&self, id: Slot) -> f32 {
         let mut out = [0.0];
-        self.score(&[id], &mut out);
+        self.compute(&[id], &mut out);
         out[0]
     }
 
@@ -124,12 +128,12 @@ impl<T: Element> Scorer<'_, T> {
     }
 }
 
-impl<T: Element> Score for Scorer<'_, T> {
+impl<T: Element> ComputeDistances for DistanceComputer<'_, T> {
     #[inline]
     fn prefetch_bounds(&self, ids: &[Slot]) {
         match &self.vectors.sketches {
             Some(sketches) => ids.iter().for_each(|id| sketches.prefetch(id.index())),
-            None => self.prefetch_score(ids),
+            None => self.prefetch_distances(ids),
         }
     }
 
@@ -143,33 +147,33 @@ impl<T: Element> Score for Scorer<'_, T> {
 
     /// Prefetches as many vectors as the cache holds for a few searches at once.
     #[inline]
-    fn prefetch_score(&self, ids: &[Slot]) {
+    fn prefetch_distances(&self, ids: &[Slot]) {
         let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
         ids.iter().take(rows).for_each(|id| prefetch(self.vectors.table.row(id.index())));
     }
 
-    fn score(&self, ids: &[Slot], out: &mut [f32]) {
-        Scorer::score(self, ids, out);
+    fn compute(&self, ids: &[Slot], out: &mut [f32]) {
+        DistanceComputer::compute(self, ids, out);
     }
 }
 
-impl<T: Element> Scorer<'_, T> {
+impl<T: Element> DistanceComputer<'_, T> {
     /// The least distance that the bounds of a sketch allow.
     fn lower_bound(&self, bounds: Bounds) -> f32 {
-        match self.epilogue {
-            DistanceEpilogue::SquaredL2 => bounds.squared_l2,
-            DistanceEpilogue::HalfSquaredL2 => 0.5 * bounds.squared_l2,
-            DistanceEpilogue::NegatedDot => -bounds.dot,
-            DistanceEpilogue::Cosine => f32::NEG_INFINITY,
+        match self.form {
+            DistanceForm::SquaredL2 => bounds.squared_l2,
+            DistanceForm::HalfSquaredL2 => 0.5 * bounds.squared_l2,
+            DistanceForm::NegatedDot => -bounds.dot,
+            DistanceForm::Cosine => f32::NEG_INFINITY,
         }
     }
 
     fn finish(&self, ids: &[Slot], out: &mut [f32]) {
-        match self.epilogue {
-            DistanceEpilogue::SquaredL2 => {}
-            DistanceEpilogue::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
-            DistanceEpilogue::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
-            DistanceEpilogue::Cosine => {
+        match self.form {
+            DistanceForm::SquaredL2 => {}
+            DistanceForm::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
+            DistanceForm::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
+            DistanceForm::Cosine => {
                 for (d, &id) in out.iter_mut().zip(ids) {
                     *d = 1.0 - *d / (self.squared_norm * self.vectors.squared_norm(id)).sqrt();
                 }

@@ -8,7 +8,7 @@ use cuda_std::math::{dp4a_u32_i32, half2_to_f32};
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::codes::QueryTerms;
+use crate::codes;
 
 /// Factors of a code that has `add_low`, the rounding error of `add`.
 const FACTORS_WITH_LOW: u32 = 4;
@@ -17,12 +17,12 @@ const LOW_UNIT: f32 = 1.0 / 2048.0;
 
 /// The factors of one row, with `add_low` in `add`.
 #[derive(Clone, Copy)]
-pub(super) struct Factors {
+pub(super) struct RowFactors {
     add: f32,
     rescale: f32,
 }
 
-impl Factors {
+impl RowFactors {
     /// The factors in the last two words of a row: the last `factors_len` halves of these.
     #[inline(always)]
     pub(super) fn from_words(last: [u32; 2], factors_len: u32) -> Self {
@@ -33,25 +33,25 @@ impl Factors {
     }
 }
 
-/// The terms of a query: [`QueryTerms`].
+/// What an estimate reads of [`codes::QueryFactors`].
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct QueryFactors {
     add: f32,
     add_unit: f32,
     scale: [f32; 2],
     offset: [f32; 2],
 }
 
-impl Terms {
-    /// Reads the terms of row `row`.
+impl QueryFactors {
+    /// Reads the factors of row `row`.
     ///
     /// # Safety
-    /// `terms` has the row, which is not written during the launch.
+    /// `query_factors` has the row, which is not written during the launch.
     #[inline(always)]
-    pub(super) unsafe fn read(terms: DevicePtr<QueryTerms>, row: usize) -> Self {
-        let terms = terms.add(row).cast::<[f32; 2]>();
-        // SAFETY: the words of the row's terms, two at a time.
-        let pair = |i| unsafe { global::load_readonly(terms.at(i)) };
+    pub(super) unsafe fn read(query_factors: DevicePtr<codes::QueryFactors>, row: usize) -> Self {
+        let query_factors = query_factors.add(row).cast::<[f32; 2]>();
+        // SAFETY: the words of the row's factors, two at a time.
+        let pair = |i| unsafe { global::load_readonly(query_factors.at(i)) };
         let [add, add_unit] = pair(0);
         Self { add, add_unit, scale: pair(2), offset: pair(3) }
     }
@@ -66,7 +66,7 @@ impl Terms {
 
     /// The estimate of a row.
     #[inline(always)]
-    pub(super) fn estimate(&self, factors: Factors, product: f32) -> f32 {
+    pub(super) fn estimate(&self, factors: RowFactors, product: f32) -> f32 {
         (factors.add * self.add_unit + self.add) + factors.rescale * product
     }
 }

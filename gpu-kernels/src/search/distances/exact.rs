@@ -3,20 +3,19 @@
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
-use super::super::frontier::NO_ENTRY;
-use super::{Scorer, query_row};
+use super::{DistanceComputer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
 use crate::element::{DeviceElement, DistanceOp};
-use crate::graph::{DistanceEpilogue, GraphArgs};
-use crate::neighbor::entry;
+use crate::graph::{DistanceForm, GraphArgs};
+use crate::neighbor::{NO_ENTRY, entry};
 use crate::tile::{QueryUnits, RowTiles, Unit};
 
 /// Bytes per cache line.
 const LINE: usize = 128;
 
-/// The scorer of exact distances. `LOADS` is that of [`RowTiles`].
+/// The computer of exact distances. `LOADS` is that of [`RowTiles`].
 pub(in crate::search) struct Exact<E, Op, const LOADS: usize> {
     tile: RowTiles<E, Op, LOADS>,
     /// This lane's units of the query, if it stays in registers.
@@ -24,12 +23,12 @@ pub(in crate::search) struct Exact<E, Op, const LOADS: usize> {
     /// The whole query, if it does not stay in registers.
     query: Shared<u8>,
     rows: DevicePtr<u8>,
-    epilogue: DistanceEpilogue,
+    form: DistanceForm,
     squared_norms: DevicePtr<f32>,
     squared_norm: f32,
 }
 
-impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Scorer for Exact<E, Op, LOADS> {
+impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E, Op, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
@@ -52,26 +51,16 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Scorer for Exact<E, O
                     memory.byte_add(byte).cast().store(unit);
                 });
             }
-            let squared_norm = match args.epilogue {
-                DistanceEpilogue::Cosine => squared_norm::<E>(query, row_bytes),
-                DistanceEpilogue::SquaredL2
-                | DistanceEpilogue::HalfSquaredL2
-                | DistanceEpilogue::NegatedDot => 0.0,
+            let squared_norm = match args.form {
+                DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
+                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
             let GraphArgs { rows, squared_norms, .. } = args.graph;
-            Self {
-                tile,
-                query_units,
-                query: memory,
-                rows,
-                epilogue: args.epilogue,
-                squared_norms,
-                squared_norm,
-            }
+            Self { tile, query_units, query: memory, rows, form: args.form, squared_norms, squared_norm }
         }
     }
 
-    /// Does nothing: the loads of [`Scorer::entries`] take all registers.
+    /// Does nothing: the loads of [`DistanceComputer::entries`] take all registers.
     #[inline(always)]
     unsafe fn fetch(&self, _: Shared<u32>, _: u32) {}
 
@@ -94,10 +83,10 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Scorer for Exact<E, O
     unsafe fn entries(&self, (): (), slots: Shared<u32>, count: u32) -> u64 {
         let (tile, lane_in_tile) = self.tile.tile_and_lane();
         let (tiles, row_bytes) = (self.tiles(), self.tile.row_bytes());
-        // With T tiles, tile t scores slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
+        // With T tiles, tile t takes slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the epilogue
+        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form
         // needs them; the warp is converged at every sum.
         unsafe {
             let mut first = 0;
@@ -111,13 +100,11 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Scorer for Exact<E, O
             }
             let place = lane_in_tile * tiles + tile;
             let slot = slots.add(place.min(count - 1)).load();
-            let squared_norm = match self.epilogue {
-                DistanceEpilogue::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
-                DistanceEpilogue::SquaredL2
-                | DistanceEpilogue::HalfSquaredL2
-                | DistanceEpilogue::NegatedDot => 0.0,
+            let squared_norm = match self.form {
+                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
+                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
-            let distance = self.epilogue.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
+            let distance = self.form.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
             if place < count { entry(distance, slot) } else { NO_ENTRY }
         }
     }

@@ -1,0 +1,216 @@
+//! Building an index.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jasper::{AnyIndex, Device, DeviceOptions, ElementKind, MemorySpace, VectorSource, with_element};
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+
+use crate::arrays::{self, Array, Vectors, element, parse_dtype};
+use crate::call;
+use crate::device;
+use crate::errors::{ParameterError, Raise, count, message, parse};
+use crate::index::Index;
+use crate::interop;
+use crate::options::{DeviceArgument, builder, device_options, quantize};
+use crate::results::report;
+
+#[pymethods]
+impl Index {
+    /// Builds an index.
+    ///
+    /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
+    /// HDF5 data set, which is read piece by piece. A contiguous array of float32, float16, uint8 or int8 is read in
+    /// place, also one of a library with DLPack. A column of Arrow whose values are lists of one length needs pyarrow.
+    /// Arrays on a device are copied to host memory first.
+    ///
+    /// keys
+    ///     The key of each vector; 0, 1, 2 ... by default.
+    /// dtype
+    ///     Converts the vectors to this type while they are read.
+    /// max_degree
+    ///     Largest number of edges of a vector, 64 by default.
+    /// build_beam_width
+    ///     Beam width of the searches of the build, 128 by default.
+    /// alpha
+    ///     Factor of pruning, 1.2 by default; a larger one keeps more edges.
+    /// max_batch_share
+    ///     Largest batch as a share of the vectors before it, 0.02 by default.
+    /// seed
+    ///     Seed of the order in which vectors are linked.
+    /// threads
+    ///     Number of threads; one per CPU by default.
+    /// device
+    ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to. The index is then on the
+    ///     GPUs that were named; should it not fit there, it stays in host memory, with a RuntimeWarning. "auto" builds
+    ///     on the first GPU with room, or else on the CPU, and leaves the index in host memory.
+    /// spread, shards
+    ///     How several GPUs hold the index: see Index.to. With spread="sharded", each builds one shard, or all together
+    ///     this number of shards. Each has the vectors of some keys, and is saved as a file of the folder that
+    ///     Index.save then makes.
+    /// exact_linking
+    ///     Choose edges by exact distances instead of 8-bit copies (SQ8).
+    /// quantization
+    ///     Quantizes the vectors after the build: see Index.quantize.
+    /// checkpoint, checkpoint_interval
+    ///     A file to which the build writes its state at intervals, in seconds, and from which it resumes. Remove it
+    ///     after the index is saved.
+    ///
+    /// Raises ParameterError, DuplicateKeyError, OutOfMemoryError (before anything is allocated) or DeviceError.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> vectors = np.random.default_rng(0).integers(0, 9, (1000, 16), dtype=np.uint8)
+    /// >>> len(jasper.Index.build(vectors, metric="cosine", keys=np.arange(1000, 2000)))
+    /// 1000
+    #[staticmethod]
+    #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
+                        alpha = None, max_batch_share = None, seed = None, threads = None,
+                        device = DeviceArgument(Device::Auto), spread = "replicated", shards = None,
+                        exact_linking = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
+                        progress = None),
+           text_signature = "(vectors, *, keys=None, metric=\"l2\", dtype=None, max_degree=None, \
+                             build_beam_width=None, alpha=None, max_batch_share=None, seed=None, threads=None, \
+                             device=\"auto\", spread=\"replicated\", shards=None, exact_linking=False, \
+                             quantization=None, checkpoint=None, checkpoint_interval=300.0, progress=None)")]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn build(
+        py: Python<'_>,
+        vectors: &Bound<'_, PyAny>,
+        keys: Option<&Bound<'_, PyAny>>,
+        metric: &str,
+        dtype: Option<&Bound<'_, PyAny>>,
+        max_degree: Option<usize>,
+        build_beam_width: Option<usize>,
+        alpha: Option<f32>,
+        max_batch_share: Option<f32>,
+        seed: Option<u64>,
+        threads: Option<usize>,
+        device: DeviceArgument,
+        spread: &str,
+        shards: Option<usize>,
+        exact_linking: bool,
+        quantization: Option<&str>,
+        checkpoint: Option<PathBuf>,
+        checkpoint_interval: f64,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let vectors = &interop::to_numpy(vectors, "vectors")?;
+        let keys = keys.map(arrays::keys).transpose()?;
+        let options = device_options(None, spread)?;
+        let mut builder =
+            builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
+                .device(device.0)
+                .spread(parse(spread)?)
+                .exact_linking(exact_linking);
+        if let Some(shards) = shards {
+            builder = builder.shards(shards);
+        }
+        if let Some(keys) = &keys {
+            builder = builder.keys(keys);
+        }
+        builder = quantize(builder, quantization)?;
+        if let Some(path) = &checkpoint {
+            let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
+                ParameterError::new_err(format!(
+                    "checkpoint_interval ({checkpoint_interval}) must be a number of seconds, at least 0"
+                ))
+            })?;
+            builder = builder.checkpoint(path, interval);
+        }
+        let element = dtype.map_or_else(|| element(vectors), parse_dtype)?;
+        with_element!(element, T => {
+            let vectors = Vectors::<T>::new(vectors, dtype.is_some())?;
+            if matches!(vectors, Vectors::Array(Array::One(_))) {
+                return Err(ParameterError::new_err("vectors are in one dimension; they must have shape (n, dim)"));
+            }
+            let source = vectors.source()?;
+            let index = call::long(py, progress, |progress| {
+                let source: &dyn VectorSource<T> = &source;
+                let built = builder.build_any_with_report(source.into(), progress);
+                built.map(|(index, _)| move_to_named(index, device.0, options)).map_err(Raise::raise)
+            })?;
+            Self::built(py, index)
+        })
+    }
+
+    /// The most memory that Index.build takes with these arguments: a report with host_bytes, device_bytes, and parts,
+    /// each with its memory, name and bytes. A build checks that there is as much before it begins. A move of the index
+    /// to the device comes afterwards, and is not included.
+    ///
+    /// >>> import jasper
+    /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
+    /// 0
+    #[staticmethod]
+    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = DeviceArgument(Device::Auto),
+                        quantization = None),
+           text_signature = "(rows, dim, *, dtype=None, max_degree=None, device=\"auto\", quantization=None)")]
+    fn estimate_memory<'py>(
+        py: Python<'py>,
+        rows: i64,
+        dim: i64,
+        dtype: Option<&Bound<'py, PyAny>>,
+        max_degree: Option<usize>,
+        device: DeviceArgument,
+        quantization: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
+        let builder = builder("l2", max_degree, None, None, None, None, None)?.device(device.0);
+        let builder = quantize(builder, quantization)?;
+        let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
+        let plan = py.detach(|| {
+            device::keep_current(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)))
+        });
+        let plan = plan.map_err(Raise::raise)?;
+        let fields = serde_json::json!({
+            "host_bytes": plan.total(MemorySpace::Host),
+            "device_bytes": plan.total(MemorySpace::Device),
+            "parts": plan.parts(),
+        });
+        report(py, &fields)
+    }
+
+    /// Builds a new index over the same vectors and keys, with the same parameters and quantization, without deleted
+    /// keys, tuned searches or journal. device is that of Index.build. Only host memory is read, so this saves the index
+    /// after a GPU failed. Takes the time of a build.
+    ///
+    /// >>> import jasper, numpy as np
+    /// >>> index = jasper.Index.build(np.random.default_rng(0).random((1000, 16), dtype=np.float32))
+    /// >>> len(index.rebuild("cpu"))
+    /// 1000
+    #[pyo3(signature = (device = DeviceArgument(Device::Cpu), *, progress = None),
+           text_signature = "($self, device=\"cpu\", *, progress=None)")]
+    fn rebuild(&self, py: Python<'_>, device: DeviceArgument, progress: Option<Py<PyAny>>) -> PyResult<Self> {
+        let rebuilt = self.long(py, progress, |index, progress| {
+            let rebuilt = index.with_progress(progress).rebuild(device.0).map_err(Raise::raise)?;
+            Ok(move_to_named(rebuilt, device.0, DeviceOptions::new()))
+        })?;
+        Self::built(py, rebuilt)
+    }
+}
+
+impl Index {
+    /// An index that was built, with a warning if it could not be moved to its device.
+    fn built(py: Python<'_>, (index, warning): (AnyIndex, Option<CString>)) -> PyResult<Self> {
+        if let Some(warning) = warning {
+            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &warning, 1)?;
+        }
+        Ok(Self::new(index))
+    }
+}
+
+/// Moves a new index to the GPUs that its caller named. If that fails, the index stays in host memory, because a build
+/// may have taken hours, and there is a warning.
+fn move_to_named(index: AnyIndex, device: Device, options: DeviceOptions) -> (AnyIndex, Option<CString>) {
+    if matches!(device, Device::Auto | Device::Cpu) {
+        return (index, None);
+    }
+    match index.to_device_with(device, options) {
+        Ok(index) => (index, None),
+        Err(error) => {
+            let warning = format!("the index was built and stays in host memory: {}", message(&error));
+            (error.into_index(), CString::new(warning).ok())
+        }
+    }
+}
