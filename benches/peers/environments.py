@@ -14,7 +14,7 @@ def environment_of(system):
 
 
 def version_of(system):
-    """The version that PACKAGES names for a peer."""
+    """The version that PACKAGES names for a competitor."""
     package = "faiss-cpu" if system.startswith("faiss") else system
     return next(p.split("==")[1] for packages in PACKAGES.values() for p in packages if p.startswith(package + "=="))
 

@@ -63,7 +63,7 @@ def report(lines):
               f"{first['queries']} queries, {first['threads']} threads")
         for by, title in (("qps", "wall clock"), ("qps_cpu", "threads / CPU time")):
             print(f"\nQueries per second at recall@{first['k']}, by {title}; in brackets the ratio to the best graph index "
-                  f"among the peers\n\n{table(own, by)}")
+                  f"among the competitors\n\n{table(own, by)}")
 
 
 if __name__ == "__main__":

@@ -36,10 +36,6 @@ pub struct QueryFactors {
     pub add: f32,
     /// Multiplies the `add` of a row.
     pub add_unit: f32,
-    /// Half-width of the bound of the error, for a row whose `error` is 1.
-    pub error: f32,
-    /// Bytes of a level: 1 or 2.
-    pub level_bytes: u32,
     /// Scale of each byte of the levels, times the unit of `rescale` of a row; 0 for a byte that levels do not have.
     pub scale: [f32; 2],
     /// Offset of each byte of the levels.
@@ -153,7 +149,7 @@ impl From<&Layout> for CodeShape {
 #[cfg(not(target_arch = "nvptx64"))]
 impl From<jasper_quant::QueryFactors> for QueryFactors {
     fn from(query_factors: jasper_quant::QueryFactors) -> Self {
-        let jasper_quant::QueryFactors { add, add_unit, error, level_bytes, scale, offset } = query_factors;
-        Self { add, add_unit, error, level_bytes, scale, offset }
+        let jasper_quant::QueryFactors { add, add_unit, scale, offset, .. } = query_factors;
+        Self { add, add_unit, scale, offset }
     }
 }

@@ -2,10 +2,12 @@
 
 use cuda_std::prelude::*;
 
+use crate::WARP_SIZE;
+
 /// The number of this warp in the launch, which is the number of its row.
 pub(crate) fn row_of_warp() -> usize {
-    let warps = thread::block_dim_x() / warp::WARP_SIZE;
-    thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / warp::WARP_SIZE) as usize
+    let warps = thread::block_dim_x() / WARP_SIZE;
+    thread::block_idx_x() as usize * warps as usize + (thread::thread_idx_x() / WARP_SIZE) as usize
 }
 
 /// The mask of the lanes below this one.
@@ -73,7 +75,7 @@ pub(crate) fn strided(first: u32, end: u32, step: u32, mut body: impl FnMut(u32)
 
 /// Calls `body` with every 32nd index below `len`, from this lane's number on.
 pub(crate) fn warp_stride(len: u32, body: impl FnMut(u32)) {
-    strided(warp::lane_id(), len, warp::WARP_SIZE, body);
+    strided(warp::lane_id(), len, WARP_SIZE, body);
 }
 
 /// Calls `body` with this thread's indices below `len`: thread t of a block of 256 gets t, t + 256, t + 512, and so on.

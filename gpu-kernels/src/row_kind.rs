@@ -18,6 +18,22 @@ macro_rules! row_kinds {
 #[cfg(feature = "kernels")]
 pub(crate) use row_kinds;
 
+/// Defines what returns the function of a kernel, for the emulator, by the infix of its name and other parameters.
+#[cfg(feature = "kernels")]
+macro_rules! body {
+    ($body:ident($($parameter:ident: $Type:ty)?) -> $Args:ty { $($name:ident => $function:expr;)* }) => {
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(super) fn $body(name: &str $(, $parameter: $Type)?) -> unsafe fn($Args) {
+            match name {
+                $(stringify!($name) => $function,)*
+                _ => unreachable!("the table holds every kernel of the family, those of {name} too"),
+            }
+        }
+    };
+}
+#[cfg(feature = "kernels")]
+pub(crate) use body;
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) use host::RowKind;
 

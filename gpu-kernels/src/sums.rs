@@ -2,6 +2,7 @@
 
 use cuda_std::prelude::*;
 
+use crate::WARP_SIZE;
 use crate::collectives::strided;
 
 /// Number of coordinates that a sum takes at once. The rows of all buffers here are padded to a multiple of it.
@@ -43,6 +44,6 @@ impl Sum {
 pub(crate) fn for_coordinates(len: u32, mut visit: impl FnMut(usize, u32)) {
     strided(warp::lane_id(), len.next_multiple_of(BLOCK), BLOCK, |i| {
         visit(0, i);
-        visit(1, i + warp::WARP_SIZE);
+        visit(1, i + WARP_SIZE);
     });
 }

@@ -53,7 +53,7 @@ pub use file::{
 pub use graph::{ChangedSlots, Graph, VectorBlock};
 pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
-pub use spanning_tree::SpanningTree;
+pub use spanning_tree::{NO_PARENT, SpanningTree};
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{

@@ -6,8 +6,8 @@ use jasper_core::Slot;
 
 use crate::Segments;
 
-/// The parent of a slot that has none.
-const NO_PARENT: u32 = u32::MAX;
+/// Stands for no parent, in place of a slot.
+pub const NO_PARENT: u32 = u32::MAX;
 
 /// A tree of edges from the first start point to every vertex.
 ///
@@ -25,7 +25,7 @@ impl SpanningTree {
         Ok(Self { parents: self.parents.try_clone()? })
     }
 
-    /// Creates the tree of these parents. The parent of the root is itself; `u32::MAX` stands for none.
+    /// Creates the tree of these parents. The parent of the root is itself; [`NO_PARENT`] stands for none.
     ///
     /// # Errors
     /// Returns an error if memory cannot be allocated.
@@ -48,7 +48,7 @@ impl SpanningTree {
         (parent != NO_PARENT).then(|| Slot::new(parent))
     }
 
-    /// Returns the parent as devices store it: `u32::MAX` for none.
+    /// Returns the parent as devices store it: [`NO_PARENT`] for none.
     #[inline]
     pub fn word(&self, slot: Slot) -> u32 {
         self.parents.at(slot.index())

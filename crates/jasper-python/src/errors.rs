@@ -222,9 +222,10 @@ impl Raise for FileError {
 impl Raise for JournalError {
     fn exception(&self) -> Exception {
         match self.cause() {
-            JournalFault::NotDurable | JournalFault::Damaged(_) | JournalFault::OtherSnapshot(_) => {
-                FormatError::new_err
-            }
+            JournalFault::NotDurable
+            | JournalFault::Sharded
+            | JournalFault::Damaged(_)
+            | JournalFault::OtherSnapshot(_) => FormatError::new_err,
             JournalFault::Snapshot(error) => error.exception(),
             JournalFault::Replay(error) => error.exception(),
             _ => PyOSError::new_err,

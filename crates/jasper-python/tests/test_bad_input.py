@@ -95,6 +95,8 @@ def test_open_takes_a_device(shared, vectors, tmp_path):
 
 def test_shards_are_saved_as_a_folder(vectors, tmp_path):
     index = jasper.Index.build(vectors, shards=3, device="cpu")
+    with pytest.raises(jasper.FormatError, match="the index has several shards"):
+        index.save(tmp_path / "durable", durable=True)
     assert index.shards == 3 and len(index) == len(vectors)
     assert (index.search(vectors, 1).keys[:, 0] == np.arange(len(vectors))).all()
     index.save(tmp_path / "vectors")

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper_core::{BitSet, Element, Slot};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, NO_PARENT};
 use rayon::prelude::*;
 
 /// A set of slots that several threads add to.
@@ -66,7 +66,7 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
 ///
 /// [`SpanningTree::new`]: jasper_graph::SpanningTree::new
 pub(crate) fn spanning_tree<T: Element>(graph: &Graph<T>, start: Slot) -> Vec<u32> {
-    let parents: Vec<_> = (0..graph.slots()).map(|_| AtomicU32::new(u32::MAX)).collect();
+    let parents: Vec<_> = (0..graph.slots()).map(|_| AtomicU32::new(NO_PARENT)).collect();
     parents[start.index()].store(start.get(), Relaxed);
     reach(graph, start, |from, to| parents[to.index()].store(from.get(), Relaxed));
     parents.into_iter().map(AtomicU32::into_inner).collect()

@@ -221,16 +221,14 @@ pub struct Published {
     pub detached: Vec<Slot>,
 }
 
-/// Which vertices of a batch are compared with each other before they are linked.
+/// Which vertices of a batch, which is one [chunk](Executor::SEARCH_CHUNK), are compared with each other before they
+/// are linked.
 ///
-/// A vertex is compared with its group in rounds: first with one of every `stride` consecutive peers, at irregular
+/// A vertex is compared with its peers in rounds: first with one of every `stride` consecutive ones, at irregular
 /// offsets, so that interleaved sources are all sampled. If one of these becomes a candidate, it is compared with
 /// `second_round` more of every `stride`; and if two are candidates by then, with all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSampling {
-    /// Number of consecutive vertices compared with each other, at least 1. If a batch has several
-    /// [chunks](Executor::SEARCH_CHUNK), which batches of inserts do not have, it must divide the size of a chunk.
-    pub group: usize,
     /// One of this many peers is compared in the first round. At least 1; with 1, the first round compares all.
     pub stride: usize,
     /// Additional peers of every `stride` in the second round.
@@ -246,7 +244,7 @@ impl PeerSampling {
         round.min(max_degree)
     }
 
-    /// The positions, in a group of `len`, of the peers that a `round` compares a vertex with.
+    /// The positions, in a batch of `len`, of the peers that a `round` compares a vertex with.
     pub fn positions(&self, round: usize, len: usize) -> impl Iterator<Item = usize> + use<> {
         let stride = self.stride;
         let ends = [0, 1, (1 + self.second_round).min(stride), stride];

@@ -62,6 +62,7 @@ mod insert;
 mod matches;
 mod memory;
 mod mutable;
+mod pending;
 pub mod pipeline;
 mod plan;
 mod query;
@@ -92,6 +93,7 @@ pub use memory::{
     free_host_memory,
 };
 pub use mutable::{GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
+pub use pending::PendingQuery;
 pub use plan::{BeamSize, SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

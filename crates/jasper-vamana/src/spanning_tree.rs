@@ -17,7 +17,7 @@
 //! not depend on the tree, which differs between graphs that were opened at different times.
 
 use jasper_core::{Element, Slot};
-use jasper_graph::{SpanningTree, VectorError};
+use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
 use rustc_hash::FxHashMap;
 
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
@@ -41,7 +41,7 @@ pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
         start.map(|&start| executor.spanning_tree(graph, start)).transpose()
     });
     let Some(parents) = parents.map_err(UpdateError::device)? else { return Ok(()) };
-    if graph.read(|graph| graph.host().keys().vertices().any(|slot| parents[slot.index()] == u32::MAX)) {
+    if graph.read(|graph| graph.host().keys().vertices().any(|slot| parents[slot.index()] == NO_PARENT)) {
         return Ok(());
     }
     let tree = SpanningTree::new(&parents).map_err(VectorError::Memory)?;

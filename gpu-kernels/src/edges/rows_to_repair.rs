@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::FindRowsToRepairArgs;
+use crate::WARP_SIZE;
 use crate::bits::{SLOTS_PER_WORD, contains};
 use crate::collectives::row_of_warp;
 use crate::graph::NO_SLOT;
@@ -46,7 +47,7 @@ unsafe fn has_deleted_neighbor(args: &FindRowsToRepairArgs, vertex: usize) -> bo
         while place < args.edges_stride {
             let slot = global::load_readonly(row.at(place as usize));
             found |= slot != NO_SLOT && !contains(args.live, slot);
-            place += warp::WARP_SIZE;
+            place += WARP_SIZE;
         }
         warp::any(found)
     }

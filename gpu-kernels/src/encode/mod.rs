@@ -137,8 +137,8 @@ pub struct EncodeQueriesArgs {
     pub query_factors: DevicePtrMut<QueryFactors>,
     /// The metric in terms of residuals.
     pub metric: MetricArgs,
-    /// Units of the factors `add`, `rescale` and `error`.
-    pub units: [f32; 3],
+    /// Units of the factors `add` and `rescale`.
+    pub units: [f32; 2],
     /// The lowest level of a positive coordinate, for RaBitQ codes.
     pub half: f32,
     /// Number of queries.

@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::{EncodeArgs, shared_level_bytes};
+use crate::WARP_SIZE;
 use crate::codes::PlaneShape;
 use crate::collectives::warp_stride;
 
@@ -21,7 +22,7 @@ pub(super) struct Factors {
 
 /// The levels of this warp's row, in shared memory.
 pub(super) fn levels(args: &EncodeArgs) -> Shared<u8> {
-    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    let warp = thread::thread_idx_x() / WARP_SIZE;
     shared::dynamic_shared_mem::<u8>().add(warp * shared_level_bytes(&args.shape))
 }
 

@@ -349,7 +349,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 levels: stream.output(&mut codes.levels).add(first * words),
                 query_factors: stream.output(&mut codes.query_factors).add(first),
                 metric: self.metric,
-                units: self.units,
+                units: [self.units[0], self.units[1]],
                 half,
                 queries_len: count,
                 dimensions: self.shape.dimensions,

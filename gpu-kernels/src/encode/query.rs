@@ -98,25 +98,17 @@ pub unsafe fn encode_queries(args: EncodeQueriesArgs) {
             }
         });
         let [squared_norm, dot_center] = global::load_readonly(args.rotated.sums.at(query));
-        let [add_unit, rescale_unit, error_unit] = args.units;
+        let [add_unit, rescale_unit] = args.units;
         let offset = [-warp::sum(sums[0], 32), -warp::sum(sums[1], 32)];
-        let head = [
-            args.metric.query_part(squared_norm, dot_center).to_bits(),
-            add_unit.to_bits(),
-            (math::sqrt_f32(squared_norm) * error_unit).to_bits(),
-            args.level_bytes,
-        ];
+        let add = [args.metric.query_part(squared_norm, dot_center), add_unit];
         let weight = if one { 1.0 } else { 256.0 };
-        let tail = [
-            scale * weight * rescale_unit,
-            if one { 0.0 } else { scale * 1.0 * rescale_unit },
-            offset[0] as f32 / 2.0,
-            if one { 0.0 } else { offset[1] as f32 / 2.0 },
-        ];
+        let scale = [scale * weight * rescale_unit, if one { 0.0 } else { scale * 1.0 * rescale_unit }];
+        let offset = [offset[0] as f32 / 2.0, if one { 0.0 } else { offset[1] as f32 / 2.0 }];
         if warp::lane_id() == 0 {
-            let query_factors = args.query_factors.add(query).cast::<[u32; 4]>();
-            global::store(query_factors.at(0), head);
-            global::store(query_factors.cast::<[f32; 4]>().at(1), tail);
+            let query_factors = args.query_factors.add(query).cast::<[f32; 2]>();
+            global::store(query_factors.at(0), add);
+            global::store(query_factors.at(1), scale);
+            global::store(query_factors.at(2), offset);
         }
     }
 }

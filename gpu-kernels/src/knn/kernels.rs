@@ -8,6 +8,7 @@ use super::score::{
 };
 use super::{RankArgs, ScanArgs};
 use crate::element::{F16, F32, I8, U8};
+use crate::row_kind::body;
 
 macro_rules! scans {
     ($($kind_name:ident: $score:ty, $blocks:tt;)*) => {
@@ -23,14 +24,7 @@ macro_rules! scans {
             }
         })*
 
-        /// The function of the scan of some rows, for the emulator.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn scan_body(kind_name: &str) -> unsafe fn(ScanArgs) {
-            match kind_name {
-                $(stringify!($kind_name) => $kind_name::scan,)*
-                _ => unreachable!("the table holds every element and metric, {kind_name} too"),
-            }
-        }
+        body!(scan_body() -> ScanArgs { $($kind_name => $kind_name::scan;)* });
     };
 }
 
@@ -49,14 +43,7 @@ macro_rules! ranks {
             )*
         }
 
-        /// The function of the ranking of some rows, for the emulator.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn rank_body(kind_name: &str) -> unsafe fn(RankArgs) {
-            match kind_name {
-                $(stringify!($kind_name) => rank::$kind_name,)*
-                _ => unreachable!("the table holds every element and metric, {kind_name} too"),
-            }
-        }
+        body!(rank_body() -> RankArgs { $($kind_name => rank::$kind_name;)* });
     };
 }
 

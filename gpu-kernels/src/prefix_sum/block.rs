@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::LookBack;
+use crate::WARP_SIZE;
 
 /// The index of this block's tile. Called by the whole block, with a barrier.
 ///
@@ -28,7 +29,7 @@ pub(crate) unsafe fn take_tile(look_back: &LookBack, word: Shared<u32>) -> u32 {
 pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
     let mut sum = value;
     let mut distance = 1;
-    while distance < warp::WARP_SIZE {
+    while distance < WARP_SIZE {
         // SAFETY: the warp is converged here.
         let (below, exists) = unsafe { warp::shuffle_up(sum, distance) };
         if exists {
@@ -46,11 +47,11 @@ pub(crate) unsafe fn warp_inclusive_sum(value: u32) -> u32 {
 /// `sums` are `WARPS` words of shared memory that nothing else uses.
 #[inline(always)]
 pub(crate) unsafe fn block_sums<const WARPS: u32>(sum: u32, sums: Shared<u32>) -> (u32, u32) {
-    let this = thread::thread_idx_x() / warp::WARP_SIZE;
+    let this = thread::thread_idx_x() / WARP_SIZE;
     let (mut before, mut all) = (0u32, 0u32);
     // SAFETY: one lane per warp writes, and all threads read after the barrier.
     unsafe {
-        if warp::lane_id() == warp::WARP_SIZE - 1 {
+        if warp::lane_id() == WARP_SIZE - 1 {
             sums.add(this).store(sum);
         }
         thread::sync_threads();

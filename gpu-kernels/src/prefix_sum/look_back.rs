@@ -23,6 +23,7 @@
 use cuda_std::prelude::*;
 
 use super::LookBack;
+use crate::WARP_SIZE;
 
 /// Earlier tiles that a thread reads at once: each read is a round trip to the L2 cache, and these overlap.
 const WINDOW: usize = 4;
@@ -63,7 +64,7 @@ impl LookBack {
         // SAFETY: one lane publishes and writes the slot, the others read it after the barrier; a tile publishes its
         // aggregate before it waits for any other.
         unsafe {
-            if thread::thread_idx_x() < warp::WARP_SIZE {
+            if thread::thread_idx_x() < WARP_SIZE {
                 if warp::lane_id() == 0 {
                     column.publish_aggregate(tile, sum);
                 }
@@ -172,7 +173,7 @@ impl Column {
                     break;
                 }
             }
-            remaining -= warp::WARP_SIZE;
+            remaining -= WARP_SIZE;
         }
         sum
     }

@@ -7,9 +7,10 @@ use cuda_std::prelude::*;
 use super::block::{block_sums, take_tile};
 use super::{LookBack, SELECT_NUMBERS, SELECT_THREADS, SELECT_TILE};
 use crate::DevicePtrMut;
+use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 
-const WARPS: u32 = SELECT_THREADS / warp::WARP_SIZE;
+const WARPS: u32 = SELECT_THREADS / WARP_SIZE;
 
 /// Lists the numbers below `len` that are `wanted`, plus `first`; one block per tile. One thread of the last tile gets
 /// the number of all listed. Called by the whole block.
@@ -30,8 +31,8 @@ pub(crate) unsafe fn select(
     unsafe {
         let tile = take_tile(look_back, slot);
         // A warp has consecutive numbers, in rows of 32.
-        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-        let in_tile = warp * SELECT_NUMBERS as u32 * warp::WARP_SIZE + warp::lane_id();
+        let warp = thread::thread_idx_x() / WARP_SIZE;
+        let in_tile = warp * SELECT_NUMBERS as u32 * WARP_SIZE + warp::lane_id();
         let first_of_lane = tile as usize * SELECT_TILE as usize + in_tile as usize;
         let rows = find(first_of_lane, len, wanted);
         let (warps_before, all) = block_sums::<WARPS>(rows.iter().map(|row| row.count_ones()).sum(), sums);
@@ -49,7 +50,7 @@ pub(crate) unsafe fn select(
 unsafe fn find(first: usize, len: u32, wanted: impl Fn(usize) -> bool) -> [u32; SELECT_NUMBERS] {
     let mut found = [false; SELECT_NUMBERS];
     for (row, found) in found.iter_mut().enumerate() {
-        let number = first + row * warp::WARP_SIZE as usize;
+        let number = first + row * WARP_SIZE as usize;
         *found = number < len as usize && wanted(number);
     }
     // SAFETY: the warp is converged here.
@@ -67,7 +68,7 @@ unsafe fn write(rows: &[u32; SELECT_NUMBERS], list: DevicePtrMut<u32>, first: u3
         if lanes >> lane & 1 == 1 {
             let at = rows_before + rank_in(*lanes);
             // SAFETY: the caller's promise.
-            unsafe { global::store(list.at(at as usize), first + row as u32 * warp::WARP_SIZE) };
+            unsafe { global::store(list.at(at as usize), first + row as u32 * WARP_SIZE) };
         }
         rows_before += lanes.count_ones();
     }

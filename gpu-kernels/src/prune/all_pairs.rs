@@ -24,6 +24,7 @@ use super::pair_distances::PairDistances;
 use super::remaining::DeferredRange;
 use super::robust_prune::{FIRST_ALPHA, OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
 use super::{PRUNE_DISTANCES, PruneArgs};
+use crate::WARP_SIZE;
 use crate::collectives::{block_stride, rank_in, strided};
 use crate::neighbor;
 
@@ -141,7 +142,7 @@ impl AllPairs {
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
         let (mut new_len, mut pruned) = (0, count);
-        strided(0, count, warp::WARP_SIZE, |first| {
+        strided(0, count, WARP_SIZE, |first| {
             let index = first + warp::lane_id();
             // SAFETY: indices below the count; the warp is converged at the vote.
             unsafe {
@@ -286,7 +287,7 @@ impl AllPairs {
     #[inline(always)]
     unsafe fn occluding(&self, count: u32) -> BitSet {
         let mut occluding = BitSet::EMPTY;
-        strided(0, count, warp::WARP_SIZE, |first| {
+        strided(0, count, WARP_SIZE, |first| {
             let index = first + warp::lane_id();
             // SAFETY: the bits are those of candidates; the warp is converged at the vote.
             unsafe {

@@ -24,6 +24,7 @@ use super::PRUNE_DISTANCES;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use crate::WARP_SIZE;
 use crate::collectives::{block_stride, compact, rank_in, strided, warp_stride};
 use crate::neighbor;
 
@@ -155,8 +156,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     #[inline(always)]
     unsafe fn run_rounds(&self, kept: &mut u32, computed: &mut u32) -> u32 {
         let (mut first, mut second_round, mut first_round) = (self.live, false, *kept);
-        // SAFETY: the caller's promise; all warps find the same undecided candidates, and barriers separate that from the
-        // stores of states, and these from the next search.
+        // SAFETY: the caller's promise; all warps find the same undecided candidates, and barriers separate that from
+        // the stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {
                 let [first_undecided, candidate] = self.undecided(first, warp_number(), second_round);
@@ -224,7 +225,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 }
                 before += lanes.count_ones();
             }
-            begin += warp::WARP_SIZE;
+            begin += WARP_SIZE;
         }
         [first_undecided, NONE]
     }

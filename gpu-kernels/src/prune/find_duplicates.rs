@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::FindDuplicatesArgs;
+use crate::WARP_SIZE;
 use crate::collectives::{row_of_warp, strided, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor;
@@ -30,7 +31,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
         };
         let vertex_prefix = prefix(vertex);
         let mut duplicate_of = NO_SLOT;
-        strided(0, found, warp::WARP_SIZE, |first| {
+        strided(0, found, WARP_SIZE, |first| {
             let place = first + warp::lane_id();
             let slot = if place < found {
                 neighbor::slot(global::load_readonly(candidates.at(place as usize)))

@@ -10,7 +10,7 @@
 //!         nearest <- the nearest max_degree of nearest and this round's peers that are nearer than bound
 //! ```
 //!
-//! The peers of a vertex are the other vertices of its group. The first round samples a few of them, the second some
+//! The peers of a vertex are the other vertices of its batch. The first round samples a few of them, the second some
 //! more, and the third takes the rest. Most vertices have no near peer, and cost only the sample.
 //! `jasper_vamana::PeerSampling` makes the same choice on the CPU.
 
@@ -45,30 +45,32 @@ pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
             memory.count.store(0);
         }
         thread::sync_threads();
-        let first = batch_index / args.group * args.group;
-        let len = args.group.min(args.vertices_len - first);
         let mut nearest =
             Nearest { vertex, bound, limit, len: 0, entries: memory.entries, count: memory.count };
-        let rounds = Rounds { stride: args.stride, second: args.stride.min(1 + args.second_round), len };
+        let rounds = Rounds {
+            stride: args.stride,
+            second: args.stride.min(1 + args.second_round),
+            len: args.vertices_len,
+        };
         let (mut round, mut compared) = (0, 0);
         while round < Rounds::COUNT && nearest.len >= round.min(limit) {
             let turns = rounds.turns(round);
             let peers = rounds.peers(turns);
-            nearest.insert(&block, &args, peers, |i| first + rounds.place(turns, i));
+            nearest.insert(&block, &args, peers, |i| rounds.place(turns, i));
             compared += peers;
             round += 1;
         }
         nearest.store(&args, batch_index);
         if thread::thread_idx_x() == 0 {
-            let itself = rounds.turn(batch_index - first) < rounds.turns(round - 1).1;
+            let itself = rounds.turn(batch_index) < rounds.turns(round - 1).1;
             atomic::add(args.prune.counters.at(DISTANCES), u64::from(compared - u32::from(itself)));
         }
     }
 }
 
-/// Which peers of a group of `len` each round compares.
+/// Which peers of a batch of `len` each round compares.
 ///
-/// The group is split into runs of `stride` consecutive vertices. Each vertex of a run has a turn, a number below
+/// The batch is split into runs of `stride` consecutive vertices. Each vertex of a run has a turn, a number below
 /// `stride`, counted from a start that differs between runs. The first round takes turn 0, the second the turns below
 /// `second`, and the third the rest. With `stride` = 32 and `second` = 4, these are 1, 3 and 28 vertices of each run.
 #[derive(Clone, Copy)]
@@ -91,14 +93,14 @@ impl Rounds {
         }
     }
 
-    /// The number of vertices of the group that have these turns.
+    /// The number of vertices of the batch that have these turns.
     #[inline(always)]
     fn peers(self, (from, to): (u32, u32)) -> u32 {
         let rest = self.len % self.stride;
         self.len / self.stride * (to - from) + rest.min(to) - rest.min(from)
     }
 
-    /// The place of the `i`-th of them in the group.
+    /// The place of the `i`-th of them in the batch.
     #[inline(always)]
     fn place(self, (from, to): (u32, u32), i: u32) -> u32 {
         let (run, turn) = (i / (to - from), from + i % (to - from));

@@ -5,9 +5,7 @@ use cuda_std::prelude::*;
 use super::pair_distances::Rows;
 use super::{FindPeersArgs, LinkArgs, MergeArgs, RepairArgs};
 use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
-use crate::row_kind::row_kinds;
-#[cfg(not(target_arch = "nvptx64"))]
-use {crate::graph::DistanceOpKind, crate::row_kind::RowKind, jasper_core::ElementKind};
+use crate::row_kind::{body, row_kinds};
 
 macro_rules! kernel_fn {
     ($kind_name:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
@@ -19,18 +17,6 @@ macro_rules! kernel_fn {
         pub unsafe fn $family(args: $Args) {
             // SAFETY: the caller's promise.
             unsafe { super::super::$family::$family::<Distances>(args) }
-        }
-    };
-}
-
-/// The functions of the kernels of a family, for the emulator.
-macro_rules! body {
-    ($family:ident($Args:ident): $($element:ident $op:ident $kind_name:ident;)*) => {
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn $family(kind: RowKind) -> unsafe fn($Args) {
-            match (kind.element, kind.op) {
-                $((ElementKind::$element, DistanceOpKind::$op) => $kind_name::$family,)*
-            }
         }
     };
 }
@@ -54,10 +40,10 @@ macro_rules! kernels_of_rows {
                 /// Repairs rows around deleted neighbors.
             );
         })*
-        body!(link(LinkArgs): $($element $op $kind_name;)*);
-        body!(merge(MergeArgs): $($element $op $kind_name;)*);
-        body!(find_peers(FindPeersArgs): $($element $op $kind_name;)*);
-        body!(repair(RepairArgs): $($element $op $kind_name;)*);
+        body!(link() -> LinkArgs { $($kind_name => $kind_name::link;)* });
+        body!(merge() -> MergeArgs { $($kind_name => $kind_name::merge;)* });
+        body!(find_peers() -> FindPeersArgs { $($kind_name => $kind_name::find_peers;)* });
+        body!(repair() -> RepairArgs { $($kind_name => $kind_name::repair;)* });
     };
 }
 row_kinds!(kernels_of_rows);

@@ -10,8 +10,9 @@ use crate::graph::DistanceForm;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
-/// Warps per block, which share the candidates. Two suffice for short rows: they process all candidates that remain after
-/// some steps at once, and more resident blocks hide more barriers. Of long rows, each takes a warp several loads.
+/// Warps per block, which share the candidates. Two suffice for short rows: they process all candidates that remain
+/// after some steps at once, and more resident blocks hide more barriers. Of long rows, each takes a warp several
+/// loads.
 const fn warps(row_bytes: u32) -> u32 {
     if row_bytes <= 512 { 2 } else { 4 }
 }
@@ -91,7 +92,7 @@ macro_rules! families {
 
             #[cfg(feature = "kernels")]
             fn body(&self) -> unsafe fn($Args) {
-                super::kernels::$family(self.0)
+                super::kernels::$family(self.0.name)
             }
         }
     )* };

@@ -25,6 +25,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::sort_padded;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
+use crate::WARP_SIZE;
 use crate::collectives::{block_stride, strided};
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_CANDIDATE};
@@ -153,7 +154,7 @@ unsafe fn load_new_edges(
         strided(warp_number(), edges, warps(), |edge| {
             let source = global::load_streaming(args.sources.at(begin + edge as usize));
             let mut known = false;
-            strided(0, degree, warp::WARP_SIZE, |first| {
+            strided(0, degree, WARP_SIZE, |first| {
                 let place = first + warp::lane_id();
                 let is_equal = place < degree && memory.old.add(place).load() == source;
                 known |= warp::any(is_equal);

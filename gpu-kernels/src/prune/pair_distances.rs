@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
+use crate::WARP_SIZE;
 use crate::element::{DeviceElement, DistanceOp};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
@@ -80,7 +81,7 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
 
     #[inline(always)]
     fn per_warp(&self) -> u32 {
-        (warp::WARP_SIZE >> self.tile.shape.log2_width) * self.tile.shape.rows_in_flight
+        (WARP_SIZE >> self.tile.shape.log2_width) * self.tile.shape.rows_in_flight
     }
 
     #[inline(always)]

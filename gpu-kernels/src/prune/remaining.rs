@@ -6,6 +6,7 @@ use super::PruneArgs;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use crate::WARP_SIZE;
 use crate::collectives::{compact, strided};
 use crate::neighbor;
 
@@ -82,7 +83,7 @@ impl IndexList {
                     return self.item(first + lanes.trailing_zeros()) & !DEFERRED;
                 }
             }
-            first += warp::WARP_SIZE;
+            first += WARP_SIZE;
         }
         NO_HEAD
     }
@@ -117,7 +118,7 @@ impl IndexList {
                 warp::sync_warp();
                 end += compact(self.indices.add(end), item as u16, is_item && item & !DEFERRED != index);
             }
-            first += warp::WARP_SIZE;
+            first += WARP_SIZE;
         }
         self.end = end;
     }
@@ -138,7 +139,7 @@ impl Remaining {
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let mut new = list(memory.new_indices.add(warp * (memory.capacity / warps)));
         let mut already_pruned = list(memory.already_pruned_indices.add(warp * args.max_degree));
-        strided(warp, count, warp::WARP_SIZE * warps, |first| {
+        strided(warp, count, WARP_SIZE * warps, |first| {
             let index = first + warp::lane_id() * warps;
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.

@@ -28,6 +28,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
+use crate::WARP_SIZE;
 use crate::bits::contains;
 use crate::collectives::{block_stride, rank_in, warp_reserve, warp_stride};
 use crate::graph::NO_SLOT;
@@ -227,7 +228,7 @@ unsafe fn gather(
                 if is_new {
                     emit(number, replacement);
                 }
-                place += warp::WARP_SIZE;
+                place += WARP_SIZE;
             }
             number += warps();
         }

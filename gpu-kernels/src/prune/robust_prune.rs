@@ -6,6 +6,7 @@ use super::layout::Layout;
 use super::pair_distances::PairDistances;
 use super::remaining::{DeferredRange, NO_HEAD, Remaining};
 use super::{PRUNE_DISTANCES, PruneArgs};
+use crate::WARP_SIZE;
 use crate::collectives::strided;
 use crate::graph::DistanceForm;
 
@@ -78,12 +79,12 @@ impl SharedMemory {
 
 /// The index of this warp in its block.
 pub(super) fn warp_number() -> u32 {
-    thread::thread_idx_x() / warp::WARP_SIZE
+    thread::thread_idx_x() / WARP_SIZE
 }
 
 /// Warps per block.
 pub(super) fn warps() -> u32 {
-    thread::block_dim_x() / warp::WARP_SIZE
+    thread::block_dim_x() / WARP_SIZE
 }
 
 /// A block that prunes: the distances that it computes, its arguments, and its shared memory.

@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::robust_prune::warp_number;
+use crate::WARP_SIZE;
 use crate::collectives::{block_stride, compact, strided};
 use crate::neighbor::NO_CANDIDATE;
 
@@ -61,14 +62,14 @@ pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>
     unsafe {
         if warp_number() == 0 {
             let (mut kept, mut last) = (0, NO_CANDIDATE);
-            strided(0, len, warp::WARP_SIZE, |first| {
+            strided(0, len, WARP_SIZE, |first| {
                 let place = first + warp::lane_id();
                 let entry = if place < len { entries.add(place).load() } else { NO_CANDIDATE };
                 let (before, exists) = warp::shuffle_up(entry, 1);
                 let is_new = entry != NO_CANDIDATE && entry != if exists { before } else { last };
                 warp::sync_warp();
                 kept += compact(entries.add(kept), entry, is_new);
-                last = warp::shuffle(entry, warp::WARP_SIZE - 1);
+                last = warp::shuffle(entry, WARP_SIZE - 1);
             });
             if warp::lane_id() == 0 {
                 count.store(kept);

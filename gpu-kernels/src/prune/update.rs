@@ -47,9 +47,7 @@ pub struct FindPeersArgs {
     pub peers: DevicePtrMut<u64>,
     /// Number of vertices.
     pub vertices_len: u32,
-    /// Vertices per group: consecutive vertices of the batch.
-    pub group: u32,
-    /// The first round compares a vertex with one of each `stride` vertices of its group.
+    /// The first round compares a vertex with one of each `stride` vertices of the batch.
     pub stride: u32,
     /// The second round, which runs if the first found a candidate, compares it with `second_round` more of each
     /// `stride`; the third, which runs if there are two by then, with the others.

@@ -10,7 +10,7 @@ use super::register_list::RegisterList;
 use super::variant::Variant;
 use super::{QuantizedSearchArgs, SearchArgs, one_warp, team};
 use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
-use crate::row_kind::row_kinds;
+use crate::row_kind::{body, row_kinds};
 use crate::row_shape::MAX_LOADS;
 
 /// A kernel: a search by one warp or by a team, with a frontier and a distance computer.
@@ -59,19 +59,6 @@ macro_rules! kernels_of_rows {
     };
 }
 
-/// The functions of the kernels, for the emulator.
-macro_rules! body {
-    ($body:ident($Args:ty): $($kind_name:ident)*) => {
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn $body(kind_name: &str, variant: Variant) -> unsafe fn($Args) {
-            match kind_name {
-                $(stringify!($kind_name) => $kind_name::body(variant),)*
-                _ => unreachable!("the table holds every kernel of the family, those of {kind_name} too"),
-            }
-        }
-    };
-}
-
 /// Loads in flight per lane of a team. A lane of its sixteen warps has half of the registers that a search by one warp
 /// may use.
 const TEAM_LOADS: usize = 8;
@@ -82,7 +69,7 @@ macro_rules! exact_kernels {
             $kind_name(SearchArgs): 16 16 16 16, team 512,
             Exact<$element, $op, { MAX_LOADS as usize }>, Exact<$element, $op, TEAM_LOADS>
         );)*
-        body!(exact_body(SearchArgs): $($kind_name)*);
+        body!(exact_body(variant: Variant) -> SearchArgs { $($kind_name => $kind_name::body(variant);)* });
     };
 }
 row_kinds!(exact_kernels);
@@ -92,7 +79,7 @@ macro_rules! quantized_kernels {
         $(kernels_of_rows!(
             $kind_name(QuantizedSearchArgs): $b1 $b2 $b4 $wide, team 256, $computer<$size>, $computer<$size>
         );)*
-        body!(quantized_body(QuantizedSearchArgs): $($kind_name)*);
+        body!(quantized_body(variant: Variant) -> QuantizedSearchArgs { $($kind_name => $kind_name::body(variant);)* });
     };
 }
 quantized_searches!(quantized_kernels);

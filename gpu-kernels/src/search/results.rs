@@ -5,6 +5,7 @@ use cuda_std::prelude::*;
 use super::frontier::Frontier;
 use super::{DeviceHit, NO_HIT, SearchArgs};
 use crate::WARP_SIZE;
+use crate::bits;
 use crate::collectives::rank_in;
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_ENTRY};
@@ -85,10 +86,6 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
 /// # Safety
 /// The arguments are valid, and the vertex is one of the graph.
 unsafe fn is_allowed(args: &SearchArgs, vertex: u32) -> bool {
-    if args.allowed.is_null() {
-        return true;
-    }
     // SAFETY: one bit per slot.
-    let word = unsafe { global::load_readonly(args.allowed.at(vertex as usize / 32)) };
-    word >> (vertex % 32) & 1 != 0
+    args.allowed.is_null() || unsafe { bits::contains(args.allowed, vertex) }
 }

@@ -3,6 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::{BeginsArgs, RADIX, WARPS};
+use crate::WARP_SIZE;
 use crate::prefix_sum::block::{block_sums, warp_inclusive_sum};
 
 /// Replaces the counts of a pass by their exclusive prefix sums; one block per pass, one thread per digit value.
@@ -21,4 +22,4 @@ pub unsafe fn sort_begins(args: BeginsArgs) {
     }
 }
 
-const _: () = assert!(RADIX == 256 && WARPS * warp::WARP_SIZE == RADIX);
+const _: () = assert!(RADIX == 256 && WARPS * WARP_SIZE == RADIX);

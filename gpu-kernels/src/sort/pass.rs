@@ -7,6 +7,7 @@ use super::bits::DIGIT_BITS;
 use super::count::count_runs;
 use super::{PAIRS_PER_THREAD, PassArgs, RADIX, SharedLayout, TILE, WARPS};
 use crate::DevicePtr;
+use crate::WARP_SIZE;
 use crate::collectives::rank_in;
 use crate::prefix_sum::block::{block_sums, take_tile, warp_inclusive_sum};
 
@@ -74,7 +75,7 @@ impl SharedMemory {
 
     /// The counters of this warp, one for each value of the digit.
     fn own_counters(self) -> Shared<u32> {
-        self.counters.add(thread::thread_idx_x() / warp::WARP_SIZE * RADIX)
+        self.counters.add(thread::thread_idx_x() / WARP_SIZE * RADIX)
     }
 
     /// Sets the counters of this warp to zero.
@@ -83,9 +84,9 @@ impl SharedMemory {
     /// A barrier follows before the counters are used.
     unsafe fn clear_counters(self) {
         let counters = self.own_counters().cast::<[u32; 4]>();
-        for turn in 0..RADIX / (4 * warp::WARP_SIZE) {
+        for turn in 0..RADIX / (4 * WARP_SIZE) {
             // SAFETY: the index is within the counters.
-            unsafe { counters.add(turn * warp::WARP_SIZE + warp::lane_id()).store([0; 4]) };
+            unsafe { counters.add(turn * WARP_SIZE + warp::lane_id()).store([0; 4]) };
         }
     }
 }
@@ -95,20 +96,20 @@ impl SharedMemory {
 /// # Safety
 /// `array` has `len` elements.
 unsafe fn load_tile<T: Value>(array: DevicePtr<T>, first: usize, len: u32, padding: T) -> PerThread<T> {
-    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-    let own = first + (warp * PAIRS_PER_THREAD * warp::WARP_SIZE + warp::lane_id()) as usize;
+    let warp = thread::thread_idx_x() / WARP_SIZE;
+    let own = first + (warp * PAIRS_PER_THREAD * WARP_SIZE + warp::lane_id()) as usize;
     let array = array.add(own);
     let mut mine = [padding; PAIRS];
     // SAFETY: the index is within `len`.
     unsafe {
         if first + TILE as usize <= len as usize {
             for (k, element) in mine.iter_mut().enumerate() {
-                *element = global::load(array.at(k * warp::WARP_SIZE as usize));
+                *element = global::load(array.at(k * WARP_SIZE as usize));
             }
         } else {
             for (k, element) in mine.iter_mut().enumerate() {
-                if own + k * (warp::WARP_SIZE as usize) < len as usize {
-                    *element = global::load(array.at(k * warp::WARP_SIZE as usize));
+                if own + k * (WARP_SIZE as usize) < len as usize {
+                    *element = global::load(array.at(k * WARP_SIZE as usize));
                 }
             }
         }

@@ -163,7 +163,7 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
         let query: Vec<f32> = queries.row(i).iter().map(|x| x.to_f32()).collect();
         let expected = quantizer.query(&query);
         assert_eq!(levels, expected.levels(), "query {i} of {}, {:?}", T::KIND, quantizer.parameters());
-        let bits = bytemuck::cast::<_, [u32; 8]>;
+        let bits = bytemuck::cast::<_, [u32; 6]>;
         assert_eq!(
             bits(query_factors),
             bits((*expected.factors()).into()),

@@ -318,7 +318,6 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             duplicate_of: stream.input(&candidates.duplicate_of),
             peers: stream.output(&mut peers),
             vertices_len,
-            group: sampling.group as u32,
             stride: sampling.stride as u32,
             second_round: sampling.second_round as u32,
             chunk_len: PEER_CHUNK,

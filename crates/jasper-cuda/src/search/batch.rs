@@ -21,7 +21,7 @@ use jasper_core::{BitSet, Element, NO_KEY, Slot};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
-use jasper_vamana::{MatchesMut, SearchError, SearchPlan, SearchReport, Strategy};
+use jasper_vamana::{MatchesMut, PendingQuery, SearchError, SearchPlan, SearchReport, Strategy};
 use rayon::prelude::*;
 
 use super::buffers::{QueryBuffers, Results, SearchBuffers};
@@ -41,34 +41,6 @@ pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 4;
 const TASK_BYTES: usize = 32 << 10;
 /// Up to this many tasks, the calling thread alone is faster than waking up the pool.
 const MAX_TASKS_ALONE: usize = 8;
-
-/// A query, and where its results go.
-pub(crate) struct PendingQuery<'a, T> {
-    row: usize,
-    vector: &'a [T],
-    out: MatchesMut<'a>,
-    /// Number of results.
-    filled: usize,
-}
-
-impl<'a, T: Element> PendingQuery<'a, T> {
-    pub(crate) fn new(row: usize, vector: &'a [T], out: MatchesMut<'a>) -> Self {
-        Self { row, vector, out, filled: 0 }
-    }
-
-    /// Writes the results of the device to `out`. The device reports the first key of a vertex: with `shared_keys`,
-    /// where vertices have several, the host looks them up.
-    fn take(&mut self, plan: &SearchPlan<'_, T>, shared_keys: bool, results: &[DeviceHit]) {
-        if shared_keys {
-            let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
-            let found = found.map(|hit| (Slot::new(hit.slot), hit.distance));
-            self.filled = plan.fill(found, &mut self.out);
-            return;
-        }
-        let hits = results.iter().map(|hit| hit_from_device(*hit));
-        self.filled = self.out.fill(hits.take_while(|hit| hit.key != NO_KEY));
-    }
-}
 
 /// A search plan, and where it is executed.
 pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
@@ -214,7 +186,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let shared_keys = plan.graph.keys().duplicate_keys() > 0;
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
             for (query, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
-                query.take(plan, shared_keys, results);
+                take_results(query, plan, shared_keys, results);
             }
         };
         let task_len = (TASK_BYTES / (k * size_of::<DeviceHit>())).max(1);
@@ -226,6 +198,23 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         }
         Ok(())
     }
+}
+
+/// Writes the results of the device to those of a query. The device reports the first key of a vertex: with
+/// `shared_keys`, where vertices have several, the host looks them up.
+fn take_results<T: Element>(
+    query: &mut PendingQuery<'_, T>,
+    plan: &SearchPlan<'_, T>,
+    shared_keys: bool,
+    results: &[DeviceHit],
+) {
+    query.filled = if shared_keys {
+        let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
+        plan.fill(found.map(|hit| (Slot::new(hit.slot), hit.distance)), &mut query.out)
+    } else {
+        let hits = results.iter().map(|hit| hit_from_device(*hit));
+        query.out.fill(hits.take_while(|hit| hit.key != NO_KEY))
+    };
 }
 
 /// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. In a product,

@@ -28,13 +28,13 @@ use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::Element;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan, SearchReport,
+    CpuExecutor, Hit, Matches, MatchesMut, PendingQuery, SearchError, SearchParams, SearchPlan, SearchReport,
 };
 
 use crate::graph::DeviceCodes;
 use crate::preload::query_kernels;
 use crate::{Bytes, Context, DeviceGraph, Result, Stream};
-use batch::{BatchSearch, PendingQuery};
+use batch::BatchSearch;
 use buffers::{PinnedSearchBuffers, SearchBuffers as _};
 use device_batch::SCRATCH_BYTES;
 pub use device_batch::{DeviceBatch, hit_from_device};

@@ -408,7 +408,7 @@ fn many_queries_on_the_device_share_memory() {
     let both = both.changed(&context, MemorySpace::Device, |cpu, graph| {
         quantize(cpu, graph, Quantization::Rabitq { bits: 8 }).unwrap();
     });
-    // 64 bytes of levels at least, 32 of factors, 2,048 of candidates, 8 of costs: more than 256 MiB.
+    // 64 bytes of levels at least, 24 of factors, 2,048 of candidates, 8 of costs: more than 256 MiB.
     let queries = both.queries(200_000);
     let params = SearchParams::new(5).beam_width(512);
     let stream = Stream::new(&context).unwrap();

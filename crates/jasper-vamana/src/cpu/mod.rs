@@ -216,9 +216,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         let batch = candidates.batch();
         let max_degree = graph.params().max_degree();
         Ok(link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), lists| {
-            let first = batch.partition_point(|(other, _)| *other < vertex) / sampling.group * sampling.group;
-            let group = &batch[first..batch.len().min(first + sampling.group)];
-            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, group, sampling, found);
+            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, &batch, sampling, found);
             lists.push(vertex, &scratch.candidates);
         })))
     }
@@ -358,14 +356,14 @@ impl Scratch {
         }
     }
 
-    /// Sets the candidates to those `found` by a search and the nearest peers of the vertex. The group lists vertices,
+    /// Sets the candidates to those `found` by a search and the nearest peers of the vertex. The batch lists vertices,
     /// and whether each is linked. Returns the number of distances computed.
     fn add_peers<V: Element>(
         &mut self,
         vectors: &Vectors<V>,
         max_degree: usize,
         vertex: Slot,
-        group: &[(Slot, bool)],
+        batch: &[(Slot, bool)],
         sampling: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
@@ -375,7 +373,7 @@ impl Scratch {
             if near.len() < PeerSampling::required(round, max_degree) {
                 break;
             }
-            let sample = sampling.positions(round, group.len()).map(|position| group[position]);
+            let sample = sampling.positions(round, batch.len()).map(|position| batch[position]);
             let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
             self.candidates.clear();
             self.compute(vectors, vertex, others.map(|(id, _)| id));

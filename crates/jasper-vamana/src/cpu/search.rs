@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use super::{SEARCHES_PER_THREAD, Scratch, SearchState, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
-    CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, SearchError, SearchParams, SearchPlan,
-    SearchReport, Strategy,
+    CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
+    SearchParams, SearchPlan, SearchReport, Strategy,
 };
 
 /// Maximum number of queries per task. Quantizing them reads the rotation matrix once per task.
@@ -51,10 +51,10 @@ impl CpuExecutor {
         }
         let order = order_by_nearness(self.pool(), queries);
         let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(plan.params.k).map(Some).collect();
-        let mut tasks: Vec<Query<'_, T>> = order
+        let mut tasks: Vec<PendingQuery<'_, T>> = order
             .into_iter()
             .map(|row| row as usize)
-            .filter_map(|row| Some(Query { row, vector: queries[row], out: outputs[row].take()?, filled: 0 }))
+            .filter_map(|row| Some(PendingQuery::new(row, queries[row], outputs[row].take()?)))
             .collect();
         if let [query] = &mut tasks[..] {
             return self.with_scratch(|scratch| scratch.search_task(plan, std::slice::from_mut(query)));
@@ -87,19 +87,10 @@ impl CpuExecutor {
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = SearchPlan::new(graph, params, 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
-        let mut query = [Query { row: 0, vector: query, out: matches.as_mut(), filled: 0 }];
+        let mut query = [PendingQuery::new(0, query, matches.as_mut())];
         self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;
         Ok(matches.hits(0).collect())
     }
-}
-
-/// A query and the arrays for its results.
-struct Query<'a, T> {
-    row: usize,
-    vector: &'a [T],
-    out: MatchesMut<'a>,
-    /// Number of hits.
-    filled: usize,
 }
 
 impl Scratch {
@@ -107,7 +98,7 @@ impl Scratch {
     fn search_task<T: Element>(
         &mut self,
         plan: &SearchPlan<'_, T>,
-        queries: &mut [Query<'_, T>],
+        queries: &mut [PendingQuery<'_, T>],
     ) -> Result<SearchReport, SearchError> {
         let graph = plan.graph;
         let mut prepared = vec![Vec::new(); queries.len()];
@@ -148,7 +139,7 @@ impl Scratch {
             }
         }
         let needs_scan =
-            |query: &Query<'_, T>| plan.strategy != Strategy::Scan && plan.needs_scan(query.filled);
+            |query: &PendingQuery<'_, T>| plan.strategy != Strategy::Scan && plan.needs_scan(query.filled);
         queries.sort_by_key(|query| !needs_scan(query));
         let short = queries.partition_point(needs_scan);
         if short > 0 {
@@ -164,7 +155,7 @@ impl Scratch {
         plan: &SearchPlan<'_, T>,
         i: usize,
         computer: &impl ComputeDistances,
-        query: &mut Query<'_, T>,
+        query: &mut PendingQuery<'_, T>,
     ) -> SearchReport {
         let mut report = SearchReport::default();
         if plan.strategy == Strategy::Scan {

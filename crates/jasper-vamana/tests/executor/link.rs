@@ -62,9 +62,9 @@ fn grow<T: Element>(metric: Metric, sampling: PeerSampling, threads: usize) {
 
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
-        grow::<T>(metric, PeerSampling { group: 1, stride: 1, second_round: 0 }, 1);
-        grow::<T>(metric, PeerSampling { group: 40, stride: 1, second_round: 0 }, 2);
-        grow::<T>(metric, PeerSampling { group: 15, stride: 4, second_round: 1 }, 2);
+        grow::<T>(metric, PeerSampling { stride: 40, second_round: 0 }, 1);
+        grow::<T>(metric, PeerSampling { stride: 1, second_round: 0 }, 2);
+        grow::<T>(metric, PeerSampling { stride: 4, second_round: 1 }, 2);
     }
 }
 
@@ -125,10 +125,10 @@ proptest! {
         seed in any::<u64>(),
         max_degree in 1..9_usize,
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
-        (group, stride, second_round) in (1_usize..60, 1_usize..9, 0_usize..9),
+        (stride, second_round) in (1_usize..9, 0_usize..9),
     ) {
         let metric = Metric::ALL[metric];
-        let sampling = PeerSampling { group, stride, second_round };
+        let sampling = PeerSampling { stride, second_round };
         match element {
             0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, sampling),
             1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, sampling),

@@ -165,12 +165,11 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
         let mut all = Vec::new();
-        let group = in_order.chunks(sampling.group).find(|group| group.contains(&vertex)).unwrap();
         for round in 0..PeerSampling::ROUNDS {
             if all.len() < PeerSampling::required(round, params.max_degree()) {
                 break;
             }
-            let part = sampling.positions(round, group.len()).map(|position| group[position]);
+            let part = sampling.positions(round, in_order.len()).map(|position| in_order[position]);
             let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
             let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
             all.extend(with_distances(&computer, linked).into_iter().filter(nearer));

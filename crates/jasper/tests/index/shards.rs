@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use jasper::bench::synthetic::Clusters;
+use jasper::error::JournalFault;
 use jasper::{
     AnyIndex, BuildError, Device, Element, Index, IndexBuilder, KeyFilter, Metric, OpenOptions, Progress,
     Quantization, SearchParams, Spread, Stage, UpdateError,
@@ -229,7 +230,8 @@ fn what_needs_one_graph_says_so() {
     }
     assert!(index.to_bytes().is_err());
     let folder = tempfile::tempdir().unwrap();
-    assert!(index.save_durable(folder.path().join("durable")).is_err());
+    let error = index.save_durable(folder.path().join("durable")).unwrap_err();
+    assert!(matches!(error.into_cause(), JournalFault::Sharded));
 }
 
 /// Files of shards in a folder, sorted.

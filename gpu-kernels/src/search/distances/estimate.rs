@@ -53,7 +53,7 @@ impl QueryFactors {
         // SAFETY: the words of the row's factors, two at a time.
         let pair = |i| unsafe { global::load_readonly(query_factors.at(i)) };
         let [add, add_unit] = pair(0);
-        Self { add, add_unit, scale: pair(2), offset: pair(3) }
+        Self { add, add_unit, scale: pair(1), offset: pair(2) }
     }
 
     /// The contribution of the sum over one byte of the query's levels to the product.

@@ -11,11 +11,11 @@ use crate::graph::NO_SLOT;
 use crate::prune::{FindPeers, FindPeersArgs, Link, LinkArgs};
 use crate::{Buffer, Stream};
 
-/// Vertices per group: few enough that there are at least two groups and one more vertex.
-const GROUP: usize = 10;
+/// Most vertices of a batch.
+const MAX_BATCH: usize = 20;
 
 /// The nearest peers of the vertices of a batch, and edges of these and of candidates from a search: with duplicates,
-/// with vertices that are not linked, and with a smaller last group.
+/// and with vertices that are not linked.
 ///
 /// # Panics
 /// Panics if a result differs from the reference, or the stream fails.
@@ -26,10 +26,9 @@ pub fn peers_agree_with_the_reference(stream: &impl Stream, seed: u64) {
 fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
     let mut rng = synthetic::rng(seed);
     let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
-    let (most, group) = (vertices.max_degree, rng.random_range(4..GROUP.min(vertices.len() / 2)));
-    let sampling =
-        PeerSampling { group, stride: rng.random_range(1..9), second_round: rng.random_range(0..9) };
-    let mut batch: Vec<u32> = (0..2 * group as u32 + 1).collect();
+    let most = vertices.max_degree;
+    let sampling = PeerSampling { stride: rng.random_range(1..9), second_round: rng.random_range(0..9) };
+    let mut batch: Vec<u32> = (0..rng.random_range(4..MAX_BATCH.min(vertices.len())) as u32).collect();
     batch[1..].shuffle(&mut rng);
     let vertices_len = batch.len();
     let duplicate_of: Vec<u32> = (0..vertices_len)
@@ -40,8 +39,6 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let (mut peers, mut edges) = (Vec::new(), Vec::new());
     let mut counters = [0; 4];
     for (list, &vertex) in batch.iter().enumerate() {
-        let place = list / group * group;
-        let places = place..vertices_len.min(place + group);
         let found = vertices.some(&mut rng, stride);
         let found: Vec<Neighbor> = found.into_iter().map(|slot| vertices.neighbor(vertex, slot)).collect();
         let mut known: Vec<Neighbor> =
@@ -54,7 +51,7 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
             if nearest.len() < PeerSampling::required(round, most) {
                 break;
             }
-            let places: Vec<usize> = sampling.positions(round, places.len()).map(|at| place + at).collect();
+            let places: Vec<usize> = sampling.positions(round, vertices_len).collect();
             let others = places.iter().filter(|&&at| duplicate_of[at] == NO_SLOT && batch[at] != vertex);
             let others = others.map(|&at| vertices.neighbor(vertex, batch[at]));
             nearest.extend(others.filter(|key| bound.is_none_or(|bound| key < bound)));
@@ -97,7 +94,6 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         duplicate_of: duplicate_of.input(),
         peers: keys.output(),
         vertices_len: vertices_len as u32,
-        group: group as u32,
         stride: sampling.stride as u32,
         second_round: sampling.second_round as u32,
         chunk_len: rng.random_range(1..12),

@@ -19,12 +19,12 @@ use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, SearchError, SearchParams, SearchPlan,
-    SearchReport, bulk_build, consolidate, quantize,
+    CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, PendingQuery, SearchError, SearchParams,
+    SearchPlan, SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
-use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT, PendingQuery};
+use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT};
 use super::buffers::{QueryBuffers, Results, SearchBuffers};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
