@@ -109,6 +109,14 @@ pub unsafe trait Stream {
         len: usize,
     ) -> Result<(), Self::Error>;
 
+    /// Allocates an uninitialized array of a graph, which [`Self::grow`] may have to grow.
+    ///
+    /// # Errors
+    /// Returns an error if there is not enough memory.
+    fn allocate_table<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, Self::Error> {
+        self.allocate(len)
+    }
+
     /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays in host
     /// or device memory. New elements are uninitialized.
     ///

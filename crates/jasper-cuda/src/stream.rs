@@ -14,6 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module};
 
+/// An array of a graph is large if it takes more than this fraction of the device's memory.
+const LARGE_DIVISOR: usize = 64;
+
 /// An ordered queue of work on a device. Work in different streams may run concurrently; no stream that is made here
 /// synchronizes with the null stream. Clones refer to the same queue.
 ///
@@ -366,6 +369,17 @@ unsafe impl gpu_kernels::Stream for Stream {
         // SAFETY: both buffers have `bytes` bytes, are distinct, and are freed by this stream later. With unified
         // addressing the driver finds the kind of memory from the address.
         self.context().call(|| unsafe { sys::cuMemcpyAsync(to.address(), from.address(), bytes, self.raw()) })
+    }
+
+    /// A large array is allocated in memory that grows in place, if the device supports virtual memory management: moving
+    /// it there later would take its memory twice. Small ones are not, because each such allocation reserves addresses
+    /// for as much memory as the device has.
+    fn allocate_table<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        let is_large = len.saturating_mul(size_of::<T>()) > self.context().device().memory / LARGE_DIVISOR;
+        match if is_large { Buffer::growing(self, len)? } else { None } {
+            Some(buffer) => Ok(buffer),
+            None => self.allocate(len),
+        }
     }
 
     /// The first call moves the array to memory that grows in place, if the device supports virtual memory management.

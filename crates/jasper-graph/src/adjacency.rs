@@ -141,6 +141,13 @@ impl Adjacency {
         self.table.chunks_mut().zip(self.degrees.chunks_mut())
     }
 
+    /// Frees the memory of the edges, as far as the operating system allows it. Until it is written again, each row holds
+    /// as many meaningless entries as the vertex had edges.
+    pub fn free_memory(&mut self) {
+        // What is not freed is as meaningless as what is.
+        let _ = self.table.free_memory();
+    }
+
     /// Removes all edges.
     ///
     /// # Panics

@@ -165,6 +165,17 @@ impl<T: Pod> Segments<T> {
         Ok(())
     }
 
+    /// Frees the memory of all rows, which hold zeros then.
+    ///
+    /// # Errors
+    /// Returns an error if address space cannot be reserved.
+    pub fn free_memory(&mut self) -> io::Result<()> {
+        for segment in &mut self.segments {
+            *segment = Segment::anonymous(self.width)?;
+        }
+        Ok(())
+    }
+
     /// Copies a file mapping into memory with huge pages. Pays off for more than a few searches.
     ///
     /// # Errors

@@ -18,6 +18,7 @@
 
 use jasper_core::{Element, Slot};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
@@ -79,35 +80,35 @@ fn find_parents<T: Element, E: Executor<T>>(
     let numbers: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
     let rows = executor.edge_rows(graph, pending)?;
     let mut edges = Edges { numbers: &numbers, tree, list: Vec::new() };
-    for (&from, row) in pending.iter().zip(&rows) {
-        row.iter().for_each(|&to| edges.add(from, to));
-    }
-    let (to, from): (Vec<_>, Vec<_>) = added.iter().copied().unzip();
-    for ((to, from), row) in to.into_iter().zip(&from).zip(executor.edge_rows(graph, &from)?) {
-        if row.contains(&to) {
-            edges.add(*from, to);
-        }
-    }
+    executor.install(|| {
+        let from_pending = pending.par_iter().zip(&rows);
+        edges.extend(from_pending.flat_map_iter(|(&from, row)| row.iter().map(move |&to| (from, to))));
+    });
+    let (_, sources): (Vec<_>, Vec<_>) = added.iter().copied().unzip();
+    let rows_of_sources = executor.edge_rows(graph, &sources)?;
+    let left = added.par_iter().zip(&rows_of_sources).filter(|((to, _), row)| row.contains(to));
+    executor.install(|| edges.extend(left.map(|(&(to, from), _)| (from, to))));
     let mut range = 0..FIRST_NEIGHBORS;
     loop {
-        let parents = edges.parents(pending.len());
+        let parents = executor.install(|| edges.parents(pending.len()));
         let more = |i: usize| &rows[i][range.start.min(rows[i].len())..range.end.min(rows[i].len())];
         let left: Vec<usize> = (0..pending.len()).filter(|&i| parents[i].is_none()).collect();
         let mut neighbors: Vec<Slot> = left.iter().flat_map(|&i| more(i)).copied().collect();
         if neighbors.is_empty() {
             return Ok(parents);
         }
-        neighbors.sort_unstable();
+        executor.install(|| neighbors.par_sort_unstable());
         neighbors.dedup();
         let neighbor_rows = executor.edge_rows(graph, &neighbors)?;
-        for i in left {
-            for &from in more(i) {
-                let row = neighbors.binary_search(&from).map(|at| &neighbor_rows[at]);
-                if row.is_ok_and(|row| row.contains(&pending[i])) {
-                    edges.add(from, pending[i]);
-                }
-            }
-        }
+        let has_edge = |from: &Slot, to: &Slot| {
+            neighbors.binary_search(from).is_ok_and(|at| neighbor_rows[at].contains(to))
+        };
+        executor.install(|| {
+            edges.extend(left.par_iter().flat_map_iter(|&i| {
+                let (to, sources) = (pending[i], more(i).iter().copied());
+                sources.filter(move |from| has_edge(from, &to)).map(move |from| (from, to))
+            }));
+        });
         range = range.end..range.end * MORE_NEIGHBORS;
     }
 }
@@ -123,26 +124,27 @@ struct Edges<'a> {
 }
 
 impl Edges<'_> {
-    /// Adds an edge, if the target is pending.
-    fn add(&mut self, from: Slot, to: Slot) {
-        let Some(&number) = self.numbers.get(&to) else { return };
-        let mut slot = from;
-        let pending = loop {
-            if let Some(&pending) = self.numbers.get(&slot) {
-                break Some(pending);
+    /// Adds the edges, given as (source, target), whose target is pending, in the current rayon pool.
+    fn extend(&mut self, edges: impl ParallelIterator<Item = (Slot, Slot)>) {
+        let (numbers, tree) = (self.numbers, self.tree);
+        self.list.par_extend(edges.filter_map(|(from, to)| {
+            let &number = numbers.get(&to)?;
+            let mut slot = from;
+            loop {
+                if let Some(&pending) = numbers.get(&slot) {
+                    return Some((Some(pending), number, from));
+                }
+                match tree.parent(slot)? {
+                    parent if parent == slot => return Some((None, number, from)),
+                    parent => slot = parent,
+                }
             }
-            match self.tree.parent(slot) {
-                Some(parent) if parent == slot => break None,
-                Some(parent) => slot = parent,
-                None => return,
-            }
-        };
-        self.list.push((pending, number, from));
+        }));
     }
 
     /// The parents of the pending vertices to which the edges lead from the root.
     fn parents(&mut self, pending: usize) -> Vec<Option<Slot>> {
-        self.list.sort_unstable();
+        self.list.par_sort_unstable();
         let (mut parents, mut open) = (vec![None; pending], vec![None]);
         while let Some(source) = open.pop() {
             let first = self.list.partition_point(|edge| edge.0 < source);

@@ -114,7 +114,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let width = padded_len::<T>(graph.dimension());
         let rows = if graph.has_vectors() { graph.slots() } else { 0 };
         let mut rows_table = match vectors {
-            MemorySpace::Device => stream.allocate(rows * width)?,
+            MemorySpace::Device => stream.allocate_table(rows * width)?,
             MemorySpace::Host => stream.allocate_on_host(rows * width)?,
         };
         write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
@@ -329,7 +329,7 @@ fn edges<T: Element, S: gpu_kernels::Stream>(
     let slots = graph.slots();
     let has_edges = |slot: usize| !graph.adjacency().neighbors(Slot::from_index(slot)).is_empty();
     if !(0..slots).into_par_iter().any(has_edges) {
-        let mut edges = stream.allocate(slots * stride)?;
+        let mut edges = stream.allocate_table(slots * stride)?;
         stream.fill(&mut edges, u8::MAX)?;
         return Ok(edges);
     }
@@ -348,7 +348,7 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     width: usize,
     fill: impl Fn(Slot, &mut [T]) + Sync,
 ) -> Result<S::Buffer<T>, S::Error> {
-    let mut buffer = stream.allocate(slots * width)?;
+    let mut buffer = stream.allocate_table(slots * width)?;
     write_rows(stream, &mut buffer, 0..slots, width, fill)?;
     Ok(buffer)
 }

@@ -14,7 +14,8 @@ use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
 
 /// A graph that is searched and updated on a device. Vectors, keys and tombstones change in the host's graph and are
-/// copied to the device; edges change on the device, and are downloaded by [`Self::sync_host_edges`].
+/// copied to the device; edges change on the device. The host holds no edges but between [`Self::sync_host_edges`], which
+/// downloads them, and the next change.
 ///
 /// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
 /// exclusively (`&mut`).
@@ -23,7 +24,7 @@ pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     copy: DeviceGraph<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: ChangedSlots,
-    /// Whether the edges changed on the device since they were last downloaded.
+    /// Whether the host holds no edges, or others than the device.
     host_edges_stale: bool,
     /// The last trial of SQ8 linking.
     pub(super) trial: Option<Sq8Trial>,
@@ -40,11 +41,12 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     pub fn new(mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
+        host.adjacency_mut().free_memory();
         Self {
             host,
             copy,
             pending: ChangedSlots::default(),
-            host_edges_stale: false,
+            host_edges_stale: true,
             trial: None,
             failure: None,
         }
@@ -57,7 +59,10 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
 
     /// The copy, to change its edges.
     pub(crate) fn on_device_mut(&mut self) -> &mut DeviceGraph<T, S> {
-        self.host_edges_stale = true;
+        if !self.host_edges_stale {
+            self.host_edges_stale = true;
+            self.host.adjacency_mut().free_memory();
+        }
         &mut self.copy
     }
 
@@ -97,7 +102,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Downloads the edges if they changed, using the threads of `pool`. The host's graph is then complete.
+    /// Downloads the edges, unless the host has them, using the threads of `pool`. The host's graph is then complete.
     ///
     /// # Errors
     /// Returns the device's error.

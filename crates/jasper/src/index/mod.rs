@@ -169,7 +169,8 @@ impl<T: Element> Index<T> {
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
     /// none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that has some.
     ///
-    /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well.
+    /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well; edges do not, and are
+    /// copied back by calls that need them, such as [`Self::save`].
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
