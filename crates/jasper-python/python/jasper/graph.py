@@ -40,8 +40,9 @@ def knn_graph(
         vectors = np.asarray(vectors, np.float32)
     if build_beam_width is None and k < 64:
         build_beam_width = max(64, 2 * k, max_degree or 0)
-    if not 0 < k < len(vectors):
-        raise ParameterError(f"k ({k}) must be between 1 and the number of other vectors ({len(vectors) - 1})")
+    shape = np.shape(vectors)
+    if shape and not 0 < k < shape[0]:
+        raise ParameterError(f"k ({k}) must be between 1 and the number of other vectors ({shape[0] - 1})")
     index = Index.build(
         vectors,
         metric=metric,
