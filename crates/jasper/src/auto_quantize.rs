@@ -210,7 +210,7 @@ impl<T: Element> Index<T> {
             // The narrowest beam that reaches the recall, and the cost per query if a visited vertex costs `visited`.
             let least_cost = |distances, widest, visited: f64| {
                 let cost = Cell::new(0.0);
-                let width = least_width(K, widest, |width| {
+                let width = least_width(1, widest, |width| {
                     let (found, SearchReport { cost: counts, reranked, .. }) =
                         self.recall(&held_out, width, distances)?;
                     let reaches = found + SLACK >= recall;
