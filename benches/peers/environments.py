@@ -5,16 +5,23 @@ PACKAGES = {
     "main": ["numpy==2.4.6", "hnswlib==0.8.0", "faiss-cpu==1.15.1", "usearch==2.26.6", "scann==1.4.2"],
     # diskannpy 0.7.0 needs this numpy, which needs Python 3.9 to 3.11.
     "diskannpy": ["numpy==1.25.0", "diskannpy==0.7.0"],
+    # What the peers of COMMITS are built with: see README.md.
+    "sources": ["numpy==2.4.6", "pybind11==2.13.6", "setuptools==80.9.0", "wheel==0.45.1"],
 }
 PYTHONS = {"main": ["python3.12", "python3.11", "python3.13"], "diskannpy": ["python3.10", "python3.11"]}
+PYTHONS["sources"] = PYTHONS["main"]
+# Peers that are not on PyPI, and the commits that were measured.
+COMMITS = {"pyglass": "8c69018", "symphonyqg": "6124ddb"}
 
 
 def environment_of(system):
-    return "diskannpy" if system == "diskannpy" else "main"
+    return "diskannpy" if system == "diskannpy" else "sources" if system in COMMITS else "main"
 
 
 def version_of(system):
-    """The version that PACKAGES names for a competitor."""
+    """The commit of a competitor, or the version that PACKAGES names."""
+    if system in COMMITS:
+        return COMMITS[system]
     package = "faiss-cpu" if system.startswith("faiss") else system
     return next(p.split("==")[1] for packages in PACKAGES.values() for p in packages if p.startswith(package + "=="))
 

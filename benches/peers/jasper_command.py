@@ -2,13 +2,14 @@
 import json, os, subprocess, tempfile
 import numpy as np
 from files import read_rows, write_rows
-from systems import K, WIDTHS
+from systems import K, NARROW, WIDTHS
 
 BUILD_LABEL = "max_degree=64 build_beam_width=128 alpha=1.2, element as given; beam_width={}"
 
 
-# Build options of each form of Jasper. Three bits per dimension suit vectors of any kind on a CPU.
-FORMS = {"jasper": [], "jasper-codes": ["--quantization", "rabitq:3"]}
+BEAM_WIDTHS = NARROW + WIDTHS
+# Build options of each form of Jasper: exact distances, and the codes that the trial chooses for a CPU, if any.
+FORMS = {"jasper": [], "jasper-codes": ["--quantization", "auto"]}
 
 
 class Jasper:
@@ -26,15 +27,15 @@ class Jasper:
             "build", "--base", data.base_path, "--metric", data.metric, "--threads", self.threads, "--device", "cpu", "--output", self.index, *form)
         self.built = dict(
             build_seconds=lines[-1]["seconds"], build_cpu_seconds=cpu, build_mb=None, peak_mb=round(lines[-1]["peak_bytes"] / 2**20),
-            settings=[" ".join([BUILD_LABEL.format(width), *form]) for width in WIDTHS])
+            settings=[" ".join([BUILD_LABEL.format(width), *form]) for width in BEAM_WIDTHS])
 
     def round(self, first):
-        widths = ",".join(map(str, WIDTHS))
+        widths = ",".join(map(str, BEAM_WIDTHS))
         lines, _ = self.run(
             "eval", self.index, "--queries", self.queries, "--truth", self.truth, "-k", str(K),
             "--beam-widths", widths, "--threads", self.threads, "--device", "cpu")
         measured = []
-        for width, line in zip(WIDTHS, lines, strict=True):
+        for width, line in zip(BEAM_WIDTHS, lines, strict=True):
             assert line["beam_width"] == width, line
             seconds = len(self.data.queries) / line["queries_per_second"]
             measured.append(dict(seconds=seconds, cpu_seconds=line["cpu_seconds"]))

@@ -11,6 +11,8 @@ from files import Set
 
 K = 10
 WIDTHS = [10, 16, 24, 40, 64, 100, 160, 250, 400, 640]
+# Beams narrower than K, of systems that allow them.
+NARROW = [3, 5, 7]
 
 
 class Hnswlib:
@@ -127,6 +129,45 @@ class Scann:
         return found.astype(np.int64)
 
 
+class Pyglass:
+    """Searches traverse with 4-bit codes and rerank with f16, as its README recommends for speed."""
+
+    settings, label = NARROW + WIDTHS, "HNSW R=64 L=200, build SQ8U, search SQ4U, refine FP16, prefetches tuned; ef={}"
+
+    def build(self, base, queries, metric, threads):
+        import glass
+
+        glass.set_num_threads(threads)
+        self.queries, self.threads = queries.astype(np.float32), threads
+        kind = "IP" if metric == "ip" else "L2"
+        rows = base.astype(np.float32)
+        graph = glass.Index("HNSW", kind, "SQ8U", 64, 200).build(rows)
+        self.searcher = glass.Searcher(graph, rows, kind, "SQ4U", "FP16")
+        self.searcher.optimize(threads)
+
+    def search(self, ef):
+        self.searcher.set_ef(ef)
+        return self.searcher.batch_search(self.queries, K, self.threads)[0]
+
+
+class SymphonyQg:
+    """Has no batch call: `symphonyqg.patch` adds one, of one thread."""
+
+    settings, label = WIDTHS, "degree 32, EF 200, 3 iterations, f32; EF={}"
+
+    def build(self, base, queries, metric, threads):
+        import symphonyqg
+
+        assert metric != "ip", "its only metric is L2"
+        self.queries = np.ascontiguousarray(queries, np.float32)
+        self.index = symphonyqg.Index("QG", "L2", *base.shape, 32)
+        self.index.build_index(base.astype(np.float32), 200, 3, threads)
+
+    def search(self, ef):
+        self.index.set_ef(ef)
+        return self.index.batch_search(self.queries, K)
+
+
 SYSTEMS = {
     "hnswlib": Hnswlib,
     "faiss-hnsw": FaissHnsw,
@@ -134,6 +175,8 @@ SYSTEMS = {
     "usearch": Usearch,
     "diskannpy": Diskann,
     "scann": Scann,
+    "pyglass": Pyglass,
+    "symphonyqg": SymphonyQg,
 }
 
 

@@ -79,7 +79,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || matches!(tune, Some(TuneError::Recall(_)))
         || matches!(
             search,
-            Some(SearchError::ZeroK | SearchError::BeamWidth { .. } | SearchError::BeamWidthLimit { .. })
+            Some(SearchError::ZeroK | SearchError::ZeroBeamWidth | SearchError::BeamWidthLimit { .. })
         )
 }
 

@@ -250,7 +250,7 @@ impl<T: Element> Model<T> {
         allowed.dedup();
         let queries = if let Call::Batch(queries) = search.call { usize::from(queries % 8) } else { 1 };
         let is_valid = k > 0
-            && beam_width >= k
+            && beam_width > 0
             && self.limits.check(&params, queries).is_ok()
             && match distances {
                 Distances::Exact => self.has_vectors,

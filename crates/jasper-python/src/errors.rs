@@ -155,7 +155,7 @@ impl Raise for TuneError {
             Self::Update(error) => error.exception(),
             Self::Vector(error) => error.exception(),
             Self::Device(error) => error.exception(),
-            Self::Unreached { .. } | Self::NoQuantization { .. } => Error::new_err,
+            Self::Unreached { .. } => Error::new_err,
             Self::Cancelled(_) => Cancelled::new_err,
             _ => ParameterError::new_err,
         }

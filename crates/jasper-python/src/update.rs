@@ -153,10 +153,9 @@ impl Index {
     }
 
     /// Quantizes the vectors, for faster searches, and returns the name of the quantization: "rabitq:BITS" with 1 to 8
-    /// bits per coordinate, or "mixed:SECTORS" of 32 bytes per vector. "auto" tries some and keeps the best. Replaces
-    /// the codes that there are.
-    ///
-    /// Raises Error if "auto" finds none that reaches the recall of exact distances; the index then has no codes.
+    /// bits per coordinate, or "mixed:SECTORS" of 32 bytes per vector. "auto" tries some and keeps the one whose searches
+    /// cost least on the device of the index; if exact searches cost less, it returns None, and the index has no codes.
+    /// Replaces the codes that there are.
     ///
     /// >>> import jasper, numpy as np
     /// >>> vectors = np.random.default_rng(0).random((1000, 32), dtype=np.float32)
@@ -164,16 +163,20 @@ impl Index {
     /// >>> index.quantize("rabitq:4")
     /// 'rabitq:4'
     #[pyo3(signature = (quantization = "auto", *, progress = None))]
-    fn quantize(&self, py: Python<'_>, quantization: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    fn quantize(
+        &self,
+        py: Python<'_>,
+        quantization: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Option<String>> {
         let chosen = (quantization != "auto").then(|| parse::<Quantization>(quantization)).transpose()?;
         self.long(py, progress, |index, progress| {
             let call = index.with_progress(progress);
-            match chosen {
-                Some(chosen) => call.quantize(chosen).map_err(Raise::raise)?,
-                None => drop(call.auto_quantize().map_err(Raise::raise)?),
-            }
-            let found = index.quantization().or(chosen);
-            Ok(found.map_or_else(String::new, |found| found.to_string()))
+            let kept = match chosen {
+                Some(chosen) => call.quantize(chosen).map(|()| Some(chosen)).map_err(Raise::raise)?,
+                None => call.auto_quantize().map_err(Raise::raise)?.chosen,
+            };
+            Ok(kept.map(|kept| kept.to_string()))
         })
     }
 

@@ -68,7 +68,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     /// missing results are found by [`Self::as_scan`].
     ///
     /// # Errors
-    /// Returns [`SearchError::ZeroK`], [`SearchError::BeamWidth`], [`SearchError::BeamWidthLimit`],
+    /// Returns [`SearchError::ZeroK`], [`SearchError::ZeroBeamWidth`], [`SearchError::BeamWidthLimit`],
     /// [`SearchError::NoCodes`], [`SearchError::Vector`] if exact distances are requested of an index that has only
     /// codes.
     pub fn new(
@@ -80,9 +80,10 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         let max_beam_width = cost_model.max_beam_width;
         let params = params.within(max_beam_width);
         params.check()?;
-        let (k, beam_width) = (params.k, params.effective_beam_width());
-        if beam_width > max_beam_width {
-            return Err(SearchError::BeamWidthLimit { beam_width, max_beam_width });
+        let k = params.k;
+        let frontier_len = params.effective_beam_width().max(k);
+        if frontier_len > max_beam_width {
+            return Err(SearchError::BeamWidthLimit { beam_width: frontier_len, max_beam_width });
         }
         let rerank = match (params.distances, graph.vectors().codes()) {
             (Distances::Exact, _) | (Distances::Auto, None) => {
@@ -114,7 +115,10 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        let strategy = choose(graph, params, key_filter_slots.as_deref(), &cost_model, &work);
+        // As many as are returned, or half as many more if a rerank orders them anew.
+        let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
+        let least_len = k.max(reranked).min(max_beam_width);
+        let strategy = choose(graph, params, least_len, key_filter_slots.as_deref(), &cost_model, &work);
         let max_hits = graph.keys().len().min(k);
         Ok(Self { graph, params, strategy, rerank, key_filter_slots, cost_model, work, max_hits })
     }
@@ -194,6 +198,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
+    least_len: usize,
     key_filter_slots: Option<&AllowedSlots>,
     cost_model: &CostModel,
     work: &Workload,
@@ -208,13 +213,16 @@ fn choose<T: Element>(
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
     let share = share_of_live * live / vertices as f64;
     if share == 1.0 {
-        return Strategy::Beam(BeamSize::new(params.effective_beam_width().min(vertices)));
+        let width = params.effective_beam_width();
+        let frontier_len = width.max(least_len).min(vertices);
+        return Strategy::Beam(BeamSize { width: width.min(vertices), frontier_len });
     }
     // The nearest `k` allowed vertices are expected among the nearest `k / share`.
     let k = params.k as f64;
     let width = params.effective_beam_width() as f64 + (k / share - k).ceil();
     let deviation = (k * (1.0 - share)).sqrt();
-    let frontier_len = width.max(((k + FRONTIER_DEVIATIONS * deviation) / share).ceil());
+    let allowed_len = ((k + FRONTIER_DEVIATIONS * deviation) / share).ceil();
+    let frontier_len = width.max(allowed_len).max(least_len as f64);
     let scan =
         cost_model.scan(work, (live * share_of_live) as usize) + filter_calls * cost_model.filter_call_ns;
     if share_of_live < 1.0 && scan <= cost_model.beam_search(work, width) || !width.is_finite() {
@@ -311,6 +319,29 @@ mod tests {
     }
 
     #[test]
+    fn a_frontier_holds_what_is_returned_and_reranked() {
+        let mut graph = graph(2000);
+        let narrow = SearchParams::new(10).beam_width(4);
+        let size = |graph: &Graph<u8>, params, max| match strategy(graph, params, max) {
+            Strategy::Beam(BeamSize { width, frontier_len }) => (width, frontier_len),
+            Strategy::Scan => panic!("a scan"),
+        };
+        assert_eq!(size(&graph, narrow, usize::MAX), (4, 10));
+        let executor = crate::CpuExecutor::new(1).unwrap();
+        let rabitq = jasper_quant::Quantization::Rabitq { bits: 1 };
+        crate::quantize(&executor, &mut graph, rabitq).unwrap();
+        assert_eq!(size(&graph, narrow, usize::MAX), (4, 15));
+        assert_eq!(size(&graph, narrow, 12), (4, 12));
+        assert_eq!(size(&graph, narrow.beam_width(40), usize::MAX), (40, 40));
+        assert_eq!(size(&graph, narrow.distances(Distances::Exact), usize::MAX), (4, 10));
+        for (rerank, len) in [(0, 10), (12, 12), (100, 15)] {
+            assert_eq!(size(&graph, narrow.distances(Distances::Quantized { rerank }), usize::MAX), (4, len));
+        }
+        graph.drop_vectors();
+        assert_eq!(size(&graph, narrow, usize::MAX), (4, 10));
+    }
+
+    #[test]
     fn a_filter_that_few_keys_pass_makes_a_scan() {
         let mut graph = graph(1000);
         graph.keys_mut().delete(501).unwrap();
@@ -363,10 +394,7 @@ mod tests {
             SearchPlan::new(&graph, params, 1, up_to(max_beam_width)).unwrap_err().to_string()
         };
         assert!(message(SearchParams::new(0), 10).starts_with("k (0)"));
-        assert!(
-            message(SearchParams::new(10).beam_width(9), 10)
-                .starts_with("beam_width (9) must be at least k (10)")
-        );
+        assert_eq!(message(SearchParams::new(10).beam_width(0), 10), "beam_width (0) must be at least 1");
         let wide = message(SearchParams::new(10).beam_width(2000), 1024);
         assert!(wide.contains("at most 1024") && wide.ends_with("search on the cpu"), "{wide}");
     }

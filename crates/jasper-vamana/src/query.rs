@@ -19,9 +19,10 @@ use crate::{Filter, LaunchParams, OperationCounts};
 pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
     pub k: usize,
-    /// How many of the nearest vertices found a search expands: a wider beam finds more and takes longer. At least `k`.
-    /// `None` is 64 or 2 `k`, whichever is larger: recall near 0.99 on most data. Where a filter or tombstones exclude
-    /// vertices, the beam is wider by those expected among the nearest.
+    /// How many of the nearest vertices found a search expands: a wider beam finds more and takes longer. At least 1; the
+    /// frontier holds `k` entries even if the beam is narrower. `None` is 64 or 2 `k`, whichever is larger: recall near
+    /// 0.99 on most data. Where a filter or tombstones exclude vertices, the beam is wider by those expected among the
+    /// nearest.
     pub beam_width: Option<usize>,
     /// Which keys may be returned; all, if `None`.
     pub filter: Option<Filter<'a>>,
@@ -64,14 +65,14 @@ impl<'a> SearchParams<'a> {
         }
     }
 
-    /// Checks `k` and the beam width, as every search does. A device may have a smaller limit of the beam width.
+    /// Checks `k` and the beam width, as every search does. A device has a limit of both.
     ///
     /// # Errors
-    /// Returns [`SearchError::ZeroK`] or [`SearchError::BeamWidth`].
+    /// Returns [`SearchError::ZeroK`] or [`SearchError::ZeroBeamWidth`].
     pub fn check(&self) -> Result<(), SearchError> {
         match (self.k, self.effective_beam_width()) {
             (0, _) => Err(SearchError::ZeroK),
-            (k, beam_width) if beam_width < k => Err(SearchError::BeamWidth { beam_width, k }),
+            (_, 0) => Err(SearchError::ZeroBeamWidth),
             _ => Ok(()),
         }
     }
@@ -132,14 +133,9 @@ pub enum SearchError {
     /// `k` is 0.
     #[error("k (0) must be at least 1")]
     ZeroK,
-    /// The beam width is below `k`.
-    #[error("beam_width ({beam_width}) must be at least k ({k}); raise beam_width or lower k")]
-    BeamWidth {
-        /// The beam width requested.
-        beam_width: usize,
-        /// Hits wanted per query.
-        k: usize,
-    },
+    /// The beam width is 0.
+    #[error("beam_width (0) must be at least 1")]
+    ZeroBeamWidth,
     /// Estimated distances need quantized codes.
     #[error(
         "the index has no codes to estimate distances from; quantize it (`Index::quantize`, `jasper quantize`), or search with exact distances"

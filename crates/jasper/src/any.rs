@@ -289,6 +289,7 @@ forward! {
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
+    long fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn save(path: &Path) -> Result<SaveStats, FileError>;
     long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;

@@ -1,37 +1,55 @@
-//! The quantization trial: chooses a quantization by measuring several.
+//! The quantization trial: chooses between exact distances and several quantizations by measuring.
 //!
-//! Sampled vectors are held out, as in [`crate::tune`], and searched for with each quantization in turn, at the
-//! narrowest beam that reaches the recall of the default exact search. The quantization whose searches read the fewest
-//! bytes per query is kept. These bytes are the edges of expanded vertices, the codes of visited vertices and the
-//! vectors of reranked ones, in whole sectors of memory. They limit searches on a GPU, and on a CPU if vectors are
-//! long. Nothing is timed, so the choice does not depend on the load of the machine.
+//! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with each quantization in turn, at
+//! the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is kept. Counts of hops and
+//! distances are weighed, and nothing is timed, so the choice does not depend on the load of the machine.
+//!
+//! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
+//! the codes or vectors of visited ones, and the vectors of reranked ones.
+//!
+//! **On a CPU**, bytes do not decide: codes of several planes read few of them and take many instructions, and a vector
+//! of bytes is compared as fast as a code. The cost is an estimate of the time, from counts of
+//! steps whose times were measured once (docs/src/experiments.md#cpu-the-quantization-trial).
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, no_progress, padded_len};
 use jasper_graph::Graph;
-use jasper_quant::{Quantization, SECTOR_BYTES};
+use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
 use jasper_vamana::{Distances, SearchReport};
 
 use crate::error::TuneError;
 use crate::journal::{Change, Record};
 use crate::tune::{HeldOut, least_width};
-use crate::{Index, UpdateError, WithProgress};
+use crate::{Device, Index, UpdateError, WithProgress, backend};
 
 /// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct QuantizeReport {
-    /// The quantization that is kept.
-    pub chosen: Quantization,
-    /// Recall@10 that every quantization had to reach.
+    /// The quantization that is kept; `None` if exact searches cost least, and the index has no codes.
+    pub chosen: Option<Quantization>,
+    /// Recall@10 that every search had to reach.
     pub recall: f64,
-    /// Bytes that an exact search reads per query.
-    pub exact_bytes_per_query: f64,
+    /// What costs are measured in.
+    pub unit: CostUnit,
+    /// Cost of an exact search, per query.
+    pub exact_cost: f64,
     /// The results, one per quantization.
     pub tried: Vec<QuantizeTrial>,
+}
+
+/// What the cost of a search is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum CostUnit {
+    /// Bytes read by a search on a GPU.
+    Bytes,
+    /// Estimated time of a search on a CPU core.
+    Nanoseconds,
 }
 
 /// The result of one quantization that was tried.
@@ -45,8 +63,8 @@ pub struct QuantizeTrial {
     pub bytes: usize,
     /// The narrowest beam that reached the recall; `None` if the widest did not.
     pub beam_width: Option<usize>,
-    /// Bytes that searches with this beam read per query; `None` if no beam reached the recall.
-    pub bytes_per_query: Option<f64>,
+    /// Cost of a search with this beam, per query; `None` if no beam reached the recall.
+    pub cost: Option<f64>,
 }
 
 /// The quantizations to try, the smallest of each kind first.
@@ -65,37 +83,101 @@ pub(crate) const QUANTIZATION_TRIAL_BYTES: u64 = 10 << 20;
 pub(crate) const QUANTIZATION_TRIAL_ROW_BYTES: u64 =
     (2 * size_of::<Slot>() + size_of::<(Slot, Key)>()) as u64;
 /// Hits per query.
-pub(crate) const K: usize = 10;
+const K: usize = 10;
 /// Sampled queries.
 const QUERIES: usize = 400;
 const SEED: u64 = 2;
-/// The beam width of the exact searches whose recall must be reached, and the largest beam width of a quantized search
-/// that reaches it.
-const BEAM_WIDTH: usize = 64;
-pub(crate) const WIDEST: usize = 512;
+/// The largest beam width that is tried.
+const WIDEST: usize = 512;
 /// Tolerance of the recall, which is no more precise than this for a few hundred queries.
 const SLACK: f64 = 0.001;
 
+/// Times of the steps of a search on a CPU core, fitted to measurements: a hop, ...
+const HOP_NS: f64 = 190.0;
+/// ... a distance, with its part of the frontier, ...
+const DISTANCE_NS: f64 = 17.0;
+/// ... each cache line that it reads, ...
+const LINE_NS: f64 = 3.6;
+/// ... and each 64 dimensions of a plane of a code; ...
+const GROUP_NS: f64 = 1.8;
+/// ... and the projection of a query to the dimensions of mixed codes, per coordinate.
+const PROJECTION_NS: f64 = 11.0;
+const LINE_BYTES: usize = 64;
+const GROUP: usize = 64;
+
+impl CostUnit {
+    /// What searches on `device` are limited by.
+    fn of(device: Device) -> Self {
+        let is_cpu = match device {
+            Device::Cpu => true,
+            Device::Auto => backend::ordinals().is_ok_and(|devices| devices.is_empty()),
+            Device::Cuda(_) | Device::CudaSet(_) => false,
+        };
+        if is_cpu { Self::Nanoseconds } else { Self::Bytes }
+    }
+
+    /// The cost of expanding a vertex.
+    fn hop(self, max_degree: usize) -> f64 {
+        match self {
+            Self::Bytes => (max_degree * size_of::<u32>()) as f64,
+            Self::Nanoseconds => HOP_NS,
+        }
+    }
+
+    /// The cost of a distance to a vector of this size.
+    fn distance(self, bytes: usize) -> f64 {
+        match self {
+            Self::Bytes => bytes.next_multiple_of(SECTOR_BYTES) as f64,
+            Self::Nanoseconds => DISTANCE_NS + bytes.div_ceil(LINE_BYTES) as f64 * LINE_NS,
+        }
+    }
+
+    /// The cost of an estimated distance.
+    fn estimate(self, layout: &Layout) -> f64 {
+        let groups: usize = layout.planes().iter().map(|plane| plane.dimensions.div_ceil(GROUP)).sum();
+        let sums = if self == Self::Nanoseconds { groups as f64 * GROUP_NS } else { 0.0 };
+        self.distance(layout.bytes()) + sums
+    }
+
+    /// The cost of quantizing a query.
+    fn query(self, quantization: Quantization, dimension: usize) -> f64 {
+        match (self, quantization) {
+            (Self::Nanoseconds, Quantization::Mixed { .. }) => dimension as f64 * PROJECTION_NS,
+            _ => 0.0,
+        }
+    }
+
+    /// The beam width of the exact searches whose recall must be reached.
+    fn beam_width(self) -> usize {
+        match self {
+            Self::Bytes => 64,
+            // Users of a CPU take narrower beams, at which coarse codes lose more recall.
+            Self::Nanoseconds => 32,
+        }
+    }
+}
+
 impl<T: Element> Index<T> {
-    /// Tries several quantizations, and quantizes all vectors with the one whose searches read the fewest bytes.
-    /// Replaces existing codes.
+    /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on the device of
+    /// the index; if exact searches cost less, leaves the index without codes. Replaces existing codes.
     ///
     /// ```
     /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     ///
-    /// let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
-    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 64)?)?;
+    /// let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 256)?)?;
     /// let report = index.auto_quantize()?;
-    /// assert_eq!(index.quantization(), Some(report.chosen));
+    /// assert_eq!(index.quantization(), report.chosen);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// 400 sampled vectors are searched for with each quantization, at the narrowest beam that reaches the recall of
-    /// the default exact search. Bytes are counted, not time: the same index gets the same quantization on any machine.
+    /// 400 sampled vectors are searched for exactly and with each quantization, at the narrowest beam that reaches the
+    /// recall of an exact search with a beam of 64, or 32 on a CPU. Costs are [estimated from counts](CostUnit), and nothing is timed: the same
+    /// index gets the same quantization on any machine.
     ///
-    /// The cost is seven times that of [`Self::quantize`], dozens of searches of 400 queries with each quantization,
-    /// and the distance from each query to every vector. Changes wait meanwhile; searches continue, with the codes
-    /// being tried.
+    /// The trial takes seven times as long as [`Self::quantize`], dozens of searches of 400 queries with each
+    /// quantization, and the distance from each query to every vector. Changes wait meanwhile; searches continue, with
+    /// the codes being tried.
     ///
     /// # Errors
     /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
@@ -104,46 +186,63 @@ impl<T: Element> Index<T> {
         self.with_progress(&mut no_progress).auto_quantize()
     }
 
-    /// Returns the recall to reach, the bytes per query of exact searches, and the result of each candidate.
+    /// Chooses as [`Self::auto_quantize`] does, for searches on `device`, where the index need not be. For
+    /// [`Device::Auto`], that is a GPU if there is one.
+    ///
+    /// # Errors
+    /// Returns [`TuneError`] as [`Self::auto_quantize`].
+    pub fn auto_quantize_for(&self, device: Device) -> Result<QuantizeReport, TuneError> {
+        self.with_progress(&mut no_progress).auto_quantize_for(device)
+    }
+
+    /// Returns the recall to reach, the cost of exact searches, and the result of each candidate.
     fn try_candidates(
         &self,
+        unit: CostUnit,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(f64, f64, Vec<QuantizeTrial>), TuneError> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
         self.without_edges(&vertices, || {
-            let (recall, exact) = self.recall(&held_out, BEAM_WIDTH, Distances::Exact)?;
-            let row = sectors(padded_len::<T>(self.dimension()) * size_of::<T>());
-            let exact_bytes = self.bytes(&exact, row, row) / held_out.len() as f64;
+            let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
+            let hop = unit.hop(self.params().max_degree());
+            let vector = unit.distance(padded_len::<T>(self.dimension()) * size_of::<T>());
+            // The narrowest beam that reaches the recall, and the cost per query if a visited vertex costs `visited`.
+            let least_cost = |distances, widest, visited: f64| {
+                let cost = Cell::new(0.0);
+                let width = least_width(1, widest, |width| {
+                    let (found, SearchReport { cost: counts, reranked, .. }) =
+                        self.recall(&held_out, width, distances)?;
+                    let reaches = found + SLACK >= recall;
+                    if reaches {
+                        let all = counts.hops as f64 * hop
+                            + (counts.distances - reranked) as f64 * visited
+                            + reranked as f64 * vector;
+                        cost.set(all / held_out.len() as f64);
+                    }
+                    Ok::<_, TuneError>(reaches)
+                })?;
+                Ok::<_, TuneError>(width.map(|width| (width, cost.get())))
+            };
+            let exact = least_cost(Distances::Exact, unit.beam_width(), vector)?;
             let mut tried = Vec::new();
             for (i, quantization) in CANDIDATES.into_iter().enumerate() {
                 step(1 + i, progress)?;
                 // Only the codes of one candidate are in memory at a time.
                 self.backend.change(|graph| graph.drop_codes())?;
                 self.quantize_locked(quantization, progress)?;
-                let bytes = self.backend.read(|graph| {
-                    graph.vectors().codes().map_or(0, |codes| codes.quantizer().layout().bytes())
+                let (bytes, estimate) = self.backend.read(|graph| {
+                    let layout = graph.vectors().codes().expect("just quantized").quantizer().layout();
+                    (layout.bytes(), unit.estimate(layout))
                 });
                 let estimated = Distances::Quantized { rerank: usize::MAX };
-                let last = Cell::new(SearchReport::default());
-                let width = least_width(K, WIDEST, |width| {
-                    let (found, report) = self.recall(&held_out, width, estimated)?;
-                    let reaches = found + SLACK >= recall;
-                    if reaches {
-                        last.set(report);
-                    }
-                    Ok::<_, TuneError>(reaches)
-                })?;
-                let per_query = self.bytes(&last.get(), sectors(bytes), row) / held_out.len() as f64;
-                tried.push(QuantizeTrial {
-                    quantization,
-                    bytes,
-                    beam_width: width,
-                    bytes_per_query: width.map(|_| per_query),
-                });
+                let (beam_width, cost) = least_cost(estimated, WIDEST, estimate)?.unzip();
+                let cost = cost.map(|cost| cost + unit.query(quantization, self.dimension()));
+                tried.push(QuantizeTrial { quantization, bytes, beam_width, cost });
             }
             step(1 + CANDIDATES.len(), progress)?;
-            Ok((recall, exact_bytes, tried))
+            let (_, exact_cost) = exact.expect("the widest of these beams gave the recall");
+            Ok((recall, exact_cost, tried))
         })
     }
 
@@ -165,14 +264,6 @@ impl<T: Element> Index<T> {
         }
         Ok((recall, sum))
     }
-
-    /// Bytes that searches read: the edges of each expanded vertex, `visited` bytes per visited vertex, and `reranked`
-    /// bytes per reranked one.
-    fn bytes(&self, report: &SearchReport, visited: usize, reranked: usize) -> f64 {
-        let edges = self.params().max_degree() * size_of::<u32>();
-        let visited = (report.cost.distances - report.reranked) * visited as u64;
-        (report.cost.hops * edges as u64 + visited + report.reranked * reranked as u64) as f64
-    }
 }
 
 impl<T: Element> WithProgress<'_, &Index<T>> {
@@ -181,9 +272,18 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
     /// # Errors
     /// Returns [`TuneError`].
     pub fn auto_quantize(self) -> Result<QuantizeReport, TuneError> {
+        let device = self.inner.device();
+        self.auto_quantize_for(device)
+    }
+
+    /// See [`Index::auto_quantize_for`].
+    ///
+    /// # Errors
+    /// Returns [`TuneError`].
+    pub fn auto_quantize_for(self, device: Device) -> Result<QuantizeReport, TuneError> {
         let Self { inner: index, progress } = self;
         index.change_codes(Change::begin(index.journal.as_ref()), |change| {
-            index.choose_codes(change, progress)
+            index.choose_codes(CostUnit::of(device), change, progress)
         })
     }
 }
@@ -191,6 +291,7 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
 impl<T: Element> Index<T> {
     fn choose_codes(
         &self,
+        unit: CostUnit,
         change: &mut Change<'_>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<QuantizeReport, TuneError> {
@@ -199,26 +300,25 @@ impl<T: Element> Index<T> {
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = index.backend.read(quantizer);
-        let tried = index.try_candidates(progress);
+        let tried = index.try_candidates(unit, progress);
         if !before.zip(index.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now))
         {
             index.backend.change(|graph| graph.drop_codes())?;
         }
-        let (recall, exact_bytes_per_query, tried) = tried?;
-        let reached = tried.iter().filter_map(|tried| Some((tried.quantization, tried.bytes_per_query?)));
-        let (chosen, _) =
-            reached.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or(TuneError::NoQuantization { recall })?;
-        change.log::<T>(&Record::Quantize(chosen))?;
-        index.quantize_locked(chosen, progress)?;
-        Ok(QuantizeReport { chosen, recall, exact_bytes_per_query, tried })
+        let (recall, exact_cost, tried) = tried?;
+        let cheaper = tried.iter().filter_map(|tried| {
+            let cost = tried.cost.filter(|&cost| cost < exact_cost)?;
+            Some((tried.quantization, cost))
+        });
+        let chosen = cheaper.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(chosen, _)| chosen);
+        if let Some(chosen) = chosen {
+            change.log::<T>(&Record::Quantize(chosen))?;
+            index.quantize_locked(chosen, progress)?;
+        }
+        Ok(QuantizeReport { chosen, recall, unit, exact_cost, tried })
     }
 }
 
 fn step(done: usize, progress: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
     Progress { stage: Stage::Tuning, done, total: CANDIDATES.len() + 1 }.report(progress)
-}
-
-/// Rounds up to whole sectors of memory.
-fn sectors(bytes: usize) -> usize {
-    bytes.next_multiple_of(SECTOR_BYTES)
 }

@@ -185,7 +185,7 @@ pub mod memory {
 
 /// Reports and statistics that calls return.
 pub mod report {
-    pub use crate::auto_quantize::{QuantizeReport, QuantizeTrial};
+    pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial};
     pub use crate::builder::BuildReport;
     pub use crate::check::CheckReport;
     pub use jasper_vamana::{

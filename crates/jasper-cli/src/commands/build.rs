@@ -141,7 +141,7 @@ impl Args {
         let (index, report) = built.map_err(|error| stopped(named(error.into())))?;
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
-            .then(|| quantize(&index, self.quantization, self.drop_vectors, terminal));
+            .then(|| quantize(&index, self.quantization, report.device, self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| {
             let index = index.with_progress(&mut progress);

@@ -35,7 +35,7 @@ pub struct Args {
     /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Beam widths to measure; each at least k [default: those of 16, 32, 64 and 128 that are, else k, 2 k and 4 k]
+    /// Beam widths to measure [default: those of 16, 32, 64 and 128 that are at least k, else k, 2 k and 4 k]
     #[arg(long, value_name = "L,..", value_delimiter = ',')]
     beam_widths: Vec<usize>,
     /// Use the searches that `jasper tune` found for these recalls, instead of beam widths

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use anyhow::Result;
-use jasper::report::QuantizeReport;
-use jasper::{AnyIndex, IndexStats, MemorySpace, Quantization};
+use anyhow::{Result, ensure};
+use jasper::report::{CostUnit, QuantizeReport};
+use jasper::{AnyIndex, Device, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
@@ -23,9 +23,12 @@ pub struct Args {
     #[command(flatten)]
     output: OutputArgs,
     /// rabitq:BITS (1 to 8 bits per dimension), mixed:SECTORS (1 to 16 sectors of 32 bytes), auto, which tries several
-    /// and chooses the one whose searches read the fewest bytes, or none, which removes the codes
+    /// and chooses the one whose searches cost least, or none if exact ones do, or none, which removes the codes
     #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::Auto)]
     quantization: QuantizationChoice,
+    /// Where auto expects searches: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is a GPU if there is one
+    #[arg(long, default_value_t = Device::Auto)]
+    device: Device,
     /// Keep only the quantized codes: results have estimated distances, and the index accepts no inserts
     #[arg(long)]
     drop_vectors: bool,
@@ -39,9 +42,9 @@ impl Args {
 
     /// Quantizes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let Self { output, quantization, drop_vectors } = self;
+        let Self { output, quantization, device, drop_vectors } = self;
         let (quantized, updated) =
-            output.update(terminal, |index| quantize(index, quantization, drop_vectors, terminal))?;
+            output.update(terminal, |index| quantize(index, quantization, device, drop_vectors, terminal))?;
         updated.report(terminal, &quantized, &quantized)
     }
 }
@@ -67,21 +70,26 @@ struct DeviceBytes {
     without_vectors: u64,
 }
 
-/// Quantizes an index, and drops its vectors if requested.
+/// Quantizes an index, for searches on `device` if the quantization is to be chosen, and drops its vectors if requested.
 pub fn quantize(
     index: &AnyIndex,
     choice: QuantizationChoice,
+    device: Device,
     drop_vectors: bool,
     terminal: Terminal,
 ) -> Result<Quantized> {
     let (mut progress, mut trial) = (terminal.progress(), None);
     let with_progress = index.with_progress(&mut progress);
     match choice {
-        QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize()?),
+        QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize_for(device)?),
         QuantizationChoice::None => index.drop_codes()?,
         QuantizationChoice::Fixed(quantization) => with_progress.quantize(quantization)?,
     }
     if drop_vectors {
+        ensure!(
+            index.stats().quantization.is_some() || trial.is_none(),
+            "--drop-vectors needs quantized codes, and exact distances cost least; name a quantization with --quantization"
+        );
         index.drop_vectors()?;
     }
     let IndexStats { quantization, code_bytes, vector_bytes, .. } = index.stats();
@@ -102,20 +110,22 @@ impl fmt::Display for Quantized {
             let [all, without] = [all, without_vectors].map(units::bytes);
             write!(f, "\ngpu      {all} of device memory; {without} with vectors in host memory")?;
         }
-        let Some(QuantizeReport { recall, exact_bytes_per_query, tried, .. }) = &self.trial else {
+        let Some(QuantizeReport { recall, unit, exact_cost, tried, .. }) = &self.trial else {
             return Ok(());
         };
-        let exact = units::bytes(*exact_bytes_per_query as u64);
+        let (measure, cost): (_, fn(f64) -> String) = match unit {
+            CostUnit::Nanoseconds => ("estimated CPU time", |ns| format!("{:.1} µs", ns / 1e3)),
+            _ => ("bytes read", |bytes| units::bytes(bytes as u64)),
+        };
+        let exact = cost(*exact_cost);
         write!(
             f,
-            "\ntrial    bytes read per query at recall@10 of {recall:.4}; with exact distances {exact}"
+            "\ntrial    {measure} per query at recall@10 of {recall:.4}; with exact distances {exact}"
         )?;
         for tried in tried {
             write!(f, "\n         {:<9}  {:>9}", tried.quantization, units::bytes(tried.bytes as u64))?;
-            match tried.beam_width.zip(tried.bytes_per_query) {
-                Some((width, read)) => {
-                    write!(f, "  {:>9} at beam width {width}", units::bytes(read as u64))?;
-                }
+            match tried.beam_width.zip(tried.cost) {
+                Some((width, of_search)) => write!(f, "  {:>9} at beam width {width}", cost(of_search))?,
                 None => f.write_str("  not reached")?,
             }
         }

@@ -29,13 +29,13 @@ fn bad_usage() {
             ),
             ("search vectors.jasper --queries query.fbin -k 0", &["k (0) must be at least 1"]),
             (
-                "search vectors.jasper --queries query.fbin -k 10 --beam-width 9",
-                &["beam_width (9) must be at least k (10)"],
+                "search vectors.jasper --queries query.fbin -k 10 --beam-width 0",
+                &["beam_width (0) must be at least 1"],
             ),
             ("eval vectors.jasper --queries query.fbin --truth gt.ibin -k 0", &["k (0) must be at least 1"]),
             (
-                "eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths 64,8",
-                &["beam_width (8)"],
+                "eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths 64,0",
+                &["beam_width (0)"],
             ),
             ("eval vectors.jasper --queries query.fbin --truth gt.ibin --beam-widths wide", &["invalid"]),
             ("insert vectors.jasper --base query.fbin --upsert", &["--keys"]),

@@ -114,16 +114,25 @@ fn vectors_are_stored_where_requested() {
 #[test]
 fn a_build_quantizes_by_trial() {
     let sandbox = Sandbox::with_index();
-    let build = ["build", "--base", "base.fbin", "--metric", "l2", "--output", "coded.jasper"];
+    let build =
+        ["build", "--base", "base.fbin", "--metric", "l2", "--output", "coded.jasper", "--device", "cpu"];
     let report = sandbox.one(&[&build[..], &["--quantization", "auto"]].concat());
-    let tried = report["trial"]["tried"].as_array().unwrap();
-    let chosen = tried.iter().find(|tried| tried["quantization"] == report["quantization"]).unwrap();
-    let asked = |tried: &Value| tried["bytes_per_query"].as_f64().unwrap_or(f64::INFINITY);
-    assert!(tried.iter().all(|other| asked(other) >= asked(chosen)), "{report}");
-    assert_eq!(sandbox.one(&["info", "coded.jasper"])["quantization"], report["quantization"]);
-    let text = sandbox.jasper(&["quantize", "coded.jasper", "--quantization", "auto"]).stdout;
-    let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("\ntrial    bytes read per query at recall@10 of "), "{text}");
+    let trial = &report["trial"];
+    let cost = |cost: &Value| cost.as_f64().unwrap_or(f64::INFINITY);
+    let tried = trial["tried"].as_array().unwrap().iter().map(|tried| cost(&tried["cost"]));
+    assert!(tried.fold(f64::INFINITY, f64::min) >= cost(&trial["exact_cost"]), "{report}");
+    assert_eq!([&report["quantization"], &trial["chosen"]], [&json!(null); 2], "vectors are of 64 bytes");
+    assert_eq!(sandbox.one(&["info", "coded.jasper"])["quantization"], json!(null));
+    let on = |device| {
+        let quantize = ["quantize", "coded.jasper", "--quantization", "auto", "--device", device];
+        String::from_utf8(sandbox.jasper(&quantize).stdout).unwrap()
+    };
+    for (device, cost) in [("cpu", "estimated CPU time"), ("cuda", "bytes read")] {
+        let text = on(device);
+        assert!(text.contains(&format!("\ntrial    {cost} per query at recall@10 of ")), "{text}");
+    }
+    let error = sandbox.fails(1, &["quantize", "coded.jasper", "--device", "cpu", "--drop-vectors"]);
+    assert!(error.contains("name a quantization"), "{error}");
     let error = sandbox.fails(1, &[&build[..], &["--quantization", "none", "--drop-vectors"]].concat());
     assert!(error.contains("--drop-vectors needs quantized codes"), "{error}");
     sandbox.vectors::<f32>("few.fbin", 20, 0);

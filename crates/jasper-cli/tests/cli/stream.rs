@@ -115,7 +115,7 @@ fn runbooks_that_cannot_be_played_are_refused_before_anything_is_done() {
         ("two.yaml", queries, &[], 1, "two.yaml: holds runbooks of a, b; name the data set"),
         ("two.yaml", queries, &["--dataset", "c"], 1, "holds no runbook of the data set c, but of a, b"),
         ("two.yaml", queries, &["-k", "0"], 2, "k (0) must be at least 1"),
-        ("two.yaml", queries, &["--beam-width", "9"], 2, "beam_width (9) must be at least k (10)"),
+        ("two.yaml", queries, &["--beam-width", "0"], 2, "beam_width (0) must be at least 1"),
         ("two.yaml", queries, &["--dataset", "a", "--alpha", "0"], 2, "alpha (0) must be between 1 and 4"),
     ] {
         let error = sandbox.fails(code, &play(runbook, queries, rest));

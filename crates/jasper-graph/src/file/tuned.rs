@@ -101,7 +101,7 @@ impl TunedSearch {
         let TunedRecord { warps, expansions, visited_buckets, fingerprint, .. } = record;
         let device = record.device.split(|&byte| byte == 0).next().unwrap_or_default();
         let device = std::str::from_utf8(device).map_err(|_| "a device name is not UTF-8")?;
-        if k == 0 || batch == 0 || beam_width < k {
+        if k == 0 || batch == 0 || beam_width == 0 {
             return Err(format!("beam width {beam_width} for k {k} in batches of {batch}"));
         }
         if !(queries_per_second >= 0.0 && queries_per_second.is_finite()) {

@@ -279,15 +279,16 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Quantizes the vectors with the quantization that suits them best: see [`Index::auto_quantize`]. If none does,
-    /// the build fails; call [`Index::auto_quantize`] after the build to keep the index.
+    /// Quantizes the vectors if that makes searches faster on the [device](Self::device) that builds the index, with the
+    /// quantization that suits them best: see [`Index::auto_quantize`]. If the trial fails, so does the build; call
+    /// [`Index::auto_quantize_for`] after the build to keep the index.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let vectors = MatrixView::new(&vectors, 64)?;
     /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(&vectors)?;
-    /// println!("{}", index.quantization().expect("one was found"));
+    /// println!("{:?}", index.quantization());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn auto_quantize(mut self) -> Self {
@@ -356,7 +357,7 @@ impl<'a> IndexBuilder<'a> {
         };
         match self.quantize {
             Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize()?),
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize_for(report.device)?),
             None => {}
         }
         Ok((index, report))

@@ -49,7 +49,7 @@ impl<T: Element> Index<T> {
     }
 
     /// Waits until earlier changes of the journal have ended, and makes a change of the codes, which logs itself. If it
-    /// fails after it has dropped the codes, the drop is logged in its place.
+    /// leaves no codes, whether it fails or not, the drop is logged in its place.
     pub(crate) fn change_codes<R, E: From<UpdateError>>(
         &self,
         mut change: Change<'_>,
@@ -63,7 +63,8 @@ impl<T: Element> Index<T> {
         };
         let before = kept();
         let made = make(&mut change);
-        if made.is_err() && kept() != before {
+        let after = kept();
+        if after != before && (made.is_err() || !after.0) {
             // Tuned searches are dropped with the codes, and when there are new ones.
             let had_codes = before.0;
             change.log::<T>(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;

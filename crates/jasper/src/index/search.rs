@@ -111,6 +111,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`SearchError`] if there is no such key, the index has no vectors, or [`Self::search`] would fail.
     pub fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+        params.check()?;
         self.limits().check(&params, 1)?;
         let vector = self.backend.read_with(key, |graph| {
             graph.require_vectors()?;
@@ -118,12 +119,9 @@ impl<T: Element> Index<T> {
             Ok::<_, SearchError>(graph.vectors().get(slot).to_vec())
         })?;
         // The key is a hit of its own search.
-        let mut one_more = params;
-        if params.k > 0 {
-            one_more.k = params.k.saturating_add(1);
-            let widest = self.backend.max_beam_width().max(one_more.k);
-            one_more.beam_width = params.beam_width.map(|width| width.saturating_add(1).min(widest));
-        }
+        let mut one_more = params.k(params.k.saturating_add(1));
+        let widest = self.backend.max_beam_width().max(one_more.k);
+        one_more.beam_width = params.beam_width.map(|width| width.saturating_add(1).min(widest));
         let mut hits = self.search_unlimited(&vector, one_more)?;
         hits.retain(|hit| hit.key != key);
         hits.truncate(params.k);

@@ -5,7 +5,6 @@ use jasper_graph::VectorError;
 use jasper_vamana::{SearchError, UpdateError};
 
 use crate::DeviceError;
-use crate::auto_quantize::{K, WIDEST};
 
 /// No search or quantization was found. The index is unchanged, but
 /// [`Index::auto_quantize`](crate::Index::auto_quantize) leaves it without codes if some were tried.
@@ -51,15 +50,6 @@ pub enum TuneError {
         found: f64,
         /// The widest beam.
         beam_width: usize,
-    },
-    /// No quantization reaches the recall.
-    #[error(
-        "no quantization reaches recall@{K} of {recall:.4} with a beam of {WIDEST}; name one (`Index::quantize`, `--quantization`), or \
-         keep exact distances"
-    )]
-    NoQuantization {
-        /// Recall to reach.
-        recall: f64,
     },
     /// The device cannot be used, or failed.
     #[error(transparent)]

@@ -99,7 +99,7 @@ impl<T: Element> Index<T> {
             best = best.max(found);
             Ok::<_, TuneError>(found)
         };
-        let mut first = goal.k;
+        let mut first = 1;
         while let Some(width) = least_width(first, widest, |width| {
             Ok::<_, TuneError>(recall(&held_out.selection, width)? >= goal.recall)
         })? {

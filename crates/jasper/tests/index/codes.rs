@@ -1,9 +1,11 @@
 //! Codes: searches with estimated distances find what exact searches find, and codes are updated with every change.
 
 use jasper::graph::Graph;
+use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
 use jasper::{
-    BuildError, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
+    BuildError, Device, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
     OpenOptions, Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16,
+    no_progress,
 };
 
 use crate::common::{SearchHits, bytes_of, view};
@@ -177,21 +179,40 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let index =
         IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
-    let trial = index.auto_quantize().unwrap();
-    assert_eq!(index.stats().quantization, Some(trial.chosen));
-    let bytes =
-        |code| trial.tried.iter().find(|tried| tried.quantization == code).unwrap().bytes_per_query.unwrap();
-    let least = trial.tried.iter().filter_map(|tried| tried.bytes_per_query);
-    assert_eq!(bytes(trial.chosen), least.fold(f64::INFINITY, f64::min));
-    assert!(bytes(trial.chosen) < trial.exact_bytes_per_query / 2.0);
     let queries = set.rows::<f32>(200, 1);
     let queries = view(&queries, 128);
     let exact = index.search_hits(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
-    let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
-    let width = chosen.beam_width.unwrap();
-    let found = index.search_hits(queries, SearchParams::new(K).beam_width(width)).unwrap();
-    assert!(overlap(&exact, &found) > trial.recall - 0.02);
-    index.drop_codes().unwrap();
+    // The choice for a device does not need the device.
+    for (device, unit) in [(Device::Cuda(0), CostUnit::Bytes), (Device::Cpu, CostUnit::Nanoseconds)] {
+        let trial = index.auto_quantize_for(device).unwrap();
+        assert_eq!((index.stats().quantization, trial.unit), (trial.chosen, unit));
+        let chosen = chosen(&trial);
+        let least = trial.tried.iter().filter_map(|tried| tried.cost);
+        assert_eq!(chosen.cost, Some(least.fold(f64::INFINITY, f64::min)));
+        assert!(chosen.cost.unwrap() < trial.exact_cost / 1.2, "{trial:?}");
+        let found = index.search_hits(queries, SearchParams::new(K).beam_width(chosen.beam_width.unwrap()));
+        assert!(overlap(&exact, &found.unwrap()) > trial.recall - 0.02);
+        assert!(device != index.device() || index.auto_quantize().unwrap() == trial);
+        index.drop_codes().unwrap();
+        assert!(bytes_of(&index) == before);
+    }
+}
+
+/// The trial of the quantization that was chosen.
+fn chosen(report: &QuantizeReport) -> &QuantizeTrial {
+    report.tried.iter().find(|tried| Some(tried.quantization) == report.chosen).expect("codes cost less")
+}
+
+#[test]
+fn a_trial_on_the_cpu_keeps_exact_distances_of_bytes() {
+    let rows: Vec<u8> = Clusters::new(128, 9).rows(4000, 0);
+    let index =
+        IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
+    let before = bytes_of(&index);
+    index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();
+    let trial = index.auto_quantize_for(Device::Cpu).unwrap();
+    assert_eq!(trial.chosen, None);
+    assert!(trial.tried.iter().filter_map(|tried| tried.cost).all(|cost| cost >= trial.exact_cost));
     assert!(bytes_of(&index) == before);
 }
 
@@ -215,10 +236,9 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
     let index = builder.build(&rows).unwrap();
-    let trial = index.auto_quantize().unwrap();
-    assert_eq!(index.stats().quantization, Some(trial.chosen));
-    let chosen = trial.tried.iter().find(|tried| tried.quantization == trial.chosen).unwrap();
-    let width = chosen.beam_width.unwrap();
+    let trial = index.auto_quantize_for(Device::Cuda(0)).unwrap();
+    assert_eq!(index.stats().quantization, trial.chosen);
+    let width = chosen(&trial).beam_width.unwrap();
     let truth = nearest(rows, queries);
     let recall = |width, distances| {
         let params = SearchParams::new(K).beam_width(width).distances(distances);
@@ -368,8 +388,9 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let set = Clusters::new(D, 5);
     let rows = set.rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
-    let behind = builder.build(&view(&rows, D)).unwrap();
-    let trial = behind.auto_quantize().unwrap();
+    let (behind, report) = builder.build_with_report(&view(&rows, D), &mut no_progress).unwrap();
+    let trial = behind.auto_quantize_for(report.device).unwrap();
+    assert!(trial.chosen.is_some(), "{trial:?}");
     let index = builder.auto_quantize().build(&view(&rows, D)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();

@@ -231,8 +231,8 @@ fn searches_refuse_what_cannot_be_answered() {
     let query = &rows[..4];
     let refuse = |params| index.search(query, params).unwrap_err();
     assert!(matches!(refuse(SearchParams::new(0)), SearchError::ZeroK));
-    let error = refuse(SearchParams::new(10).beam_width(9));
-    assert_eq!(error.to_string(), "beam_width (9) must be at least k (10); raise beam_width or lower k");
+    let error = refuse(SearchParams::new(10).beam_width(0));
+    assert_eq!(error.to_string(), "beam_width (0) must be at least 1");
     for wrong in [&rows[..3], &rows[..5], &[]] {
         let error = index.search(wrong, SearchParams::new(1)).unwrap_err();
         assert!(matches!(error, SearchError::Vector(VectorError::Dimension { expected: 4, .. })), "{error}");

@@ -167,8 +167,8 @@ fn what_does_not_fit_is_refused() {
     refused(Player::new(&runbook, base, base.slice(0..0)), empty(12), "there are no queries");
     let used = small(Metric::L2).build(&base.slice(0..3)).unwrap();
     refused(Player::new(&runbook, base, queries), used, "the index holds 3 keys");
-    let narrow = Player::new(&runbook, base, queries).search(10, 5);
-    refused(narrow, empty(12), "step 2: beam_width (5) must be at least k (10)");
+    let narrow = Player::new(&runbook, base, queries).search(10, 0);
+    refused(narrow, empty(12), "step 2: beam_width (0) must be at least 1");
     let mut stopped = |_| std::ops::ControlFlow::Break(());
     let error = Player::new(&runbook, base, queries).play(&empty(12), &mut stopped, &mut |_| ());
     assert!(error.unwrap_err().to_string().starts_with("step 1: cancelled"));

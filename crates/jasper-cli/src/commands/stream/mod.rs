@@ -46,7 +46,7 @@ pub struct Args {
     /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Beam width of searches, at least k
+    /// Beam width of searches
     #[arg(long, value_name = "L", default_value_t = 64)]
     beam_width: usize,
     /// Directory of the true neighbors at each search, as published: step2.gt100 and so on. Missing files are computed

@@ -483,7 +483,7 @@ fn what_cannot_be_searched_for_is_refused() {
     };
     let params = SearchParams::new(3);
     assert!(ask(&queries, 4, params.beam_width(1025)).contains("beam_width (1025) must be at most 1024"));
-    assert!(ask(&queries, 4, params.beam_width(2)).contains("at least k (3)"));
+    assert!(ask(&queries, 4, params.beam_width(0)).contains("beam_width (0) must be at least 1"));
     assert!(ask(&queries, 5, params).contains("row 0 has 5 coordinates where the index has 4"));
     for (launch, message) in [
         (LaunchParams { warps: 0, ..ALONE }, "warps (0) of the launch parameters must be 1, or at least 8"),

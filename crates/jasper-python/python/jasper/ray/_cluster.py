@@ -214,8 +214,8 @@ class Cluster:
         """Returns freed memory to the system: see Index.compact. Returns a report per shard."""
         return self._maintain("compact")
 
-    def quantize(self, quantization: str = "auto") -> list[str]:
-        """Quantizes the shards, and returns the name of each one's quantization: see Index.quantize.
+    def quantize(self, quantization: str = "auto") -> list[str | None]:
+        """Quantizes the shards, and returns the name of each one's quantization, or None: see Index.quantize.
 
         Raises Error if a shard cannot be quantized; it then has no codes, and others do.
         """
