@@ -46,14 +46,14 @@ use crate::neighbor;
 /// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
 pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
-    let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
+    let args = kernel_args.as_ref();
     let query_bytes = S::query_bytes(&kernel_args);
     let params = LayoutParams { query_bytes, has_list: F::IN_SHARED_MEMORY, is_team: false };
     let layout = Layout::new(args, params);
     // SAFETY: the launch configuration gave the block the memory of its layout; the warp is converged at every
     // collective.
     unsafe {
-        let lane = warp::lane_id();
+        let (query, lane) = (args.query_of_block(), warp::lane_id());
         let scorer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
         let visited =
             VisitedCache::new(Layout::memory_at(layout.visited), args.visited_capacity, lane, WARP_SIZE);
