@@ -107,8 +107,8 @@ pub struct SearchArgs {
     pub queries: DevicePtr<u8>,
     /// `[queries_len / start_point_parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
     pub query_rows: DevicePtr<u32>,
-    /// `[queries_len]`: the query of each block, each once; null for 0, 1, 2 and so on. Results are in the order of the
-    /// queries.
+    /// `[queries_len]`: the query of each block, each once; null for 0, 1, 2 and so on, as in parts. Results are in the
+    /// order of the queries.
     pub order: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
@@ -156,18 +156,17 @@ pub struct SearchArgs {
 
 #[cfg(feature = "kernels")]
 impl SearchArgs {
-    /// The query of this block.
+    /// The query of this block. It is read again where it is needed, and takes no register meanwhile.
     ///
     /// # Safety
     /// The arguments are as the docs of their fields say.
     unsafe fn query_of_block(&self) -> u32 {
         let block = thread::block_idx_x();
-        // SAFETY: there are as many blocks as queries.
         if self.order.is_null() {
-            block
-        } else {
-            unsafe { global::load_readonly(self.order.at(block as usize)) }
+            return block;
         }
+        // SAFETY: there are as many blocks as queries.
+        unsafe { global::load(self.order.at(block as usize)) }
     }
 
     /// The start points of a query: the first, and how many.

@@ -53,8 +53,9 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
     // SAFETY: the launch configuration gave the block the memory of its layout; the warp is converged at every
     // collective.
     unsafe {
-        let (query, lane) = (args.query_of_block(), warp::lane_id());
-        let scorer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
+        let lane = warp::lane_id();
+        let scorer =
+            S::new(&kernel_args, args.query_of_block(), Layout::memory_at(layout.query), lane, WARP_SIZE);
         let visited =
             VisitedCache::new(Layout::memory_at(layout.visited), args.visited_capacity, lane, WARP_SIZE);
         let mut frontier = F::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list));
@@ -64,11 +65,12 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut started = 0;
         loop {
-            if started < args.start_points(query).1 {
-                unvisited.push_unvisited(start_point(args, query, started + lane));
+            // Without parts, all queries have as many; with them, there is no order.
+            if started < args.start_points(thread::block_idx_x()).1 {
+                unvisited.push_unvisited(start_point(args, args.query_of_block(), started + lane));
                 started += WARP_SIZE;
             } else {
-                let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
+                let hops = unvisited.expand(args, &mut frontier, cost.hops);
                 if hops == 0 {
                     break;
                 }
@@ -77,7 +79,7 @@ pub(super) unsafe fn search<F: Frontier, S: Scorer>(kernel_args: S::Args) {
             cost.distances += unvisited.score(&scorer, &mut frontier);
         }
         frontier.flush();
-        results::write(args, query, &frontier, cost);
+        results::write(args, &frontier, cost);
     }
 }
 
@@ -110,13 +112,7 @@ impl UnvisitedBuffer {
 
     /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Called by the
     /// whole warp.
-    unsafe fn expand(
-        &mut self,
-        args: &SearchArgs,
-        query: u32,
-        frontier: &mut impl Frontier,
-        hops: u32,
-    ) -> u32 {
+    unsafe fn expand(&mut self, args: &SearchArgs, frontier: &mut impl Frontier, hops: u32) -> u32 {
         let mut expanded = 0;
         while expanded < args.expansions.min(args.max_hops - hops) {
             // SAFETY: the warp is converged here.
@@ -125,7 +121,7 @@ impl UnvisitedBuffer {
                 if nearest == NO_ENTRY {
                     break;
                 }
-                results::log_expanded(args, query, hops + expanded, nearest);
+                results::log_expanded(args, hops + expanded, nearest);
                 self.push_neighbors(args, neighbor::slot(nearest));
             }
             expanded += 1;
