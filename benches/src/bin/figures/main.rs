@@ -109,6 +109,7 @@ fn figures(lines: Lines, peers: &Peers) -> Result<Vec<(String, Figure)>> {
         ("search-widths", plots::widths(lines)?, tables::widths(lines)),
         ("search-many", None, tables::many(lines)),
         ("search-latency", None, tables::latency(lines, peers)),
+        ("scale", plots::scale(lines)?, tables::scale(lines)),
         ("row-lengths", plots::row_lengths(lines)?, tables::row_lengths(lines)),
         ("search-graphs", None, tables::graphs(lines, peers)),
     ];

@@ -5,7 +5,7 @@ use jasper_plot::{Axis, Chart, Series, svg};
 use serde_json::Value;
 
 use crate::Plot;
-use crate::lines::{Lines, Subject, distinct, number};
+use crate::lines::{Lines, Subject, distinct, number, text};
 use crate::peers::Peers;
 
 /// Points below this recall are not drawn.
@@ -72,6 +72,41 @@ pub fn row_lengths(lines: &Lines) -> Result<Option<Plot>> {
     });
     let subtitle = format!("One {} · random graphs of up to a million rows · beam width 64", lines.device());
     sheet("Rows of any length", &subtitle, charts.collect(), "bytes of rows read per second by their length")
+}
+
+/// How fast an index is built, how fast it answers, and the memory that it takes, by the number of its vectors.
+///
+/// # Errors
+/// Those of the drawing library.
+pub fn scale(lines: &Lines) -> Result<Option<Plot>> {
+    let all = lines.kind("scale");
+    let Some(first) = all.first() else { return Ok(None) };
+    let series = |name: &str, value: &dyn Fn(&Value) -> f64| {
+        let points = all.iter().map(|line| (number(&line["vectors"]) / 1e6, value(line)));
+        Series::line(name, points.filter(|point| point.1 > 0.0).collect())
+    };
+    let field = |name: &'static str| move |line: &Value| number(&line[name]);
+    let rates = [series("vectors", &field("exact")), series("codes", &field("quantized"))];
+    let build = [series("", &|line| number(&line["vectors"]) / number(&line["build_seconds"]))];
+    let bytes = [("vectors", "device_bytes"), ("and codes", "quantized_device_bytes")]
+        .map(|(name, value)| series(name, &|line| number(&line[value]) / 1e9));
+    let million = "million vectors";
+    let mut charts = vec![
+        chart("build, vectors per second", million, Axis::log2, build.into()),
+        chart("queries per second at recall@10 of 0.95", million, Axis::log2, rates.into()),
+        chart("GB on the GPUs", million, Axis::log2, bytes.into()),
+    ];
+    let gigabytes = charts[2].series.iter().flat_map(|series| series.points().iter().map(|point| point.1));
+    charts[2].y = Axis::log2("GB", gigabytes.collect::<Vec<_>>().into_iter());
+    let shards = number(&first["shards"]);
+    let subtitle =
+        format!("{} · {shards} shards, one per GPU · 96 bytes per vector · 32 edges", text(first, "device"));
+    sheet(
+        "From a million to a billion vectors",
+        &subtitle,
+        charts,
+        "build rate, queries per second and memory by size",
+    )
 }
 
 /// The curves of a set, one per element type.

@@ -69,6 +69,23 @@ pub fn many(lines: &Lines) -> String {
     )
 }
 
+/// Build, memory and speed by the number of vectors.
+pub fn scale(lines: &Lines) -> String {
+    let row = |line: &Value| {
+        let gigabytes = |field: &str| format!("{:.2}", number(&line[field]) / 1e9);
+        vec![
+            thousands(number(&line["vectors"])),
+            format!("{:.1}", number(&line["build_seconds"])),
+            gigabytes("device_bytes"),
+            gigabytes("quantized_device_bytes"),
+            millions(number(&line["exact"])),
+            millions(number(&line["quantized"])),
+        ]
+    };
+    let head = "vectors | build, s | GB | GB with codes | M queries/s by vectors | by codes";
+    table(head, lines.kind("scale").into_iter().map(row))
+}
+
 /// Latency in microseconds by queries per call: the fastest team of each set.
 pub fn latency(lines: &Lines, peers: &Peers) -> String {
     let all = lines.kind("latency");
